@@ -22,13 +22,13 @@ SHORT: Course = (Stage(name="see", steps=2, options=PAGES, batch=2, questions=0,
 def test_a_smoke_run_says_what_it_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course_module, "make_smoke_course", lambda: SHORT)
     runner, folder = CliRunner(), tmp_path / "smoke"
-    done = runner.invoke(app, ["train", str(folder), "--smoke", "--threads", "1"])
+    done = runner.invoke(app, ["train", str(folder), "--smoke", "--processes", "1"])
     assert done.exit_code == 1
     assert done.stdout.strip() == str(folder / "model")
     letter = read_losses(folder)["letter"]
     assert f"letter {letter:.3f}, expected at most {SMOKE_LOSSES['letter']}" in done.stderr
     monkeypatch.setattr(course_module, "SMOKE_LOSSES", {"letter": 10.0})
-    assert runner.invoke(app, ["train", str(folder), "--smoke", "--threads", "1"]).exit_code == 0
+    assert runner.invoke(app, ["train", str(folder), "--smoke", "--processes", "1"]).exit_code == 0
 
 
 def test_a_folder_without_a_log(tmp_path: Path) -> None:
