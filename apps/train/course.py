@@ -13,6 +13,8 @@ from model_runtime.training.losses import LossWeights
 SMALL = ((280, 224), (160, 210), (224, 280))
 MIDDLE = (*SMALL, *SMALL, (400, 300), (480, 320))
 """Small ones most of the time: they teach the same for less."""
+LARGE = (*MIDDLE * 11, *((640, 480),) * 8, (1280, 720))
+"""With a large one now and then: 640 x 480 costs three times as much as 280 x 224, 1280 x 720 twelve times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +63,15 @@ def make_course(scale: float = 1.0) -> Course:
     pages = ScreenOptions(families=families, sizes_px=SMALL, text_px=(12, 26), near_share=0.0, max_elements=60)
     buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
+    all_sizes = replace(all_kinds, sizes_px=LARGE)
     late = LossWeights(letter=0.3, word=0.3, place=0.3, pointer=0.3, attention=0.5, name=0.5)
     return (
         Stage(name="see", steps=count(4500), options=pages, questions=0, is_short=True, weights=SIGHT),
         Stage(name="point", steps=count(4000), options=buttons, is_short=True),
         Stage(name="read", steps=count(1500), options=all_kinds, is_short=True),
-        Stage(name="speak", steps=count(2000), options=all_kinds, batch=8, episodes=0.25, weights=late),
+        Stage(name="speak", steps=count(2000), options=all_sizes, batch=8, episodes=0.25, weights=late),
         Stage(
-            name="round", steps=count(400), options=all_kinds, batch=8, episodes=0.25, weights=late, rounds_experts=True
+            name="round", steps=count(400), options=all_sizes, batch=8, episodes=0.25, weights=late, rounds_experts=True
         ),
     )
 
