@@ -139,8 +139,8 @@ class LessonMaker:
         places = find_numbers(answer, (self.number_id(x), self.number_id(y)))
         name = () if question.target.kind == "icon" else _label_name(question.target)
         numbers = [
-            Number(place=len(asked) + place, value=value, look_at=look_at, letters=name)
-            for place, value in zip(places, (point.x, point.y), strict=True)
+            Number(place=len(asked) + place, value=value, look_at=look_at, letters=name, axis=axis)
+            for axis, (place, value) in enumerate(zip(places, (point.x, point.y), strict=True))
         ]
         return (*asked, *answer), len(asked), tuple(numbers)
 

@@ -21,7 +21,7 @@ from cua.errors import ConfigError
 from model_runtime.parallel.comm import Comm
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.export import export_model
-from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHead
+from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHeads
 from model_runtime.training.quantization import start_rounding
 from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions
 
@@ -173,7 +173,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
         AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH),
         weights=LossWeights(),
         numbers=NumberTokens(ids=maker.number_ids(), width=NUMBER_WIDTH),
-        supervised=SupervisedHead(layer=max(model.config.text.num_hidden_layers - 2, 0)),
+        supervised=SupervisedHeads(layer=max(model.config.text.num_hidden_layers - 2, 0)),
     )
     options = TrainingOptions(
         num_steps=order.num_steps, muon_lr=order.muon_lr, adam_lr=order.adam_lr, warmup_steps=20, weight_decay=0.02

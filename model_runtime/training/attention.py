@@ -98,21 +98,15 @@ def find_context(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
     return forward.block_tables[sequences][:, : int(lengths.max())].long(), lengths
 
 
-def find_log_shares(
-    mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor, targets: Tensor, *, head: int
-) -> Tensor:
+def find_log_shares(scores: Tensor, targets: Tensor, *, head: int) -> Tensor:
     """Logarithm of the share of its attention that a head gives, from each of some tokens, to a token that it sees.
 
     Args:
-        mla: The layer's attention.
-        given: What it was given.
-        batch: The step.
-        rows: (R,) int64, the tokens that look.
+        scores: (R, heads, keys) of `find_scores`, for the tokens that look.
         targets: (R,) int64, what each is to look at, as places in its sequence.
         head: From 0.
 
     Returns:
         (R,) fp32, at most 0.
     """
-    scores = find_scores(mla, given, batch, rows)[:, head]
-    return scores.log_softmax(-1).gather(1, targets.unsqueeze(1)).squeeze(1)
+    return scores[:, head].log_softmax(-1).gather(1, targets.unsqueeze(1)).squeeze(1)

@@ -23,12 +23,14 @@ class Number:
         value: What it says, not rounded, in the units of `NumberTokens`.
         look_at: Place in the trunk of the image's token that shows the target; None has no image.
         letters: Class of each letter of what the target is called; empty where it has no name to be read.
+        axis: Which of the numbers of a point it is, from 0: each axis has a head of attention of its own.
     """
 
     place: int
     value: float
     look_at: int | None = None
     letters: tuple[int, ...] = ()
+    axis: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class Targets:
         numbers: (K,) fp32, which.
         look_rows: (L,) int64, tokens that are to look at a image's token.
         look_at: (L,) int64, that token, as a place in its trunk.
+        look_axes: (L,) int64, which number of a point they look for.
         names: (L, letters) int64, what they look for, padded with `IGNORED`.
         letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
         word_rows: (W,) int64, the images' tokens from which words are read.
@@ -86,6 +89,7 @@ class Targets:
     numbers: Tensor
     look_rows: Tensor
     look_at: Tensor
+    look_axes: Tensor
     names: Tensor
     letters: Tensor
     word_rows: Tensor
@@ -120,6 +124,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         numbers=torch.tensor([number.value for _, number in numbers]),
         look_rows=torch.tensor([row for row, _ in looks], dtype=torch.int64),
         look_at=torch.tensor([number.look_at for _, number in looks], dtype=torch.int64),
+        look_axes=torch.tensor([number.axis for _, number in looks], dtype=torch.int64),
         names=_pad([number.letters for _, number in looks]),
         letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from model_runtime.media import MediaItem
 from model_runtime.model import K25Model
-from model_runtime.training.attention import AttentionInputs, find_log_shares
+from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
 from model_runtime.vision.tower import make_groups
@@ -32,7 +32,8 @@ class LossWeights:
         word: Which word is centred on a image's token, read from what the projector gives.
         place: Where in its image each of the image's tokens lies, read from what the projector gives.
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
-        attention: How much of one head's attention the token before a number gives to the image's token meant.
+        attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
+            a number of that axis; before numbers of others, to the first token, which says nothing.
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
             that reads words from images: what is asked for and what is seen are written alike.
     """
@@ -66,11 +67,14 @@ class NumberTokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisedHead:
-    """The head of attention that is taught to look at the target."""
+class SupervisedHeads:
+    """The heads of attention that are taught to look at the target, one for each number of a point.
+
+    One for both would bring both to each token: which is meant had to be sorted out behind it.
+    """
 
     layer: int
-    head: int = 0
+    heads: tuple[int, ...] = (0, 1)
 
 
 class AuxiliaryHeads(nn.Module):
@@ -100,7 +104,7 @@ class Losses:
         heads: Of `AuxiliaryHeads`.
         weights: Of the parts.
         numbers: Which tokens say numbers.
-        supervised: Which head of attention is taught.
+        supervised: Which heads of attention are taught.
     """
 
     def __init__(
@@ -110,7 +114,7 @@ class Losses:
         *,
         weights: LossWeights,
         numbers: NumberTokens,
-        supervised: SupervisedHead,
+        supervised: SupervisedHeads,
     ) -> None:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
@@ -217,10 +221,14 @@ class Losses:
     def _find_attention(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.look_rows):
             return seen.hidden.new_zeros(())
-        number, head = self.supervised.layer, self.supervised.head
+        number = self.supervised.layer
         mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
-        places = targets.look_at + batch.prefix.stop  # in the whole sequence
-        return -find_log_shares(mla, given, batch, targets.look_rows, places, head=head).mean()
+        scores = find_scores(mla, given, batch, targets.look_rows)
+        shares = []
+        for axis, head in enumerate(self.supervised.heads):
+            places = torch.where(targets.look_axes == axis, targets.look_at + batch.prefix.stop, 0)
+            shares.append(find_log_shares(scores, places, head=head))
+        return -torch.stack(shares).mean()
 
 
 def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:

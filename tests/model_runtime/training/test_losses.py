@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from model_runtime.model import K25Model, load_model
+from model_runtime.training.attention import find_scores
 from model_runtime.training.batch import Example, make_batch, run
 from model_runtime.training.lessons import IGNORED, Lesson, Number, Word, make_targets
 from model_runtime.training.losses import (
@@ -13,7 +14,7 @@ from model_runtime.training.losses import (
     Losses,
     LossWeights,
     NumberTokens,
-    SupervisedHead,
+    SupervisedHeads,
     find_places,
     make_bells,
 )
@@ -47,7 +48,7 @@ def make_losses(model: K25Model, weights: LossWeights | None = None) -> Losses:
         AuxiliaryHeads(model, num_letters=27, word_length=4),
         weights=weights or LossWeights(),
         numbers=NumberTokens(ids=torch.arange(100, 200), width=2.0),
-        supervised=SupervisedHead(layer=1, head=2),
+        supervised=SupervisedHeads(layer=1, heads=(2, 0)),
     )
 
 
@@ -190,3 +191,17 @@ def test_a_branch_has_to_have_what_it_is_to_speak() -> None:
     lesson = Lesson(example=Example(trunk=(3,), branches=((5, 6),)), spoken=(3,), numbers=((),))
     with pytest.raises(ValueError, match="a branch of 2 tokens speaks from token 3 on"):
         make_targets([lesson], make_batch([lesson.example], 9))
+
+
+def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) -> None:
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
+    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses, targets = make_losses(model), make_targets(lessons, batch)
+    seen = run(model, batch)
+    given = losses._inputs.of_layer[1]
+    shares = find_scores(model.layers[1].attention, given, batch, targets.look_rows).log_softmax(-1)
+    expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]  # heads 2 and 0 of this test
+    assert targets.look_axes.tolist() == [0, 1]
+    assert losses._find_attention(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())

@@ -48,7 +48,9 @@ def test_a_branch_sees_its_trunk_and_itself_up_to_the_token(model: K25Model) -> 
     scores = find_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows)
     assert scores.isfinite().sum(-1).tolist() == [[22] * 4, [4] * 4]
     shares = [
-        find_log_shares(model.layers[0].attention, inputs.of_layer[0], batch, rows, torch.tensor([key, 0]), head=2)[0]
+        find_log_shares(
+            find_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows), torch.tensor([key, 0]), head=2
+        )[0]
         for key in range(22)
     ]
     assert torch.stack(shares).exp().sum().item() == pytest.approx(1.0, abs=1e-5)

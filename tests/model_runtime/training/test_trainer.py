@@ -8,7 +8,7 @@ from model_runtime.errors import CheckpointError
 from model_runtime.model import load_model
 from model_runtime.training.batch import Example
 from model_runtime.training.lessons import Lesson, Number, Word
-from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHead
+from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHeads
 from model_runtime.training.release import release_tensors
 from model_runtime.training.trainer import STATE, Trainer, TrainingOptions, find_rate, is_hidden_matrix
 from tests.model_runtime.vision.weights import make_item
@@ -24,7 +24,7 @@ def make_trainer(model_dir: Path, options: TrainingOptions = OPTIONS) -> Trainer
         AuxiliaryHeads(model, num_letters=27, word_length=3),
         weights=LossWeights(),
         numbers=NumberTokens(ids=torch.arange(100, 200)),
-        supervised=SupervisedHead(layer=1),
+        supervised=SupervisedHeads(layer=1),
     )
     return Trainer(model, losses, options)
 
