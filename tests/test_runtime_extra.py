@@ -7,5 +7,5 @@ from tests.model_runtime.conftest import MISSING
 
 def test_the_runtime_is_tested() -> None:
     if MISSING:
-        text = f"tests/model_runtime is left out: {', '.join(MISSING)} not installed"
+        text = f"tests/model_runtime and those of training are left out: {', '.join(MISSING)} not installed"
         pytest.skip(f"{text}; get them with: scripts/bootstrap.sh runtime-dev")
