@@ -14,7 +14,7 @@ SMALL = ((280, 224), (160, 210), (224, 280))
 MIDDLE = (*SMALL, *SMALL, (400, 300), (480, 320))
 """Small ones most of the time: they teach the same for less."""
 LARGE = (*MIDDLE * 11, *((640, 480),) * 8, (1280, 720))
-"""With a large one now and then: 640 x 480 costs three times as much as 280 x 224, 1280 x 720 twelve times."""
+"""With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class TrainingRun:
         muon_lr: See `TrainingOptions`.
         adam_lr: See `TrainingOptions`.
         draws_in_process: Whether lessons are drawn in a process of their own.
-        processes: That learn together, each from a part of every batch.
+        processes: That learn together, each from a part of every batch; no more than the smallest batch has lessons.
     """
 
     folder: Path
@@ -93,7 +93,8 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
     else:
         trainer.save(order.folder)
-    with join_processes(order.processes, partial(_follow, order)) as comm:
+    count = min(order.processes, *(stage.batch for stage in order.course))  # each has a lesson of every batch at least
+    with join_processes(count, partial(_follow, order)) as comm:
         trainer.comm = comm
         _learn(order, trainer, _Meter(order, say, trainer.step_number))
     ranks = make_vocabulary()

@@ -75,6 +75,13 @@ def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_there_are_no_more_processes_than_lessons(tmp_path: Path) -> None:
+    stage = Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True)
+    train(TrainingRun(folder=tmp_path, course=(stage,), processes=3))
+    assert (tmp_path / LOG).is_file()
+
+
+@pytest.mark.slow
 def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(name="point", steps=3, options=OPTIONS, batch=2, questions=2, is_short=True)
     order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2)
