@@ -44,7 +44,7 @@ class Stage:
     rounds_experts: bool = False
 
 
-SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0)
+SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
 """Letters, words and places alone, which the vision tower and the projector answer for."""
 Course = tuple[Stage, ...]
 
@@ -64,11 +64,11 @@ def make_course(scale: float = 1.0) -> Course:
     buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
     all_sizes = replace(all_kinds, sizes_px=LARGE)
-    late = LossWeights(letter=0.3, word=0.3, place=0.3, pointer=0.3, attention=0.5, name=0.5)
+    late = LossWeights(letter=0.3, word=0.3, place=0.3, pointer=0.3, attention=0.5, name=0.5, target=0.5)
     return (
-        Stage(name="see", steps=count(4500), options=pages, questions=0, is_short=True, weights=SIGHT),
-        Stage(name="point", steps=count(4000), options=buttons, is_short=True),
-        Stage(name="read", steps=count(1500), options=all_kinds, is_short=True),
+        Stage(name="see", steps=count(3000), options=pages, questions=0, is_short=True, weights=SIGHT),
+        Stage(name="point", steps=count(3000), options=buttons, batch=8, is_short=True),
+        Stage(name="read", steps=count(2500), options=all_kinds, batch=8, is_short=True),
         Stage(name="speak", steps=count(2000), options=all_sizes, batch=8, episodes=0.25, weights=late),
         Stage(
             name="round", steps=count(400), options=all_sizes, batch=8, episodes=0.25, weights=late, rounds_experts=True

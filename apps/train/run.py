@@ -53,7 +53,7 @@ class TrainingRun:
     folder: Path
     course: Course
     seed: int = 0
-    muon_lr: float = 0.01
+    muon_lr: float = 0.006
     adam_lr: float = 2e-3
     draws_in_process: bool = True
     processes: int = 1
@@ -177,7 +177,13 @@ def start_trainer(order: TrainingRun) -> Trainer:
         supervised=SupervisedHeads(layer=max(model.config.text.num_hidden_layers - 2, 0)),
     )
     options = TrainingOptions(
-        num_steps=order.num_steps, muon_lr=order.muon_lr, adam_lr=order.adam_lr, warmup_steps=20, weight_decay=0.02
+        num_steps=order.num_steps,
+        muon_lr=order.muon_lr,
+        adam_lr=order.adam_lr,
+        warmup_steps=20,
+        decay_share=1.0,  # weights stay small by their decay, and a small weight is noisy unless the rate falls
+        weight_decay=0.2,
+        balance_speed=0.01,
     )
     return Trainer(model, losses, options, prefix=maker.prefix)
 

@@ -77,6 +77,7 @@ class Targets:
         look_rows: (L,) int64, tokens that are to look at a image's token.
         look_at: (L,) int64, that token, as a place in its trunk.
         look_axes: (L,) int64, which number of a point they look for.
+        look_numbers: (L,) fp32, that number.
         names: (L, letters) int64, what they look for, padded with `IGNORED`.
         letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
         word_rows: (W,) int64, the images' tokens from which words are read.
@@ -90,6 +91,7 @@ class Targets:
     look_rows: Tensor
     look_at: Tensor
     look_axes: Tensor
+    look_numbers: Tensor
     names: Tensor
     letters: Tensor
     word_rows: Tensor
@@ -125,6 +127,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         look_rows=torch.tensor([row for row, _ in looks], dtype=torch.int64),
         look_at=torch.tensor([number.look_at for _, number in looks], dtype=torch.int64),
         look_axes=torch.tensor([number.axis for _, number in looks], dtype=torch.int64),
+        look_numbers=torch.tensor([number.value for _, number in looks]),
         names=_pad([number.letters for _, number in looks]),
         letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),

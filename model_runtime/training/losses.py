@@ -30,12 +30,15 @@ class LossWeights:
         number: The same for tokens that are numbers, against a bell over the numbers near the right one.
         letter: Which letter each patch shows, read from the vision tower's patches.
         word: Which word is centred on a image's token, read from what the projector gives.
-        place: Where in its image each of the image's tokens lies, read from what the projector gives.
+        place: Where in its image each of the image's tokens lies, read from what the projector gives and, where the
+            language model is run, from the same token as it comes to the layer that is taught to look.
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
         attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
             a number of that axis; before numbers of others, to the first token, which says nothing.
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
             that reads words from images: what is asked for and what is seen are written alike.
+        target: Where the target lies along the number's axis, read from that token behind that layer, by the layer
+            that reads where the image's tokens lie.
     """
 
     token: float = 1.0
@@ -46,11 +49,12 @@ class LossWeights:
     pointer: float = 1.0
     attention: float = 1.0
     name: float = 1.0
+    target: float = 1.0
 
     @property
     def is_of_images(self) -> bool:
         """Whether only what the vision tower and the projector give is asked for."""
-        return not (self.token or self.number or self.pointer or self.attention or self.name)
+        return not (self.token or self.number or self.pointer or self.attention or self.name or self.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,10 @@ class SupervisedHeads:
     """The heads of attention that are taught to look at the target, one for each number of a point.
 
     One for both would bring both to each token: which is meant had to be sorted out behind it.
+
+    Attributes:
+        layer: Theirs, from 0; another one follows it.
+        heads: By axis.
     """
 
     layer: int
@@ -119,7 +127,7 @@ class Losses:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
         self._passes: list[Tensor] = []  # patches of the last forward pass, in the tower's order
-        self._inputs = AttentionInputs(model, [supervised.layer])
+        self._inputs = AttentionInputs(model, [supervised.layer, supervised.layer + 1])
         self._hooks = (
             model.vision.register_forward_pre_hook(lambda module, inputs: self._passes.clear()),
             model.vision.final_norm.register_forward_hook(lambda module, inputs, output: self._passes.append(output)),
@@ -195,9 +203,26 @@ class Losses:
         """Column and row as shares of the image's, against a bell over bins one bin wide."""
         if not seen.images:
             return seen.hidden.new_zeros(())
-        wanted = torch.cat([find_places(image.grid) for image in batch.images]) * PLACE_BINS - 0.5  # (rows, 2)
-        chances = self.heads.place(torch.cat(seen.images)).view(-1, PLACE_BINS).log_softmax(-1)
-        return -(make_bells(wanted.flatten(), PLACE_BINS, 1.0) * chances).sum(-1).mean()
+        rows = [torch.cat(seen.images)]
+        if not self.weights.is_of_images:
+            rows.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
+        wanted = torch.cat([find_places(image.grid) for image in batch.images])  # (rows, 2)
+        return self._read_places(torch.cat(rows), wanted.repeat(len(rows), 1))
+
+    def _find_target(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.look_rows):
+            return seen.hidden.new_zeros(())
+        rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows]
+        shares = targets.look_numbers.unsqueeze(1) / len(self.numbers.ids)
+        return self._read_places(rows, shares, axes=targets.look_axes.unsqueeze(1))
+
+    def _read_places(self, rows: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
+        """Rows (R, hidden), wanted (R, numbers) as shares of the image, and which axis each number is of: all."""
+        scores = self.heads.place(rows).view(len(rows), -1, PLACE_BINS)
+        if axes is not None:
+            scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS))
+        bells = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0)
+        return -(bells * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Among the image's tokens of the trunk that the looking token goes on from."""

@@ -82,6 +82,10 @@ def test_a_head_that_knows_places_loses_less(model: K25Model) -> None:
     rows = torch.zeros(6, model.config.text.hidden_size)
     rows[:, :6] = torch.eye(6)
     seen = replace(run(model, batch), images=(rows,))
+    given = losses._inputs.of_layer
+    inside = torch.zeros_like(given[1].x)
+    inside[batch.image_rows] = rows
+    given[1] = replace(given[1], x=inside)
     torch.nn.init.zeros_(losses.heads.place.weight)
     torch.nn.init.zeros_(losses.heads.place.bias)
     blind = losses._find_place(seen, batch, targets)
@@ -92,6 +96,20 @@ def test_a_head_that_knows_places_loses_less(model: K25Model) -> None:
     assert losses._find_place(seen, batch, targets).item() == pytest.approx(
         math.log(math.sqrt(2 * math.pi * math.e)), abs=0.05
     )
+
+
+def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Model) -> None:
+    """Along the axis of the number alone, from the rows of the next layer."""
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
+    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses, targets = make_losses(model), make_targets(lessons, batch)
+    seen = run(model, batch)
+    scores = losses.heads.place(losses._inputs.of_layer[2].x[targets.look_rows]).view(2, 2, 32).log_softmax(-1)
+    bells = make_bells(torch.tensor([0.402, 0.07]) * 32 - 0.5, 32, 1.0)
+    expected = -(bells[0] * scores[0, 0]).sum() / 2 - (bells[1] * scores[1, 1]).sum() / 2
+    assert losses._find_target(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_name_is_read_where_the_taught_head_looks_from(model: K25Model) -> None:
@@ -156,7 +174,7 @@ def test_every_part_teaches(model: K25Model) -> None:
     lessons = make_lessons(pad)
     batch = make_batch([lesson.example for lesson in lessons], pad)
     targets = make_targets(lessons, batch)
-    for name in ("token", "number", "letter", "word", "pointer", "attention"):
+    for name in ("token", "number", "letter", "word", "place", "pointer", "attention", "name", "target"):
         only = LossWeights(**{part: float(part == name) for part in LossWeights.__dataclass_fields__})
         losses = make_losses(model, only)
         weights = [*model.parameters(), *losses.heads.parameters()]
