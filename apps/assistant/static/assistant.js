@@ -214,8 +214,11 @@ class Screen extends HTMLElement {
     this.replaceChildren(
       make("div", { class: "bar" }, this.status, this.place, make("div", { class: "tools", role: "group",
         "aria-label": "Control of the run" }, this.pauseButton, this.takeButton, this.stopButton)),
-      this.problem, this.stage, this.typing, this.children_);
-    this.image.addEventListener("load", () => this.mark());
+      make("div", { class: "over" }, this.problem), this.stage, this.typing, this.children_);
+    this.image.addEventListener("load", () => {
+      this.natural = { width: this.image.naturalWidth, height: this.image.naturalHeight };
+      this.mark();
+    });
     new ResizeObserver(() => this.mark()).observe(this.image);
     this.listenToPerson();
     document.addEventListener("keydown", (event) => {
@@ -292,11 +295,13 @@ class Screen extends HTMLElement {
     this.mark();
   }
 
-  // where the image lies in its element, which may be wider or higher than it
+  // where the image lies in its element, which may be wider or higher than it; the element itself says 0 by 0 while
+  // the next frame is being decoded, so the size is that of the last one shown
   box() {
-    const { clientWidth: width, clientHeight: height, naturalWidth, naturalHeight } = this.image;
-    const scale = Math.min(width / (naturalWidth || 1), height / (naturalHeight || 1));
-    const shown = { width: naturalWidth * scale, height: naturalHeight * scale };
+    const { clientWidth: width, clientHeight: height } = this.image;
+    const natural = this.natural || { width: 1, height: 1 };
+    const scale = Math.min(width / natural.width, height / natural.height);
+    const shown = { width: natural.width * scale, height: natural.height * scale };
     return { ...shown, left: this.image.offsetLeft + (width - shown.width) / 2, top: this.image.offsetTop + (height - shown.height) / 2 };
   }
 
