@@ -9,7 +9,7 @@ PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo assistant web-demo video-demo runtime-demo nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
+.PHONY: help demo assistant web-demo video-demo runtime-demo demo-nano nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -36,6 +36,11 @@ video-demo: venv ## make two videos with known events, watch them with no key, a
 runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's requests
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m examples.runtime_demo
+
+demo-nano: venv ## watch the small model that is shipped do ten tasks on a page: no key, no GPU (the first time: 600 MB for torch)
+	@scripts/bootstrap.sh nano
+	@scripts/setup.sh
+	@$(VENV)/cua eval garden --model nano
 
 nano: venv ## train nano-K2.5 from nothing on this machine, which takes hours (ARGS="--scale 0.5")
 	@scripts/bootstrap.sh train

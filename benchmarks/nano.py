@@ -23,7 +23,7 @@ from PIL import Image
 from apps.nano.model import NanoModel
 from apps.train.exam import Marks, Sheet, examine
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen
-from apps.train.skills import Question
+from apps.train.skills import Question, ask_strange
 from apps.train.suite import PAPERS
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions
@@ -31,6 +31,8 @@ from envs import Observation, ScreenGeometry
 
 ONE_STEP = tuple(name for name in PAPERS if name != "three-steps")
 SEED = 1000
+NEW = ('Double-click "{}".', 'Hover over "{}".', 'Rename "{}".', "Zoom in twice.", "What time is it?", 'Copy "{}".')
+"""What training never asks for, nor anything like it: the right answer is to give up."""
 SIZE_PX = (1280, 720)
 STEPS = 8
 
@@ -48,7 +50,16 @@ def make_sheets(count: int) -> list[Sheet]:
             if asked:
                 items.append((screen, (asked[0],)))
         sheets.append(Sheet(name=name, items=tuple(items)))
-    return sheets
+    return [*sheets, _make_new_sheet(count)]
+
+
+def _make_new_sheet(count: int) -> Sheet:
+    """Asked for what it never learnt."""
+    rng, items = random.Random(f"exam new {SEED}"), []
+    for _ in range(count):
+        screen = make_screen(rng, PAPERS["absent"].options)
+        items.append((screen, (ask_strange(rng, rng.choice(screen.targets), NEW),)))
+    return Sheet(name="never learnt", items=tuple(items))
 
 
 def describe(marks: Marks) -> str:

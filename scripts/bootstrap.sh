@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv and install the package into it: scripts/bootstrap.sh all|assistant|dev|runtime|runtime-dev|train
+# Make .venv and install the package into it: scripts/bootstrap.sh all|assistant|dev|nano|runtime|runtime-dev|train
 # Starts at once, without network, when nothing changed since the last time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -64,7 +64,7 @@ fingerprint() {
 
 install_package() {
   local size=300
-  case $extra in runtime | train) size=600 ;; runtime-dev) size=900 ;; esac  # torch for CPUs; with CUDA it is several GB
+  case $extra in nano | runtime | train) size=600 ;; runtime-dev) size=900 ;; esac  # torch for CPUs; with CUDA it is several GB
   say "installing cua-k25[$extra] into $venv (the first time this fetches some $size MB)"
   "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --editable ".[$extra]" \
     | grep --line-buffered -E '^(Collecting|  Downloading|Installing|Successfully|ERROR)' >&2 \

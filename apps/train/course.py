@@ -28,7 +28,7 @@ class Stage:
         batch: Screens a step.
         questions: About each; none are asked where only letters and words are read.
         is_short: Whether instruction and code stand alone, without the system prompt.
-        episodes: Share of the batch that are later steps of an episode.
+        episodes: Share of the batch that are steps of an episode, the first one or a later one.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
     """
@@ -69,9 +69,9 @@ def make_course(scale: float = 1.0) -> Course:
         Stage(name="see", steps=count(3000), options=pages, questions=0, is_short=True, weights=SIGHT),
         Stage(name="point", steps=count(3000), options=buttons, batch=8, is_short=True),
         Stage(name="read", steps=count(2500), options=all_kinds, batch=8, is_short=True),
-        Stage(name="speak", steps=count(2000), options=all_sizes, batch=8, episodes=0.25, weights=late),
+        Stage(name="speak", steps=count(2000), options=all_sizes, batch=8, episodes=0.4, weights=late),
         Stage(
-            name="round", steps=count(400), options=all_sizes, batch=8, episodes=0.25, weights=late, rounds_experts=True
+            name="round", steps=count(400), options=all_sizes, batch=8, episodes=0.4, weights=late, rounds_experts=True
         ),
     )
 
@@ -110,10 +110,10 @@ class LessonStream:
 
     def _draw_one(self, stage: Stage, rng: random.Random) -> Lesson:
         if stage.episodes and rng.random() < stage.episodes:
-            episode = make_episode(rng, stage.options)
-            return self.maker.make_step(rng, episode[: rng.randint(2, len(episode))])
+            episode = make_episode(rng, stage.options, is_varied=True)
+            return self.maker.make_step(rng, episode[: rng.randint(1, len(episode))])
         screen = make_screen(rng, stage.options)
         if not stage.questions:
             return self.maker.make_reading(rng, screen)
-        questions = draw_questions(rng, screen, stage.questions)
+        questions = draw_questions(rng, screen, stage.questions, is_varied=True)
         return self.maker.make(rng, screen, questions, is_short=stage.is_short)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind, Target
 from apps.train.screens.words import Words
-from apps.train.skills import Question, ask_finish, ask_for, ask_to_type
+from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, vary
 
 MAX_PARTS = 3
 FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
@@ -27,18 +27,22 @@ Episode = tuple[Moment, ...]
 """From the first step to the one that says it is done; all ask for the same instruction."""
 
 
-def make_episode(rng: random.Random, options: ScreenOptions) -> Episode:
+def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool = False) -> Episode:
     """An episode on a screen that has something to be worked on.
 
     Args:
         rng: Where everything is drawn from.
         options: Which screens.
+        is_varied: See `skills.draw_questions`.
     """
     while True:
         screen = make_screen(rng, options)
         parts = draw_parts(rng, screen, held_out=options.held_out_names)
+        if is_varied:
+            parts = [vary(rng, screen, part) for part in parts]
         if parts:
-            return tuple(_play(rng, screen, parts, options))
+            joints = (*_JOINTS, " and ") if is_varied else _JOINTS
+            return tuple(_play(rng, screen, parts, join_parts(rng, parts, joints), options))
 
 
 def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) -> list[Question]:
@@ -54,8 +58,9 @@ def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) ->
     return [ask_to_type(rng, one, words.value()) if one.kind == "field" else ask_for(rng, one) for one in chosen]
 
 
-def _play(rng: random.Random, screen: Screen, parts: Sequence[Question], options: ScreenOptions) -> Iterator[Moment]:
-    instruction = join_parts(rng, parts)
+def _play(
+    rng: random.Random, screen: Screen, parts: Sequence[Question], instruction: str, options: ScreenOptions
+) -> Iterator[Moment]:
     targets: list[Target] = []
     for part in parts:
         assert part.target is not None
@@ -67,7 +72,7 @@ def _play(rng: random.Random, screen: Screen, parts: Sequence[Question], options
     yield Moment(screen=screen, question=ask_finish(instruction))
 
 
-def join_parts(rng: random.Random, parts: Sequence[Question]) -> str:
+def join_parts(rng: random.Random, parts: Sequence[Question], joints: Sequence[str] = _JOINTS) -> str:
     """One instruction of several sentences, as people write them: joined by words, in a row, or numbered."""
     texts = [part.instruction.removesuffix(".") for part in parts]
     if len(texts) == 1:
@@ -77,5 +82,5 @@ def join_parts(rng: random.Random, parts: Sequence[Question]) -> str:
         return " ".join(f"{number}. {text}." for number, text in enumerate(texts, start=1))
     if form == 1:
         return " ".join(f"{text}." for text in texts)
-    joint = rng.choice(_JOINTS)
+    joint = rng.choice(joints)
     return joint.join([texts[0], *(text[0].lower() + text[1:] for text in texts[1:])]) + "."

@@ -136,7 +136,7 @@ def judge(answer: str, question: Question, screen: Screen) -> Verdict:
 
 
 def _judge_end(end: Terminate, question: Question) -> Verdict:
-    if question.target is None and (end.status == "failure") is (question.kind == "absent"):
+    if question.target is None and (end.status == "failure") is (question.kind != "done"):
         return "right"
     return "gave up" if end.status == "failure" else "claimed done"
 

@@ -137,7 +137,7 @@ class LessonMaker:
         answer = self._encode_answer(question, question.code.format(x=x, y=y), is_short)
         look_at = first + find_token(question.target.center, screen.pixels.shape[1])
         places = find_numbers(answer, (self.number_id(x), self.number_id(y)))
-        name = () if question.target.kind == "icon" else _label_name(question.target)
+        name = _label_name(question.target) if question.is_named else ()
         numbers = [
             Number(place=len(asked) + place, value=value, look_at=look_at, letters=name, axis=axis)
             for axis, (place, value) in enumerate(zip(places, (point.x, point.y), strict=True))

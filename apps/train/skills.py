@@ -1,6 +1,7 @@
 """What is asked of a screen, in words, and the right answer in the agent's protocol."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from apps.train.screens.screen import Screen
@@ -19,8 +20,34 @@ ASK: dict[Kind, tuple[str, ...]] = {
     "field": ('Click into the field "{}".', 'Focus the field "{}".'),
     "slider": ('Click the middle of the slider "{}".',),
 }
+ONLY: dict[Kind, tuple[str, ...]] = {
+    "button": ("Click the button.", "Press the button."),
+    "link": ("Click the link.", "Follow the link."),
+    "checkbox": ("Tick the box.", "Check the box."),
+    "field": ("Click into the text field.", "Focus the text field."),
+    "slider": ("Click the middle of the slider.",),
+}
+"""For what there is one of on the screen."""
 TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
-SEEN, ABSENT, DONE = "It is there.", "It is not there.", "It is done."
+TYPE_ONLY = ('Type "{value}" into the text field.', 'Enter "{value}" into the field.')
+PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE = 0.15, 0.4, 0.05
+"""How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
+often something else is asked for."""
+STRANGE = (
+    'Drag "{}" to the left.',
+    'Scroll down to "{}".',
+    'What is the price of "{}"?',
+    "Sort the table by date.",
+    "Go back to the last page.",
+    "Play the video.",
+    'Send a message to "{}".',
+    "How many buttons are there?",
+    "Write a poem about the sea.",
+    'Save the file as "{}".',
+)
+"""What it does not learn to do: there it is to give up. Exams ask for other things that it did not learn."""
+SEEN, ABSENT, DONE, UNKNOWN = "It is there.", "It is not there.", "It is done.", "That is new to me."
+FAIL_CODE = 'computer.terminate(status="failure")'
 CLICK, TYPE_ACTION, GIVE_UP, FINISH = "Click it.", "Click it and type.", "Give up.", "Finish."
 
 
@@ -29,13 +56,14 @@ class Question:
     """One question about one screen, with its answer.
 
     Attributes:
-        kind: What is asked for, for tables of results: an element's kind, `type`, `absent` or `done`.
+        kind: What is asked for, for tables of results: an element's kind, `type`, `absent`, `strange` or `done`.
         instruction: As a user would say it.
         target: The element that is meant; None where there is none to be clicked.
         thought: What the answer thinks.
         action: Its sentence.
         code: Its code; `{x}` and `{y}` stand for the coordinates.
         typed: What it types; empty for a click alone.
+        is_named: Whether the instruction says how the target is called on the screen.
     """
 
     kind: str
@@ -45,9 +73,12 @@ class Question:
     action: str
     code: str
     typed: str = ""
+    is_named: bool = True
 
 
-def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: bool = False) -> list[Question]:
+def draw_questions(
+    rng: random.Random, screen: Screen, count: int, *, held_out: bool = False, is_varied: bool = False
+) -> list[Question]:
     """Questions about a screen: most about elements that are there, some about what is not or is done already.
 
     Args:
@@ -55,6 +86,7 @@ def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: 
         screen: One element at least.
         count: How many; elements are asked for again where there are fewer.
         held_out: Whether values that are typed are those that training never has.
+        is_varied: Whether some are asked as `vary` does, and some for what cannot be done.
     """
     targets = list(screen.targets)
     rng.shuffle(targets)
@@ -62,15 +94,32 @@ def draw_questions(rng: random.Random, screen: Screen, count: int, *, held_out: 
     for number in range(count):
         target = targets[number % len(targets)]
         chance = rng.random()
-        if chance < 0.1:
+        if is_varied and rng.random() < STRANGE_SHARE:
+            questions.append(ask_strange(rng, target))
+        elif chance < 0.1:
             questions.append(ask_absent(rng, screen, target))
         elif target.kind in ("checkbox", "radio") and target.is_on:
             questions.append(ask_finish(ask_for(rng, target).instruction))  # it is ticked already
         elif target.kind == "field" and not target.value and chance < 0.6:
-            questions.append(ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value()))
+            asked = ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value())
+            questions.append(vary(rng, screen, asked) if is_varied else asked)
         else:
-            questions.append(ask_for(rng, target))
+            asked = ask_for(rng, target)
+            questions.append(vary(rng, screen, asked) if is_varied else asked)
     return questions
+
+
+def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
+    """The same, now and then without quotation marks, or without the name where one kind of element says enough."""
+    target = question.target
+    assert target is not None
+    is_only = target.kind in ONLY and sum(one.kind == target.kind for one in screen.targets) == 1
+    if is_only and rng.random() < ONLY_SHARE:
+        form = rng.choice(TYPE_ONLY if question.typed else ONLY[target.kind])
+        return replace(question, instruction=form.format(value=question.typed), is_named=False)
+    if rng.random() < PLAIN_SHARE:
+        return replace(question, instruction=question.instruction.replace(f'"{target.name}"', target.name))
+    return question
 
 
 def ask_for(rng: random.Random, target: Target) -> Question:
@@ -82,6 +131,7 @@ def ask_for(rng: random.Random, target: Target) -> Question:
         thought=SEEN,
         action=CLICK,
         code="pyautogui.click(x={x}, y={y})",
+        is_named=target.kind != "icon",
     )
 
 
@@ -105,8 +155,26 @@ def ask_absent(rng: random.Random, screen: Screen, like: Target) -> Question:
     else:
         name = _other_name(rng, like.name, taken)
     asked = ask_for(rng, replace(like, name=name))
-    code = 'computer.terminate(status="failure")'
-    return replace(asked, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=code)
+    return replace(asked, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=FAIL_CODE)
+
+
+def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = STRANGE) -> Question:
+    """For something else than a click or a text.
+
+    Args:
+        rng: Where the form is drawn from.
+        like: An element whose name some forms have.
+        forms: Of sentences; `{}` stands for a name.
+    """
+    return Question(
+        kind="strange",
+        instruction=rng.choice(forms).format(like.name),
+        target=None,
+        thought=UNKNOWN,
+        action=GIVE_UP,
+        code=FAIL_CODE,
+        is_named=False,
+    )
 
 
 def _other_name(rng: random.Random, name: str, taken: set[str]) -> str:

@@ -48,8 +48,10 @@ def protocol_texts() -> list[str]:
         system_prompt(ProtocolOptions()),
         "\n" + instruction_text('"'),
         *(text.replace("{}", "") for texts in skills.ASK.values() for text in texts),
-        *(text.format(value="", name="") for text in skills.TYPE),
-        *(skills.SEEN, skills.ABSENT, skills.DONE),
+        *(text for texts in skills.ONLY.values() for text in texts),
+        *(text.format(value="", name="") for text in (*skills.TYPE, *skills.TYPE_ONLY)),
+        *(text.replace("{}", "") for text in skills.STRANGE),
+        *(skills.SEEN, skills.ABSENT, skills.DONE, skills.UNKNOWN),
         *answers,
         *codes,
     ]

@@ -8,7 +8,7 @@ from apps.train.exam import Marks, examine, judge, make_sheet
 from apps.train.lessons import Coordinates, answer_text
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
-from apps.train.skills import Question, draw_questions
+from apps.train.skills import Question, ask_finish, ask_strange, draw_questions
 from apps.train.vocabulary import make_vocabulary
 
 OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)), held_out_names=True)
@@ -53,6 +53,16 @@ def test_right_answers_are_right_and_others_are_called_what_they_are() -> None:
             assert judge(right, without, screen) == "wrong text"
         seen.add(question.kind)
     assert {"absent", "done", "type", "button"} <= seen
+
+
+def test_what_was_never_learnt_is_given_up() -> None:
+    screen, question = draw(2)[0]
+    assert question.target is not None
+    asked = ask_strange(random.Random(0), question.target, ('Knit "{}".',))
+    assert asked.instruction == f'Knit "{question.target.name}".'
+    assert judge(oracle(asked, screen), asked, screen) == "right"
+    assert judge(oracle(question, screen), asked, screen) == "wrong click"
+    assert judge(oracle(ask_finish(asked.instruction), screen), asked, screen) == "claimed done"
 
 
 def test_a_sheet_is_its_seed() -> None:

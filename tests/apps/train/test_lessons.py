@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_answers_are_what_the_agent_reads(tokenizer: Tokenizer) -> None:
 
 def check_actions(question: Question, actions: list[Action]) -> None:
     if question.target is None:
-        wanted = "failure" if question.kind == "absent" else "success"
+        wanted = "success" if question.kind == "done" else "failure"
         assert [action.status for action in actions if isinstance(action, Terminate)] == [wanted]
         return
     click = actions[0]
@@ -169,3 +170,27 @@ def test_the_model_is_small_and_complete(folder: Path) -> None:
     model = make_model(folder, make_config(make_vocabulary()), seed=0)
     assert sum(weight.numel() for weight in model.parameters()) < 4_000_000
     assert torch.equal(model.embedding.weight, make_model(folder, model.config, seed=0).embedding.weight)
+
+
+def test_questions_of_training_are_sometimes_asked_without_marks_or_names(tokenizer: Tokenizer) -> None:
+    """A name is left out only where its kind is enough, and is not asked for then."""
+    maker, rng = LessonMaker(tokenizer), random.Random(5)
+    options = replace(OPTIONS, families=("form", "scatter"), max_elements=3)
+    told = {"quoted": 0, "plain": 0, "unnamed": 0}
+    for _ in range(60):
+        screen = make_screen(rng, options)
+        questions = draw_questions(rng, screen, 3, is_varied=True)
+        numbers = maker.make(rng, screen, questions, is_short=True).numbers
+        for question, asked in zip(questions, numbers, strict=True):
+            target = question.target
+            if target is None:
+                continue
+            assert all(bool(number.letters) is question.is_named for number in asked)
+            if question.is_named:
+                told["quoted" if f'"{target.name}"' in question.instruction else "plain"] += 1
+                assert target.name in question.instruction
+            else:
+                told["unnamed"] += 1
+                assert [one.kind for one in screen.targets].count(target.kind) == 1
+    assert min(told.values()) > 3, told
+    assert all(question.is_named for question in draw_questions(rng, screen, 50))
