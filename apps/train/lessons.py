@@ -99,6 +99,7 @@ class LessonMaker:
             example=Example(trunk=trunk, images=(image,)),
             letters=_label_patches(rng, screen, image),
             words=tuple(_label_words(screen, image, first)),
+            shown=(_find_shown(screen, image),),
         )
 
     def make_step(self, rng: random.Random, moments: Sequence[Moment]) -> Lesson:
@@ -119,6 +120,7 @@ class LessonMaker:
             numbers=tuple(branch[2] for branch in branches),
             letters=torch.cat([_label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
             words=tuple(word for shown in labels for word in _label_words(*shown)),
+            shown=tuple(map(_find_shown, screens, images)),
         )
 
     def _make_branch(
@@ -275,6 +277,12 @@ def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> torc
     for row, column, letter in find_cells(list(screen.letters), PATCH_PX):
         labels[row, column] = letter_class(letter)
     return torch.from_numpy(labels.astype(np.int64).reshape(-1))
+
+
+def _find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
+    """Shares of the padded image's width and height that are the screen."""
+    (height, width), (_, padded_height, padded_width, _) = screen.pixels.shape[:2], image.frames.shape
+    return width / padded_width, height / padded_height
 
 
 def _label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:

@@ -56,6 +56,8 @@ class Lesson:
         numbers: For each branch, the tokens among them that are numbers.
         letters: (patches of all its images,) class of the letter in each patch, or None.
         words: To be read from the images.
+        shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
+            padding; all of it where nothing is said.
     """
 
     example: Example
@@ -63,6 +65,7 @@ class Lesson:
     numbers: tuple[tuple[Number, ...], ...] = ()
     letters: Tensor | None = None
     words: tuple[Word, ...] = ()
+    shown: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,7 @@ class Targets:
         letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
+        shown: (images, 2) fp32, shares of width and height that are not padding.
     """
 
     rows: Tensor
@@ -96,6 +100,7 @@ class Targets:
     letters: Tensor
     word_rows: Tensor
     words: Tensor
+    shown: Tensor
 
 
 def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
@@ -132,6 +137,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
+        shown=torch.tensor([share for lesson in lessons for share in _shown_of(lesson)]).view(-1, 2),
     )
 
 
@@ -146,6 +152,13 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
                 f"a branch of {span.stop - span.start} tokens speaks from token {first} on, expected 1 or more"
             )
         yield from range(span.start + first - 1, span.stop - 1)
+
+
+def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:
+    count = len(lesson.example.images)
+    if lesson.shown and len(lesson.shown) != count:
+        raise ValueError(f"what is shown is said of {len(lesson.shown)} images, and there are {count}")
+    return lesson.shown or ((1.0, 1.0),) * count
 
 
 def _letters_of(lesson: Lesson) -> Tensor:

@@ -30,8 +30,9 @@ class LossWeights:
         number: The same for tokens that are numbers, against a bell over the numbers near the right one.
         letter: Which letter each patch shows, read from the vision tower's patches.
         word: Which word is centred on a image's token, read from what the projector gives.
-        place: Where in its image each of the image's tokens lies, read from what the projector gives and, where the
-            language model is run, from the same token as it comes to the layer that is taught to look.
+        place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
+            Read from what the projector gives and, where the language model is run, from the same token as it comes to
+            the layer that is taught to look.
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
         attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
             a number of that axis; before numbers of others, to the first token, which says nothing.
@@ -199,14 +200,15 @@ class Losses:
         scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : words.shape[1]]
         return cross_entropy(scores.flatten(0, 1), words.flatten())
 
-    def _find_place(self, seen: Activations, batch: TrainingBatch, _targets: Targets) -> Tensor:
-        """Column and row as shares of the image's, against a bell over bins one bin wide."""
+    def _find_place(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Column and row as shares of the screenshot's, against a bell over bins one bin wide."""
         if not seen.images:
             return seen.hidden.new_zeros(())
         rows = [torch.cat(seen.images)]
         if not self.weights.is_of_images:
             rows.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
-        wanted = torch.cat([find_places(image.grid) for image in batch.images])  # (rows, 2)
+        places = [find_places(image.grid) for image in batch.images]
+        wanted = torch.cat([place / shown for place, shown in zip(places, targets.shown, strict=True)])  # (rows, 2)
         return self._read_places(torch.cat(rows), wanted.repeat(len(rows), 1))
 
     def _find_target(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:

@@ -152,6 +152,8 @@ def test_lessons_become_targets(tokenizer: Tokenizer) -> None:
     assert (batch.token_ids[targets.word_rows] == tokenizer.special.media_pad).all()
     asked = targets.letters[targets.letters != IGNORED]
     assert 0.3 < (asked > 0).float().mean() < 0.95
+    shown = {image.frames.shape[2]: share for image, share in zip(batch.images, targets.shown.tolist(), strict=True)}
+    assert shown == {280: [1.0, 1.0], 420: pytest.approx([400 / 420, 300 / 308])}
     assert targets.tokens.tolist() == batch.token_ids[targets.rows + 1].tolist()
 
 

@@ -112,6 +112,22 @@ def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Mod
     assert losses._find_target(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
+def test_padding_does_not_count_as_a_place(model: K25Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the width is a screenshot: what lay in the middle of that half lies in the middle."""
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses = make_losses(model)
+    seen = run(model, batch)
+    asked: list[torch.Tensor] = []
+    monkeypatch.setattr(losses, "_read_places", lambda rows, wanted: asked.append(wanted[:6]))
+    losses._find_place(seen, batch, make_targets(lessons, batch))
+    losses._find_place(seen, batch, make_targets([replace(lessons[0], shown=((0.5, 1.0),)), lessons[1]], batch))
+    whole, half = asked
+    assert torch.allclose(half, whole * torch.tensor([2.0, 1.0]))
+    with pytest.raises(ValueError, match="said of 2 images, and there are 1"):
+        make_targets([replace(lessons[0], shown=((0.5, 1.0),) * 2), lessons[1]], batch)
+
+
 def test_the_name_is_read_where_the_taught_head_looks_from(model: K25Model) -> None:
     lessons = make_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
