@@ -29,6 +29,8 @@ class Stage:
         questions: About each; none are asked where only letters and words are read.
         is_short: Whether instruction and code stand alone, without the system prompt.
         episodes: Share of the batch that are steps of an episode, the first one or a later one.
+        pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
+        image_rate: See `Trainer.step`.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
     """
@@ -40,17 +42,29 @@ class Stage:
     questions: int = 4
     is_short: bool = False
     episodes: float = 0.0
+    pages: int = 0
+    image_rate: float = 1.0
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
 
 
 SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
 """Letters, words and places alone, which the vision tower and the projector answer for."""
+IMAGE_RATE = 0.5
+"""Of the vision tower while the language model learns: gradients that come through a model that does not know yet
+where to look are noise, and blur what was learnt before."""
+PAGES = ScreenOptions(
+    families=(*[READING] * len(TRAINED_FAMILIES), *TRAINED_FAMILIES),  # half of them full of words
+    sizes_px=SMALL,
+    text_px=(12, 26),
+    near_share=0.0,
+    max_elements=60,
+)
 Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0) -> Course:
-    """See letters, point, read all kinds of elements, speak the protocol, and the same with the experts in INT4.
+    """See letters, find names by what is seen, point, all kinds of elements, the protocol, and the experts in INT4.
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
@@ -59,20 +73,31 @@ def make_course(scale: float = 1.0) -> Course:
     def count(steps: int) -> int:
         return max(round(scale * steps), 1)
 
-    families = (*[READING] * len(TRAINED_FAMILIES), *TRAINED_FAMILIES)  # half of them pages full of words
-    pages = ScreenOptions(families=families, sizes_px=SMALL, text_px=(12, 26), near_share=0.0, max_elements=60)
-    buttons = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
+    scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
-    all_sizes = replace(all_kinds, sizes_px=LARGE)
-    late = LossWeights(letter=0.3, word=0.3, place=0.3, pointer=0.3, attention=0.5, name=0.5, target=0.5)
+    late = LossWeights(letter=0.5, word=0.5, place=0.5, pointer=0.5, attention=0.5, name=0.5, target=0.5)
+    point = Stage(
+        name="point", steps=count(2500), options=scattered, batch=10, pages=2, is_short=True, image_rate=IMAGE_RATE
+    )
+    speak = Stage(
+        name="speak",
+        steps=count(1600),
+        options=replace(all_kinds, sizes_px=LARGE),
+        batch=9,
+        pages=1,
+        episodes=0.4,
+        image_rate=IMAGE_RATE,
+        weights=late,
+    )
     return (
-        Stage(name="see", steps=count(3000), options=pages, questions=0, is_short=True, weights=SIGHT),
-        Stage(name="point", steps=count(3000), options=buttons, batch=8, is_short=True),
-        Stage(name="read", steps=count(2500), options=all_kinds, batch=8, is_short=True),
-        Stage(name="speak", steps=count(2000), options=all_sizes, batch=8, episodes=0.4, weights=late),
-        Stage(
-            name="round", steps=count(400), options=all_sizes, batch=8, episodes=0.4, weights=late, rounds_experts=True
+        Stage(name="see", steps=count(3000), options=PAGES, questions=0, is_short=True, weights=SIGHT),
+        replace(
+            point, name="find", steps=count(1500), batch=8, pages=0, image_rate=0.0, weights=LossWeights(letter=0.0)
         ),
+        point,
+        replace(point, name="read", steps=count(2000), options=all_kinds),
+        speak,
+        replace(speak, name="round", steps=count(400), rounds_experts=True),
     )
 
 
@@ -106,9 +131,11 @@ class LessonStream:
     def draw(self, stage: Stage, step: int, part: slice = slice(None)) -> list[Lesson]:
         """The batch of a step, or a part of it."""
         places = range(stage.batch)[part]
-        return [self._draw_one(stage, random.Random(f"course {self.seed} {step} {place}")) for place in places]
+        return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 
-    def _draw_one(self, stage: Stage, rng: random.Random) -> Lesson:
+    def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:
+        if place < stage.pages:
+            return self.maker.make_reading(rng, make_screen(rng, PAGES))
         if stage.episodes and rng.random() < stage.episodes:
             episode = make_episode(rng, stage.options, is_varied=True)
             return self.maker.make_step(rng, episode[: rng.randint(1, len(episode))])

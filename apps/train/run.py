@@ -127,7 +127,7 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
             trainer.losses.weights = stage.weights
             if stage.rounds_experts:
                 start_rounding(trainer.model, GROUP_SIZE)
-            report = trainer.step(loader.draw(), has_prefix=not stage.is_short)
+            report = trainer.step(loader.draw(), has_prefix=not stage.is_short, image_rate=stage.image_rate)
             if meter is None:
                 continue
             meter.add(trainer.step_number - 1, stage, report)

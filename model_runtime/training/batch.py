@@ -98,15 +98,17 @@ def make_batch(examples: Sequence[Example], placeholder_id: int, prefix: Sequenc
     )
 
 
-def run(model: K25Model, batch: TrainingBatch) -> Activations:
+def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True) -> Activations:
     """The model's forward pass, the very one that serves.
 
     Args:
         model: Loaded with the operators `autograd` where gradients are wanted.
         batch: Of `make_batch`.
+        trains_images: Whether gradients reach the vision tower and the projector.
     """
     embeds = model.embed(batch.token_ids.to(model.device))
-    images = tuple(model.encode_media(batch.images)) if batch.images else ()
+    with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
+        images = tuple(model.encode_media(batch.images)) if batch.images else ()
     if images:
         embeds = embeds.index_copy(0, batch.image_rows.to(model.device), torch.cat(images).to(embeds.dtype))
     text = model.config.text

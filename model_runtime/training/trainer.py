@@ -118,35 +118,48 @@ class Trainer:
         self._matrices = {
             name: tensor for name, tensor in release_tensors(model).items() if is_hidden_matrix(name, tensor)
         }
-        self._muon = Muon(
-            self._matrices, lr=options.muon_lr, momentum=options.momentum, weight_decay=options.weight_decay
-        )
+        self._muons = {
+            is_of_images: Muon(
+                {name: one for name, one in self._matrices.items() if name.startswith(OF_IMAGES) is is_of_images},
+                lr=options.muon_lr,
+                momentum=options.momentum,
+                weight_decay=options.weight_decay,
+                dtype=torch.bfloat16,
+            )
+            for is_of_images in (True, False)
+        }
+        of_images, of_text = self._find_rest()
         self._adam = torch.optim.AdamW(
-            [*self._find_rest(), *losses.heads.parameters()],
+            [{"params": of_images}, {"params": [*of_text, *losses.heads.parameters()]}],
             lr=options.adam_lr,
             betas=options.adam_betas,
             weight_decay=options.weight_decay,
         )
 
-    def _find_rest(self) -> list[Tensor]:
-        """Weights of which no part is a hidden matrix."""
+    def _find_rest(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Weights of which no part is a hidden matrix: those that images pass through, and the others."""
+        assert self.model.vision is not None
         taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
-        return [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
+        rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
+        seeing = {id(weight) for weight in self.model.vision.parameters()}
+        return [one for one in rest if id(one) in seeing], [one for one in rest if id(one) not in seeing]
 
-    def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True) -> StepReport:
+    def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True, image_rate: float = 1.0) -> StepReport:
         """Learn from some lessons.
 
         Args:
             lessons: One at least.
             has_prefix: Whether they begin with the prefix; without it a step costs less.
+            image_rate: Of the vision tower and the projector, as a share of the others' learning rates; at 0 they stay
+                as they are, and a step costs less.
         """
         with _deterministic():
-            return self._step(lessons, self.prefix if has_prefix else ())
+            return self._step(lessons, self.prefix if has_prefix else (), image_rate)
 
-    def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int]) -> StepReport:
+    def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float) -> StepReport:
         batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, prefix)
         sees_only = self.losses.weights.is_of_images
-        seen = see(self.model, batch) if sees_only else run(self.model, batch)
+        seen = see(self.model, batch) if sees_only else run(self.model, batch, trains_images=image_rate > 0)
         parts = self.losses(seen, batch, make_targets(lessons, batch))
         self.model.zero_grad(set_to_none=True)
         self.losses.heads.zero_grad(set_to_none=True)
@@ -155,7 +168,7 @@ class Trainer:
         average_gradients(weights, self.comm)
         norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
         rate = find_rate(self.step_number, self.options)
-        self._update(rate, sees_only=sees_only)
+        self._update(rate, image_rate, sees_only=sees_only)
         imbalance, num_clipped = (1.0, 0) if sees_only else self._look_after(batch)
         self.step_number += 1
         return StepReport(
@@ -179,15 +192,16 @@ class Trainer:
         self._balance.step()
         return imbalance, num_clipped
 
-    def _update(self, rate: float, *, sees_only: bool) -> None:
-        for group in self._adam.param_groups:
-            group["lr"] = rate * self.options.adam_lr
+    def _update(self, rate: float, image_rate: float, *, sees_only: bool) -> None:
+        rates = {True: rate * image_rate, False: rate}  # by whether images pass through them
+        for group, share in zip(self._adam.param_groups, rates.values(), strict=True):
+            group["lr"] = share * self.options.adam_lr
         self._adam.step()
-        self._muon.lr = rate * self.options.muon_lr
         gradients = release_tensors(self.model, _gradient_of)
-        if sees_only:
-            gradients = {name: one for name, one in gradients.items() if name.startswith(OF_IMAGES)}
-        self._muon.step(gradients)
+        for is_of_images, muon in self._muons.items():
+            if rates[is_of_images] and (is_of_images or not sees_only):
+                muon.lr = rates[is_of_images] * self.options.muon_lr
+                muon.step({name: one for name, one in gradients.items() if name.startswith(OF_IMAGES) is is_of_images})
 
     def _clip(self, batch: TrainingBatch) -> int:
         if self._inputs is None or self.step_number % self.options.clip_every:
@@ -213,7 +227,7 @@ class Trainer:
             "model": {name: tensor.clone() for name, tensor in release_tensors(self.model).items()},
             "biases": [router.bias for router in self._balance.routers],
             "heads": self.losses.heads.state_dict(),
-            "muon": self._muon.state_dict(),
+            "muon": {name: average for muon in self._muons.values() for name, average in muon.state_dict().items()},
             "adam": self._adam.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
@@ -239,7 +253,8 @@ class Trainer:
         for router, bias in zip(self._balance.routers, state["biases"], strict=True):
             router.bias.copy_(bias)
         self.losses.heads.load_state_dict(state["heads"])
-        self._muon.load_state_dict(state["muon"])
+        for muon in self._muons.values():
+            muon.load_state_dict(state["muon"])
         self._adam.load_state_dict(state["adam"])
         torch.set_rng_state(state["torch_rng"])
         self.step_number = state["step"]

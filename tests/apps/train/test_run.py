@@ -21,7 +21,7 @@ PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
 SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
 COURSE = (
     Stage(name="see", steps=1, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),
-    Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True),
+    Stage(name="point", steps=1, options=OPTIONS, batch=3, questions=2, is_short=True, pages=1, image_rate=0.5),
     Stage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2, episodes=0.5),
     Stage(name="round", steps=1, options=OPTIONS, batch=2, questions=2, rounds_experts=True),
 )
@@ -40,7 +40,17 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     check_tensors(Checkpoint.open(model_dir), config)
     rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
     assert [(row["step"], row["stage"]) for row in rows] == [(4, "round")]
-    assert set(rows[0]["losses"]) == {"token", "number", "letter", "word", "place", "pointer", "attention", "name"}
+    assert set(rows[0]["losses"]) == {
+        "token",
+        "number",
+        "letter",
+        "word",
+        "place",
+        "pointer",
+        "attention",
+        "name",
+        "target",
+    }
     assert "round      4 of 4" in said[-1]
 
 
@@ -103,10 +113,10 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    assert [stage.name for stage in course] == ["see", "point", "read", "speak", "round"]
-    assert [stage.rounds_experts for stage in course] == [False, False, False, False, True]
+    assert [stage.name for stage in course] == ["see", "find", "point", "read", "speak", "round"]
+    assert [stage.rounds_experts for stage in course] == [False] * 5 + [True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[4]
+    assert order.stage_at(order.num_steps - 1) is course[5]

@@ -10,7 +10,7 @@ from model_runtime.training.batch import Example
 from model_runtime.training.lessons import Lesson, Number, Word
 from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHeads
 from model_runtime.training.release import release_tensors
-from model_runtime.training.trainer import STATE, Trainer, TrainingOptions, find_rate, is_hidden_matrix
+from model_runtime.training.trainer import OF_IMAGES, STATE, Trainer, TrainingOptions, find_rate, is_hidden_matrix
 from tests.model_runtime.vision.weights import make_item
 
 OPTIONS = TrainingOptions(num_steps=12, muon_lr=0.02, adam_lr=3e-3, warmup_steps=2, clip_threshold=0.5, clip_every=2)
@@ -88,6 +88,23 @@ def test_every_weight_moves_and_only_by_one_optimizer(tiny_dir: Path) -> None:
         "language_model.model.layers.1.mlp.gate.weight",
         "language_model.model.layers.2.mlp.gate.weight",
     }
+
+
+def test_what_images_pass_through_learns_at_its_own_rate(tiny_dir: Path) -> None:
+    """Not at all at 0, where gradients do not even reach it; half as far at a half."""
+    moved = {}
+    for rate in (0.0, 0.5, 1.0):
+        trainer = make_trainer(tiny_dir)
+        before = {name: tensor.clone() for name, tensor in release_tensors(trainer.model).items()}
+        trainer.step(make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id), image_rate=rate)
+        after = release_tensors(trainer.model)
+        moved[rate] = {name: (after[name] - before[name]).norm().item() for name in before}
+    of_images = {name for name in moved[1.0] if name.startswith(OF_IMAGES)}
+    assert of_images and not any(moved[0.0][name] for name in of_images)
+    for name in set(moved[1.0]) - of_images:
+        assert moved[0.5][name] == pytest.approx(moved[1.0][name], rel=1e-4), name
+    for name in of_images:
+        assert moved[0.5][name] == pytest.approx(0.5 * moved[1.0][name], rel=1e-3), name
 
 
 def test_scores_are_held_below_the_threshold(tiny_dir: Path) -> None:
