@@ -1,10 +1,13 @@
 """A Ray cluster of several nodes on this machine, for tests that lose one of them."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
+from cua.cluster import connect_ray
 
 
 @contextmanager
@@ -17,6 +20,11 @@ def ray_cluster(*cpus: int) -> Iterator[Any]:
     try:
         for num_cpus in cpus:
             cluster.add_node(num_cpus=num_cpus)
+        connect_ray(cluster.address)
+        deadline = time.monotonic() + 60
+        while ray.available_resources().get("CPU", 0.0) < sum(cpus):  # nodes are known before their CPUs are
+            assert time.monotonic() < deadline, ray.available_resources()
+            time.sleep(0.1)
         yield cluster
     finally:
         ray.shutdown()

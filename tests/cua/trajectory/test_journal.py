@@ -41,13 +41,14 @@ async def test_events_stand_in_the_order_in_which_they_came(tmp_path: Path) -> N
 
 
 async def test_its_thread_ends_with_it_and_the_writer_goes_on(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
         journal = Journal(writer)
         await write_step(journal, 1)
-        assert any(thread.name == "k25-journal" for thread in threading.enumerate())
+        (started,) = (thread for thread in threading.enumerate() if thread.name == "k25-journal" and thread not in before)
         await journal.close()
         await journal.close()
-        assert not any(thread.name == "k25-journal" for thread in threading.enumerate())
+        assert not started.is_alive()
         writer.sealed({}, is_whole=True)
         await write_step(journal, 2)  # starts it again
         await journal.close()
