@@ -124,8 +124,11 @@ class Settings:
 PREFIX = "K25_"
 PROJECT_FILE = "k25.toml"
 STANDARD = {"base_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY"}
-OTHER_VARIABLES = ("K25_BROWSER", "K25_FUZZ", "K25_TEST", "K25_CONFIG")
-"""Variables with our prefix that are not settings."""
+OTHER_VARIABLES = (
+    *("K25_BROWSER", "K25_CHECK", "K25_CONFIG", "K25_FUZZ", "K25_JUDGE", "K25_NANO", "K25_SITE", "K25_TEST"),
+    "K25_XVFB",
+)
+"""Variables with our prefix that are not settings, or how their names begin."""
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 
 

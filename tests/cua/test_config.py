@@ -1,3 +1,4 @@
+import re
 import typing
 from pathlib import Path
 
@@ -96,6 +97,16 @@ def test_kinds_are_converted(files: tuple[Path, Path]) -> None:
     ).settings
     assert (settings.headed, settings.max_time, settings.allow_domains) == (True, 1.5, ("a.com", "b.com"))
     assert settings.policy == Path.home() / "p.toml"
+
+
+def test_other_variables_of_ours_are_no_settings(files: tuple[Path, Path]) -> None:
+    """All that the sources read, such as the judge's key, whatever commands are run meanwhile."""
+    root = Path(__file__).parents[2]
+    sources = [file for name in ("apps", "cua", "envs", "visual_tools") for file in (root / name).rglob("*.py")]
+    named = {name for file in sources for name in re.findall(r'"(K25_[A-Z0-9_]+)"', file.read_text("utf-8"))}
+    others = {name for name in named if name.removeprefix("K25_").lower() not in FIELDS} - {"K25_CLIPBOARD"}  # an atom
+    assert {"K25_JUDGE_API_KEY", "K25_NANO", "K25_XVFB"} <= others
+    assert load(files, **dict.fromkeys(others, "x")).settings == load(files).settings
 
 
 @pytest.mark.parametrize(
