@@ -11,7 +11,7 @@ from model_runtime.training.lessons import Lesson
 from model_runtime.training.losses import LossWeights
 
 SMALL = ((280, 224), (160, 210), (224, 280))
-MIDDLE = (*SMALL, *SMALL, (400, 300), (480, 320))
+MIDDLE = (*SMALL, *SMALL, (340, 220), (400, 300), (480, 320))
 """Small ones most of the time: they teach the same for less."""
 LARGE = (*MIDDLE * 11, *((640, 480),) * 8, (1280, 720))
 """With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
@@ -48,7 +48,7 @@ class Stage:
     rounds_experts: bool = False
 
 
-SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
+SIGHT = LossWeights(token=0.0, number=0.0, choice=0.0, copy=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
 """Letters, words and places alone, which the vision tower and the projector answer for."""
 IMAGE_RATE = 0.5
 """Of the vision tower while the language model learns: gradients that come through a model that does not know yet
@@ -77,11 +77,11 @@ def make_course(scale: float = 1.0) -> Course:
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
     late = LossWeights(letter=0.5, word=0.5, place=0.5, pointer=0.5, attention=0.5, name=0.5, target=0.5)
     point = Stage(
-        name="point", steps=count(2500), options=scattered, batch=10, pages=2, is_short=True, image_rate=IMAGE_RATE
+        name="point", steps=count(2200), options=scattered, batch=10, pages=2, is_short=True, image_rate=IMAGE_RATE
     )
     speak = Stage(
         name="speak",
-        steps=count(1600),
+        steps=count(750),
         options=replace(all_kinds, sizes_px=LARGE),
         batch=9,
         pages=1,
@@ -90,14 +90,14 @@ def make_course(scale: float = 1.0) -> Course:
         weights=late,
     )
     return (
-        Stage(name="see", steps=count(3000), options=PAGES, questions=0, is_short=True, weights=SIGHT),
+        Stage(name="see", steps=count(3500), options=PAGES, questions=0, is_short=True, weights=SIGHT),
         replace(
-            point, name="find", steps=count(1500), batch=8, pages=0, image_rate=0.0, weights=LossWeights(letter=0.0)
+            point, name="find", steps=count(1200), batch=8, pages=0, image_rate=0.0, weights=LossWeights(letter=0.0)
         ),
         point,
-        replace(point, name="read", steps=count(2000), options=all_kinds),
+        replace(point, name="read", steps=count(4000), options=all_kinds),
         speak,
-        replace(speak, name="round", steps=count(400), rounds_experts=True),
+        replace(speak, name="round", steps=count(250), rounds_experts=True),
     )
 
 

@@ -2,17 +2,27 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
 import torch
 
 from apps.train.episodes import Moment
-from apps.train.screens.canvas import find_cells
+from apps.train.labels import (
+    TOKEN_PX,
+    find_choices,
+    find_numbers,
+    find_shown,
+    find_token,
+    find_within,
+    label_name,
+    label_patches,
+    label_words,
+)
 from apps.train.screens.screen import Screen
 from apps.train.screens.widgets import Target
-from apps.train.skills import Question, ask_finish
+from apps.train.skills import ANSWERS, Question, ask_finish
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
 from cua.messages import ImagePart as SentImage
@@ -24,26 +34,14 @@ from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_c
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
-from model_runtime.training.lessons import IGNORED, Lesson, Number, Word
+from model_runtime.training.lessons import Lesson, Look, Number, Word
 
-PATCH_PX = 14
-TOKEN_PX = 2 * PATCH_PX
 NUM_COORDINATES = 1000
 MAX_IMAGES = ProtocolOptions().max_images
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-OTHER_LETTER, NO_LETTER = len(LETTERS) + 1, 0
-NUM_CLASSES = len(LETTERS) + 2
-WORD_LENGTH = 8
-GROUND_SHARE = 0.05
-"""Share of the patches without a letter that are asked for: they are most of a screen, and easy."""
+CHOICE_HEAD, COPY_HEAD = 2, 3
+"""Heads that are taught, behind those of the two coordinates: one looks at what decides, one at what is copied."""
 END = "<|im_end|>"
 THINK_END = "</think>"
-
-
-def letter_class(letter: str) -> int:
-    """Class of a letter, upper and lower case alike; one class for all that are not of the English alphabet."""
-    place = LETTERS.find(letter.lower())
-    return place + 1 if place >= 0 else OTHER_LETTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,9 @@ class Coordinates:
 
     @classmethod
     def of_target(cls, target: Target, screen: Screen) -> "Coordinates":
-        """The middle of an element."""
+        """Where an element is clicked."""
         height, width = screen.pixels.shape[:2]
-        x, y = target.center
+        x, y = target.aim
         return cls(x / width * NUM_COORDINATES, y / height * NUM_COORDINATES)
 
     def texts(self) -> tuple[str, str]:
@@ -76,6 +74,7 @@ class LessonMaker:
         self.tokenizer = tokenizer
         text = ChatMessage(role="system", parts=(TextPart(system_prompt(ProtocolOptions())),))
         self.prefix = self._encode(render_chat([text], add_generation_prompt=False))
+        self._forms = {is_short: self._encode_forms(is_short=is_short) for is_short in (False, True)}
 
     def make(
         self, rng: random.Random, screen: Screen, questions: Sequence[Question], *, is_short: bool = False
@@ -97,9 +96,9 @@ class LessonMaker:
         first = trunk.index(self.tokenizer.special.media_pad)
         return Lesson(
             example=Example(trunk=trunk, images=(image,)),
-            letters=_label_patches(rng, screen, image),
-            words=tuple(_label_words(screen, image, first)),
-            shown=(_find_shown(screen, image),),
+            letters=label_patches(rng, screen, image),
+            words=tuple(label_words(screen, image, first)),
+            shown=(find_shown(screen, image),),
         )
 
     def make_step(self, rng: random.Random, moments: Sequence[Moment]) -> Lesson:
@@ -112,39 +111,108 @@ class LessonMaker:
         images = [make_image(screen) for screen in screens]
         trunk = self._encode(_pieces_to_image(ways[0], images))
         places = find_images(trunk, self.tokenizer.special.media_pad, images)
-        branches = [self._make_branch(way, images, places[-1], is_short) for way in ways]
+        branches = [self._make_branch(way, images, (places[-1], len(trunk)), is_short) for way in ways]
         labels = zip(screens, images, places, strict=True)
         return Lesson(
-            example=Example(trunk=trunk, branches=tuple(branch[0] for branch in branches), images=tuple(images)),
-            spoken=tuple(branch[1] for branch in branches),
-            numbers=tuple(branch[2] for branch in branches),
-            letters=torch.cat([_label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
-            words=tuple(word for shown in labels for word in _label_words(*shown)),
-            shown=tuple(map(_find_shown, screens, images)),
+            example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
+            spoken=tuple(branch.spoken for branch in branches),
+            numbers=tuple(branch.numbers for branch in branches),
+            choices=tuple(branch.choices for branch in branches),
+            copies=tuple(branch.copies for branch in branches),
+            looks=tuple(branch.looks for branch in branches),
+            names=tuple(branch.names for branch in branches),
+            letters=torch.cat([label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
+            words=tuple(word for shown in labels for word in label_words(*shown)),
+            shown=tuple(map(find_shown, screens, images)),
         )
 
     def _make_branch(
-        self, way: Sequence[Moment], images: Sequence[MediaItem], first: int, is_short: bool
-    ) -> tuple[tuple[int, ...], int, tuple[Number, ...]]:
-        """Token ids, from where on the model speaks, and which of them are coordinates."""
+        self, way: Sequence[Moment], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
+    ) -> "_Branch":
+        """What follows an image: the request and its answer.
+
+        Args:
+            way: Moments up to the one that is answered.
+            images: Of the last of them.
+            trunk: Where the last image's tokens begin, and where the trunk ends.
+            is_short: See `make`.
+        """
         screen, question = way[-1].screen, way[-1].question
         if is_short:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
             asked = self._encode(_pieces_after_image(way, images))
-        if question.target is None:
-            return (*asked, *self._encode_answer(question, question.code, is_short)), len(asked), ()
-        point = Coordinates.of_target(question.target, screen)
-        x, y = point.texts()
+        x, y = Coordinates.of_target(question.target, screen).texts() if question.target else ("", "")
         answer = self._encode_answer(question, question.code.format(x=x, y=y), is_short)
-        look_at = first + find_token(question.target.center, screen.pixels.shape[1])
-        places = find_numbers(answer, (self.number_id(x), self.number_id(y)))
-        name = _label_name(question.target) if question.is_named else ()
-        numbers = [
-            Number(place=len(asked) + place, value=value, look_at=look_at, letters=name, axis=axis)
+        first, length = trunk
+        look_at = length - 1  # the end of the image, where there is nothing to be looked at
+        if question.subject is not None and question.kind != "absent":
+            look_at = first + find_token(question.subject.aim, screen.pixels.shape[1])
+        name = label_name(question.subject) if question.subject is not None and question.is_named else ()
+        numbers = self._find_numbers(question, screen, answer, look_at)
+        copied, sources = self._find_copies(question, asked, answer)
+        choices = find_choices(answer, [number.place for number in numbers], self._forms[is_short])
+        thought_end = numbers[0].place if numbers else len(answer)
+        if not is_short:
+            thought_end = answer.index(self.tokenizer.special.id_of(THINK_END))
+        start = len(asked)
+        return _Branch(
+            token_ids=(*asked, *answer),
+            spoken=start,
+            numbers=tuple(replace(number, place=start + number.place, letters=name) for number in numbers),
+            choices=tuple(start + place for place in choices),
+            copies=tuple(start + place for place in copied),
+            names=self._find_name(question, asked, name),
+            looks=(
+                *(
+                    Look(place=start + place, at=look_at, head=CHOICE_HEAD, letters=name)
+                    for place in choices
+                    if place < thought_end
+                ),
+                *(
+                    Look(place=start + place, at=length + source, head=COPY_HEAD)
+                    for place, source in zip(copied, sources, strict=False)
+                ),
+            ),
+        )
+
+    def _find_numbers(
+        self, question: Question, screen: Screen, answer: Sequence[int], look_at: int
+    ) -> tuple[Number, ...]:
+        """The coordinates of an answer, by their places in it."""
+        if question.target is None:
+            return ()
+        point = Coordinates.of_target(question.target, screen)
+        places = find_numbers(answer, [self.number_id(text) for text in point.texts()])
+        return tuple(
+            Number(place=place, value=value, look_at=look_at, axis=axis)
             for axis, (place, value) in enumerate(zip(places, (point.x, point.y), strict=True))
-        ]
-        return (*asked, *answer), len(asked), tuple(numbers)
+        )
+
+    def _find_copies(
+        self, question: Question, asked: Sequence[int], answer: Sequence[int]
+    ) -> tuple[range, range | tuple[()]]:
+        """Places in the answer of what is typed and of the token that ends it, and where they stand in the request."""
+        if not question.typed:
+            return range(0), ()
+        value = self.tokenizer.encode(question.typed)
+        here, there = find_within(answer, value), find_within(asked, value)
+        assert here is not None, "what is typed is written as it stands in the request"
+        return range(here, here + len(value) + 1), () if there is None else range(there, there + len(value) + 1)
+
+    def _find_name(self, question: Question, asked: Sequence[int], letters: tuple[int, ...]) -> tuple[Word, ...]:
+        """Where the request has said the letters of a name that are read; nothing where it says none."""
+        if question.subject is None or not letters:
+            return ()
+        name = question.subject.name
+        for text in (name, f" {name}"):
+            tokens = self.tokenizer.encode(text)
+            start = find_within(asked, tokens)
+            if start is not None:
+                wanted = len(text) - len(name) + len(letters)
+                said = next(n for n in range(1, len(tokens) + 1) if len(self.tokenizer.decode(tokens[:n])) >= wanted)
+                return (Word(place=start + said - 1, letters=letters),)
+        return ()
 
     def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
         """The whole request for the last of these moments, as the engine takes it."""
@@ -172,8 +240,34 @@ class LessonMaker:
         thought, said = self.tokenizer.encode(question.thought), self.tokenizer.encode(text)
         return (*thought, special.id_of(THINK_END), *said, special.id_of(END))
 
+    def _encode_forms(self, *, is_short: bool) -> list[tuple[int | None, ...]]:
+        """All answers as tokens, None where coordinates stand; that which types ends before what it types."""
+        forms = []
+        for thought, action, code in ANSWERS:
+            question = Question(
+                kind="", instruction="", target=None, subject=None, thought=thought, action=action, code=code
+            )
+            said = self._encode_answer(question, code.format(x="0.101", y="0.202", value="303"), is_short)
+            numbers = [self.number_id(text) for text in ("101", "202", "303")]
+            end = said.index(numbers[2]) if numbers[2] in said else len(said)
+            forms.append(tuple(None if token in numbers else token for token in said[:end]))
+        return forms
+
     def _encode(self, pieces: Sequence[Piece]) -> tuple[int, ...]:
         return encode_chat(pieces, self.tokenizer).token_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Branch:
+    """A request and its answer; fields as those of `Lesson`, of one branch."""
+
+    token_ids: tuple[int, ...]
+    spoken: int
+    numbers: tuple[Number, ...]
+    choices: tuple[int, ...]
+    copies: tuple[int, ...]
+    looks: tuple[Look, ...]
+    names: tuple[Word, ...]
 
 
 def answer_text(action: str, code: str) -> str:
@@ -254,48 +348,3 @@ def pad_image(pixels: np.ndarray) -> np.ndarray:
     """Black below and right up to whole tokens, as the processor does: (height, width, 3) -> the same."""
     height, width = pixels.shape[:2]
     return np.pad(pixels, ((0, -height % TOKEN_PX), (0, -width % TOKEN_PX), (0, 0)))
-
-
-def find_token(point: tuple[float, float], width_px: int) -> int:
-    """Which of a image's tokens shows a point, in raster order."""
-    columns = -(-width_px // TOKEN_PX)
-    return int(point[1] // TOKEN_PX) * columns + int(point[0] // TOKEN_PX)
-
-
-def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
-    """Places of tokens in an answer, each behind the one before."""
-    places: list[int] = []
-    for token in ids:
-        places.append(answer.index(token, places[-1] + 1 if places else 0))
-    return places
-
-
-def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> torch.Tensor:
-    _, rows, columns = image.grid
-    draw = np.random.default_rng(rng.getrandbits(32)).random((rows, columns))
-    labels = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
-    for row, column, letter in find_cells(list(screen.letters), PATCH_PX):
-        labels[row, column] = letter_class(letter)
-    return torch.from_numpy(labels.astype(np.int64).reshape(-1))
-
-
-def _find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
-    """Shares of the padded image's width and height that are the screen."""
-    (height, width), (_, padded_height, padded_width, _) = screen.pixels.shape[:2], image.frames.shape
-    return width / padded_width, height / padded_height
-
-
-def _label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
-    """Names, read from the token on which they are centred; where two meet, neither."""
-    width = image.frames.shape[2]
-    at: dict[int, list[Target]] = {}
-    for target in screen.targets:
-        if target.kind != "icon":
-            at.setdefault(find_token(target.read_at, width), []).append(target)
-    return [
-        Word(place=first + token, letters=_label_name(targets[0])) for token, targets in at.items() if len(targets) == 1
-    ]
-
-
-def _label_name(target: Target) -> tuple[int, ...]:
-    return tuple(letter_class(letter) for letter in target.name[:WORD_LENGTH])

@@ -27,7 +27,7 @@ NUMBER_WAVES = 32
 """Waves over the thousand coordinates that their tokens' rows are made of."""
 
 
-def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 4, vision_size: int = 128) -> K25Config:
+def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 5, vision_size: int = 128) -> K25Config:
     """The numbers of nano-K2.5.
 
     Args:

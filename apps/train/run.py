@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 from apps.train.course import Course, Stage
-from apps.train.lessons import NUM_CLASSES, WORD_LENGTH, LessonMaker
+from apps.train.labels import NUM_CLASSES, WORD_LENGTH
+from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
 from apps.train.look import look
 from apps.train.nano import make_config, make_model

@@ -1,6 +1,7 @@
 """What is asked of a screen, in words, and the right answer in the agent's protocol."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,11 +10,18 @@ from apps.train.screens.widgets import ICONS, Kind, Target
 from apps.train.screens.words import Words, change_letter, is_held_out
 
 ASK: dict[Kind, tuple[str, ...]] = {
-    "button": ('Click the button "{}".', 'Click on the "{}" button.', 'Press "{}".', 'Click "{}".'),
+    "button": (
+        'Click the button "{}".',
+        'Click on the "{}" button.',
+        'Click button "{}".',
+        'Press "{}".',
+        'Click "{}".',
+        'Click on "{}".',
+    ),
     "link": ('Click the link "{}".', 'Click on the link "{}".', 'Follow the link "{}".'),
-    "checkbox": ('Tick "{}".', 'Check the box "{}".', 'Select the checkbox "{}".'),
+    "checkbox": ('Tick "{}".', 'Check the box "{}".', 'Select the checkbox "{}".', 'Select "{}".'),
     "radio": ('Choose "{}".', 'Select the option "{}".', 'Select "{}".'),
-    "tab": ('Open the tab "{}".', 'Click on the tab "{}".', 'Switch to the tab "{}".'),
+    "tab": ('Open the tab "{}".', 'Click on the tab "{}".', 'Switch to the tab "{}".', 'Click on "{}".'),
     "item": ('Choose "{}" from the list.', 'Select the entry "{}".', 'Click on "{}".'),
     "menu": ('Open the menu "{}".', 'Click the menu "{}".'),
     "icon": ("Click the {} icon.", "Click on the {} icon."),
@@ -24,15 +32,15 @@ ONLY: dict[Kind, tuple[str, ...]] = {
     "button": ("Click the button.", "Press the button."),
     "link": ("Click the link.", "Follow the link."),
     "checkbox": ("Tick the box.", "Check the box."),
-    "field": ("Click into the text field.", "Focus the text field."),
+    "field": ("Click into the text field.", "Focus the text field.", "Focus into the field."),
     "slider": ("Click the middle of the slider.",),
 }
 """For what there is one of on the screen."""
 TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
 TYPE_ONLY = ('Type "{value}" into the text field.', 'Enter "{value}" into the field.')
-PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE = 0.15, 0.4, 0.05
+PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE = 0.15, 0.4, 0.08, 0.13, 0.7
 """How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
-often something else is asked for."""
+often something else is asked for, or what is not there; below which draw an empty field is typed into."""
 STRANGE = (
     'Drag "{}" to the left.',
     'Scroll down to "{}".',
@@ -46,9 +54,22 @@ STRANGE = (
     'Save the file as "{}".',
 )
 """What it does not learn to do: there it is to give up. Exams ask for other things that it did not learn."""
+UNHEARD_SHARE = 0.7
+"""How much of what is strange begins with a word that means nothing to it, and so any word that it does not know."""
+UNHEARD = ('{} "{}".', "{} it.", '{} the button "{}".', "{} the text.", '{} "{}" to the right.', '{} "{}"?', "{}?")
 SEEN, ABSENT, DONE, UNKNOWN = "It is there.", "It is not there.", "It is done.", "That is new to me."
-FAIL_CODE = 'computer.terminate(status="failure")'
 CLICK, TYPE_ACTION, GIVE_UP, FINISH = "Click it.", "Click it and type.", "Give up.", "Finish."
+CLICK_CODE = "pyautogui.click(x={x}, y={y})"
+TYPE_CODE = CLICK_CODE + '\npyautogui.write("{value}")'
+FAIL_CODE, FINISH_CODE = 'computer.terminate(status="failure")', 'computer.terminate(status="success")'
+ANSWERS = (
+    (SEEN, CLICK, CLICK_CODE),
+    (SEEN, TYPE_ACTION, TYPE_CODE),
+    (ABSENT, GIVE_UP, FAIL_CODE),
+    (UNKNOWN, GIVE_UP, FAIL_CODE),
+    (DONE, FINISH, FINISH_CODE),
+)
+"""Thought, action and code of all its answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +79,9 @@ class Question:
     Attributes:
         kind: What is asked for, for tables of results: an element's kind, `type`, `absent`, `strange` or `done`.
         instruction: As a user would say it.
-        target: The element that is meant; None where there is none to be clicked.
+        target: The element that is to be clicked; None where there is none.
+        subject: The element that it is about, whether it is there, is ticked already, or is on no screen; None where
+            it is about none.
         thought: What the answer thinks.
         action: Its sentence.
         code: Its code; `{x}` and `{y}` stand for the coordinates.
@@ -69,6 +92,7 @@ class Question:
     kind: str
     instruction: str
     target: Target | None
+    subject: Target | None
     thought: str
     action: str
     code: str
@@ -88,25 +112,34 @@ def draw_questions(
         held_out: Whether values that are typed are those that training never has.
         is_varied: Whether some are asked as `vary` does, and some for what cannot be done.
     """
-    targets = list(screen.targets)
-    rng.shuffle(targets)
-    questions = []
+    targets, questions = _mix_kinds(rng, screen.targets), []
     for number in range(count):
         target = targets[number % len(targets)]
         chance = rng.random()
         if is_varied and rng.random() < STRANGE_SHARE:
             questions.append(ask_strange(rng, target))
-        elif chance < 0.1:
+        elif chance < ABSENT_SHARE:
             questions.append(ask_absent(rng, screen, target))
         elif target.kind in ("checkbox", "radio") and target.is_on:
-            questions.append(ask_finish(ask_for(rng, target).instruction))  # it is ticked already
-        elif target.kind == "field" and not target.value and chance < 0.6:
+            questions.append(ask_finish(ask_for(rng, target).instruction, target))  # it is ticked already
+        elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
             asked = ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value())
             questions.append(vary(rng, screen, asked) if is_varied else asked)
         else:
             asked = ask_for(rng, target)
             questions.append(vary(rng, screen, asked) if is_varied else asked)
     return questions
+
+
+def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
+    """One of each kind first, then a second one of each: there are more buttons than all else."""
+    shuffled, count = list(targets), Counter[str]()
+    rng.shuffle(shuffled)
+    turns = []
+    for target in shuffled:
+        count[target.kind] += 1
+        turns.append(count[target.kind])
+    return [target for _, target in sorted(zip(turns, shuffled, strict=True), key=lambda pair: pair[0])]
 
 
 def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
@@ -128,9 +161,10 @@ def ask_for(rng: random.Random, target: Target) -> Question:
         kind=target.kind,
         instruction=rng.choice(ASK[target.kind]).format(target.name),
         target=target,
+        subject=target,
         thought=SEEN,
         action=CLICK,
-        code="pyautogui.click(x={x}, y={y})",
+        code=CLICK_CODE,
         is_named=target.kind != "icon",
     )
 
@@ -142,7 +176,7 @@ def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
         kind="type",
         instruction=rng.choice(TYPE).format(value=value, name=target.name),
         action=TYPE_ACTION,
-        code=f'pyautogui.click(x={{x}}, y={{y}})\npyautogui.write("{value}")',
+        code=TYPE_CODE.replace("{value}", value),
         typed=value,
     )
 
@@ -158,18 +192,25 @@ def ask_absent(rng: random.Random, screen: Screen, like: Target) -> Question:
     return replace(asked, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=FAIL_CODE)
 
 
-def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = STRANGE) -> Question:
+def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> Question:
     """For something else than a click or a text.
 
     Args:
         rng: Where the form is drawn from.
         like: An element whose name some forms have.
-        forms: Of sentences; `{}` stands for a name.
+        forms: Of sentences; `{}` stands for a name. None are those of training.
     """
+    if forms or rng.random() >= UNHEARD_SHARE:
+        instruction = rng.choice(forms or STRANGE).format(like.name)
+    else:
+        words = Words(rng, held_out=False, near_share=0.0)
+        unheard = " ".join(words.name(9) for _ in range(rng.choice((1, 1, 2)))).lower().capitalize()
+        instruction = rng.choice(UNHEARD).format(unheard, like.name)
     return Question(
         kind="strange",
-        instruction=rng.choice(forms).format(like.name),
+        instruction=instruction,
         target=None,
+        subject=None,
         thought=UNKNOWN,
         action=GIVE_UP,
         code=FAIL_CODE,
@@ -187,7 +228,15 @@ def _other_name(rng: random.Random, name: str, taken: set[str]) -> str:
     raise RuntimeError(f"no name is left beside {len(taken)} others")
 
 
-def ask_finish(instruction: str) -> Question:
-    """The end of work that has been done."""
-    code = 'computer.terminate(status="success")'
-    return Question(kind="done", instruction=instruction, target=None, thought=DONE, action=FINISH, code=code)
+def ask_finish(instruction: str, subject: Target | None = None) -> Question:
+    """The end of work that has been done: on an element that shows it, or on several."""
+    return Question(
+        kind="done",
+        instruction=instruction,
+        target=None,
+        subject=subject,
+        thought=DONE,
+        action=FINISH,
+        code=FINISH_CODE,
+        is_named=subject is not None,
+    )

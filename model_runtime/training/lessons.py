@@ -3,6 +3,7 @@
 Labels speak of places in their own example; `make_targets` turns them into rows of the batch.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,11 +35,29 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """A word of the image, to be read from one token.
+class Look:
+    """A token that is not a number, and what the model is to look at while it finds it.
 
     Attributes:
-        place: In the trunk, of the image's token on which the word is centred.
+        place: Of the token in its branch, from 1: it is predicted from the token before it.
+        at: What it looks at, as a place in the trunk with the branch behind it.
+        head: Which of the heads that are taught, from 0.
+        letters: Class of each letter of what is looked for; empty where it has no name to be read.
+    """
+
+    place: int
+    at: int
+    head: int
+    letters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word, to be read from one token.
+
+    Attributes:
+        place: Of the image's token on which the word is centred, in the trunk; of a word of the request, of the token
+            with which it ends, in the branch.
         letters: Class of each letter, `IGNORED` where there is none to be read.
     """
 
@@ -54,6 +73,11 @@ class Lesson:
         example: What the model reads.
         spoken: For each branch, from which place on its tokens are to be predicted (1 at least).
         numbers: For each branch, the tokens among them that are numbers.
+        choices: For each branch, the places of those by which one answer begins to differ from others; none where
+            nothing is said of them. The tokens behind them follow of themselves.
+        copies: For each branch, the places of those that are copied from the request.
+        looks: For each branch, what others than numbers look at.
+        names: For each branch, the words of its request that the answer is about.
         letters: (patches of all its images,) class of the letter in each patch, or None.
         words: To be read from the images.
         shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
@@ -63,6 +87,10 @@ class Lesson:
     example: Example
     spoken: tuple[int, ...] = ()
     numbers: tuple[tuple[Number, ...], ...] = ()
+    choices: tuple[tuple[int, ...], ...] = ()
+    copies: tuple[tuple[int, ...], ...] = ()
+    looks: tuple[tuple[Look, ...], ...] = ()
+    names: tuple[tuple[Word, ...], ...] = ()
     letters: Tensor | None = None
     words: tuple[Word, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
@@ -77,11 +105,15 @@ class Targets:
         tokens: (T,) int64, those next tokens.
         number_rows: (K,) int64, tokens whose next token is a number.
         numbers: (K,) fp32, which.
-        look_rows: (L,) int64, tokens that are to look at a image's token.
-        look_at: (L,) int64, that token, as a place in its trunk.
-        look_axes: (L,) int64, which number of a point they look for.
-        look_numbers: (L,) fp32, that number.
+        choice_rows: (C,) int64, tokens whose next token chooses between answers.
+        copy_rows: (P,) int64, tokens whose next token is copied from the request.
+        look_rows: (L,) int64, tokens that are to look at another one.
+        look_at: (L,) int64, that one, as a place in its trunk with the branch behind it.
+        look_heads: (L,) int64, which of the heads that are taught is to look; of numbers that of their axis.
+        look_numbers: (L,) fp32, the number that they look for, NaN where it is none.
         names: (L, letters) int64, what they look for, padded with `IGNORED`.
+        asked_rows: (A,) int64, tokens with which words end that the answer is about.
+        asked: (A, letters) int64, those words, padded with `IGNORED`.
         letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
@@ -92,11 +124,15 @@ class Targets:
     tokens: Tensor
     number_rows: Tensor
     numbers: Tensor
+    choice_rows: Tensor
+    copy_rows: Tensor
     look_rows: Tensor
     look_at: Tensor
-    look_axes: Tensor
+    look_heads: Tensor
     look_numbers: Tensor
     names: Tensor
+    asked_rows: Tensor
+    asked: Tensor
     letters: Tensor
     word_rows: Tensor
     words: Tensor
@@ -116,7 +152,23 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         for span, of_branch in zip(spans, lesson.numbers, strict=False)
         for number in of_branch
     ]
-    looks = [(row, number) for row, number in numbers if number.look_at is not None]
+    looks = [
+        (row, Look(place=number.place, at=number.look_at, head=number.axis, letters=number.letters), number.value)
+        for row, number in numbers
+        if number.look_at is not None
+    ]
+    looks += [
+        (span.start + look.place - 1, look, math.nan)
+        for lesson, spans in _pair(lessons, batch)
+        for span, of_branch in zip(spans, lesson.looks, strict=False)
+        for look in of_branch
+    ]
+    asked = [
+        (span.start + word.place, word)
+        for lesson, spans in _pair(lessons, batch)
+        for span, of_branch in zip(spans, lesson.names, strict=False)
+        for word in of_branch
+    ]
     words = [
         (trunk.start + word.place, word)
         for lesson, trunk in zip(lessons, batch.trunks, strict=True)
@@ -129,11 +181,15 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         tokens=batch.token_ids[rows + 1],
         number_rows=torch.tensor([row for row, _ in numbers], dtype=torch.int64),
         numbers=torch.tensor([number.value for _, number in numbers]),
-        look_rows=torch.tensor([row for row, _ in looks], dtype=torch.int64),
-        look_at=torch.tensor([number.look_at for _, number in looks], dtype=torch.int64),
-        look_axes=torch.tensor([number.axis for _, number in looks], dtype=torch.int64),
-        look_numbers=torch.tensor([number.value for _, number in looks]),
-        names=_pad([number.letters for _, number in looks]),
+        choice_rows=_find_rows([lesson.choices for lesson in lessons], batch),
+        copy_rows=_find_rows([lesson.copies for lesson in lessons], batch),
+        look_rows=torch.tensor([row for row, *_ in looks], dtype=torch.int64),
+        look_at=torch.tensor([look.at for _, look, _ in looks], dtype=torch.int64),
+        look_heads=torch.tensor([look.head for _, look, _ in looks], dtype=torch.int64),
+        look_numbers=torch.tensor([number for *_, number in looks]),
+        names=_pad([look.letters for _, look, _ in looks]),
+        asked_rows=torch.tensor([row for row, _ in asked], dtype=torch.int64),
+        asked=_pad([word.letters for _, word in asked]),
         letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
@@ -152,6 +208,17 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
                 f"a branch of {span.stop - span.start} tokens speaks from token {first} on, expected 1 or more"
             )
         yield from range(span.start + first - 1, span.stop - 1)
+
+
+def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) -> Tensor:
+    """Rows from which the tokens at these places are predicted; places of each branch of each lesson."""
+    rows = [
+        span.start + place - 1
+        for of_lesson, spans in zip(places, batch.branches, strict=True)
+        for of_branch, span in zip(of_lesson, spans, strict=False)
+        for place in of_branch
+    ]
+    return torch.tensor(rows, dtype=torch.int64)
 
 
 def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:

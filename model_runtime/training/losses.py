@@ -28,6 +28,9 @@ class LossWeights:
     Attributes:
         token: Cross-entropy of the next token.
         number: The same for tokens that are numbers, against a bell over the numbers near the right one.
+        choice: The same for tokens by which one answer begins to differ from others, which `token` counts as one of
+            many.
+        copy: The same for tokens that are copied from the request.
         letter: Which letter each patch shows, read from the vision tower's patches.
         word: Which word is centred on a image's token, read from what the projector gives.
         place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
@@ -35,15 +38,19 @@ class LossWeights:
             the layer that is taught to look.
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
         attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
-            a number of that axis; before numbers of others, to the first token, which says nothing.
+            a number of that axis; before numbers of others, to the first token, which says nothing. So for the heads
+            that look before a choice and before what is copied.
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
-            that reads words from images: what is asked for and what is seen are written alike.
+            that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
+            request has named it, a layer before.
         target: Where the target lies along the number's axis, read from that token behind that layer, by the layer
             that reads where the image's tokens lie.
     """
 
     token: float = 1.0
     number: float = 1.0
+    choice: float = 1.0
+    copy: float = 1.0
     letter: float = 1.0
     word: float = 1.0
     place: float = 1.0
@@ -55,7 +62,8 @@ class LossWeights:
     @property
     def is_of_images(self) -> bool:
         """Whether only what the vision tower and the projector give is asked for."""
-        return not (self.token or self.number or self.pointer or self.attention or self.name or self.target)
+        of_text = (self.token, self.number, self.choice, self.copy)
+        return not any((*of_text, self.pointer, self.attention, self.name, self.target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +87,11 @@ class SupervisedHeads:
 
     Attributes:
         layer: Theirs, from 0; another one follows it.
-        heads: By axis.
+        heads: By axis; behind them those of `Look`, each for one purpose.
     """
 
     layer: int
-    heads: tuple[int, ...] = (0, 1)
+    heads: tuple[int, ...] = (0, 1, 2, 3)
 
 
 class AuxiliaryHeads(nn.Module):
@@ -128,7 +136,7 @@ class Losses:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
         self._passes: list[Tensor] = []  # patches of the last forward pass, in the tower's order
-        self._inputs = AttentionInputs(model, [supervised.layer, supervised.layer + 1])
+        self._inputs = AttentionInputs(model, range(max(supervised.layer - 1, 0), supervised.layer + 2))
         self._hooks = (
             model.vision.register_forward_pre_hook(lambda module, inputs: self._passes.clear()),
             model.vision.final_norm.register_forward_hook(lambda module, inputs, output: self._passes.append(output)),
@@ -177,6 +185,17 @@ class Losses:
         chances = self.model.logits(seen.hidden[targets.number_rows]).log_softmax(-1)[:, self.numbers.ids]  # (K, count)
         return -(make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width) * chances).sum(-1).mean()
 
+    def _find_choice(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._find_next(seen, batch, targets.choice_rows)
+
+    def _find_copy(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._find_next(seen, batch, targets.copy_rows)
+
+    def _find_next(self, seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
+        if not len(rows):
+            return seen.hidden.new_zeros(())
+        return cross_entropy(self.model.logits(seen.hidden[rows]), batch.token_ids[rows + 1])
+
     def _find_letter(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_asked = targets.letters != IGNORED
         if not is_asked.any():
@@ -191,9 +210,16 @@ class Losses:
         return self._read_words(torch.cat(seen.images)[place_of[targets.word_rows]], targets.words)
 
     def _find_name(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
-        if not len(targets.look_rows):
-            return seen.hidden.new_zeros(())
-        return self._read_words(self._inputs.of_layer[self.supervised.layer].x[targets.look_rows], targets.names)
+        of_layer, layer = self._inputs.of_layer, self.supervised.layer
+        read = [
+            self._read_words(of_layer[number].x[rows], words)
+            for number, rows, words in (
+                (layer, targets.look_rows, targets.names),
+                (max(layer - 1, 0), targets.asked_rows, targets.asked),
+            )
+            if len(rows)
+        ]
+        return torch.stack(read).mean() if read else seen.hidden.new_zeros(())
 
     def _read_words(self, rows: Tensor, words: Tensor) -> Tensor:
         """Rows (W, hidden), words (W, letters)."""
@@ -212,11 +238,12 @@ class Losses:
         return self._read_places(torch.cat(rows), wanted.repeat(len(rows), 1))
 
     def _find_target(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
-        if not len(targets.look_rows):
+        is_number = ~targets.look_numbers.isnan()
+        if not is_number.any():
             return seen.hidden.new_zeros(())
-        rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows]
-        shares = targets.look_numbers.unsqueeze(1) / len(self.numbers.ids)
-        return self._read_places(rows, shares, axes=targets.look_axes.unsqueeze(1))
+        rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows[is_number]]
+        shares = targets.look_numbers[is_number].unsqueeze(1) / len(self.numbers.ids)
+        return self._read_places(rows, shares, axes=targets.look_heads[is_number].unsqueeze(1))
 
     def _read_places(self, rows: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
         """Rows (R, hidden), wanted (R, numbers) as shares of the image, and which axis each number is of: all."""
@@ -228,11 +255,11 @@ class Losses:
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Among the image's tokens of the trunk that the looking token goes on from."""
-        losses = []
+        losses, is_number = [], ~targets.look_numbers.isnan()
         for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
             if not branches:
                 continue
-            is_here = (targets.look_rows >= branches[0].start) & (targets.look_rows < branches[-1].stop)
+            is_here = (targets.look_rows >= branches[0].start) & (targets.look_rows < branches[-1].stop) & is_number
             is_image = (batch.image_rows >= trunk.start) & (batch.image_rows < trunk.stop)
             places = batch.image_rows[is_image]
             if not is_here.any() or not len(places):
@@ -251,11 +278,14 @@ class Losses:
         number = self.supervised.layer
         mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
         scores = find_scores(mla, given, batch, targets.look_rows)
+        is_number = ~targets.look_numbers.isnan()
         shares = []
-        for axis, head in enumerate(self.supervised.heads):
-            places = torch.where(targets.look_axes == axis, targets.look_at + batch.prefix.stop, 0)
-            shares.append(find_log_shares(scores, places, head=head))
-        return -torch.stack(shares).mean()
+        for role, head in enumerate(self.supervised.heads):
+            is_own = targets.look_heads == role
+            asked = is_own | is_number if (is_own & is_number).any() else is_own
+            places = torch.where(is_own, targets.look_at + batch.prefix.stop, 0)
+            shares.append(find_log_shares(scores[asked], places[asked], head=head))
+        return -torch.cat(shares).mean()
 
 
 def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:

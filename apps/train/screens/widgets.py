@@ -11,6 +11,8 @@ from apps.train.screens.canvas import Box, Canvas, Color
 from apps.train.screens.theme import Theme
 
 Kind = Literal["button", "link", "field", "checkbox", "radio", "tab", "item", "menu", "icon", "slider"]
+FIELD_AIM_PX = 24
+"""From the left edge of a field, where it is clicked."""
 ICONS = ("search", "close", "add", "remove", "menu", "play", "stop", "mail", "check", "back", "next", "download")
 
 
@@ -35,10 +37,17 @@ class Target:
     value: str = ""
 
     @property
-    def center(self) -> tuple[float, float]:
-        """Middle of its box."""
+    def aim(self) -> tuple[float, float]:
+        """Where to click it: the middle of its name where that reaches it, else of its box, of a field its beginning.
+
+        The nearer to its name, the less there is to be found out.
+        """
         left, top, right, bottom = self.box
-        return (left + right) / 2, (top + bottom) / 2
+        x, y = self.read_at
+        if left <= x < right and top <= y < bottom:
+            return x, y
+        middle = (left + right) / 2
+        return min(left + FIELD_AIM_PX, middle) if self.kind == "field" else middle, (top + bottom) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from apps.train.lessons import LETTERS, Coordinates, LessonMaker, letter_class
+from apps.train.episodes import make_episode
+from apps.train.labels import LETTERS, letter_class
+from apps.train.lessons import Coordinates, LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import Question, draw_questions
@@ -115,7 +117,7 @@ def test_numbers_point_at_the_element(tokenizer: Tokenizer) -> None:
             if question.target is None:
                 assert numbers == ()
                 continue
-            x, y = question.target.center
+            x, y = question.target.aim
             assert [number.value for number in numbers] == [
                 pytest.approx(1000 * x / screen.pixels.shape[1]),
                 pytest.approx(1000 * y / screen.pixels.shape[0]),
@@ -125,6 +127,95 @@ def test_numbers_point_at_the_element(tokenizer: Tokenizer) -> None:
                 assert number.look_at is not None
                 row, column = divmod(number.look_at - first, width)
                 assert (column, row) == (int(x // 28), int(y // 28))
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_choices_are_where_answers_part(tokenizer: Tokenizer, is_short: bool) -> None:
+    """By what is there, what is not, what is done, what was never heard of, and whether something is typed."""
+    maker, rng, found = LessonMaker(tokenizer), random.Random(4), {}
+    for _ in range(80):
+        screen = make_screen(rng, OPTIONS)
+        questions = draw_questions(rng, screen, 4, is_varied=True)
+        lesson = maker.make(rng, screen, questions, is_short=is_short)
+        for question, branch, places in zip(questions, lesson.example.branches, lesson.choices, strict=True):
+            kind = question.kind if question.target is None or question.typed else "click"
+            found[kind] = [tokenizer.decode([branch[place]]) for place in places]
+    if is_short:
+        assert found == {
+            "click": ["pyautogui"],
+            "type": ["pyautogui"],
+            "done": ["computer", "success"],
+            "absent": ["computer", "failure"],
+            "strange": ["computer", "failure"],
+        }
+    else:
+        assert found == {
+            "click": ["It", " there", ".\n"],
+            "type": ["It", " there", " and"],
+            "absent": ["It", " not"],
+            "strange": ["That"],
+            "done": ["It", " done"],
+        }
+
+
+def test_choices_look_at_what_they_depend_on(tokenizer: Tokenizer) -> None:
+    """At the element, ticked ones too; at the end of the image where nothing is to be looked at."""
+    maker, rng, kinds = LessonMaker(tokenizer), random.Random(5), set()
+    for _ in range(60):
+        screen = make_screen(rng, OPTIONS)
+        questions = draw_questions(rng, screen, 4, is_varied=True)
+        lesson = maker.make(rng, screen, questions)
+        trunk = lesson.example.trunk
+        first, width = trunk.index(tokenizer.special.media_pad), -(-screen.pixels.shape[1] // 28)
+        for question, places, looks in zip(questions, lesson.choices, lesson.looks, strict=True):
+            here = [look for look in looks if look.head == 2]
+            assert [look.place for look in here] == [place for place in places if place <= here[-1].place]
+            (at,) = {look.at for look in here}
+            if question.kind in ("absent", "strange"):
+                assert tokenizer.special.text_of(trunk[at]) == "<|media_end|>"
+            else:
+                assert question.subject is not None
+                x, y = question.subject.aim
+                assert divmod(at - first, width) == (int(y // 28), int(x // 28))
+            kinds.add(question.kind)
+    assert {"absent", "strange", "done", "type", "button"} <= kinds
+
+
+def test_what_is_typed_is_copied_token_by_token(tokenizer: Tokenizer) -> None:
+    """With the quotation mark behind it, from the request that the last message holds."""
+    maker, rng, num_typed = LessonMaker(tokenizer), random.Random(6), 0
+    for _ in range(60):
+        episode = make_episode(rng, OPTIONS, is_varied=True)
+        for length in range(1, len(episode) + 1):
+            lesson = maker.make_step(rng, episode[:length])
+            (branch,), (copies,), (looks,) = lesson.example.branches, lesson.copies, lesson.looks
+            typed = episode[length - 1].question.typed
+            assert tokenizer.decode([branch[place] for place in copies]) == (f'{typed}")' if typed else "")
+            whole = (*lesson.example.trunk, *branch)
+            pairs = [(branch[look.place], whole[look.at]) for look in looks if look.head == 3]
+            assert len(pairs) == len(copies)
+            assert all(said == shown for said, shown in pairs[:-1])
+            assert not pairs or tokenizer.decode([pairs[-1][1]]).startswith('"')
+            num_typed += bool(typed)
+    assert num_typed > 5
+
+
+def test_names_are_read_where_the_request_has_said_them(tokenizer: Tokenizer) -> None:
+    maker, rng, num_read = LessonMaker(tokenizer), random.Random(7), 0
+    for _ in range(40):
+        screen = make_screen(rng, OPTIONS)
+        questions = draw_questions(rng, screen, 4, is_varied=True)
+        lesson = maker.make(rng, screen, questions, is_short=True)
+        for question, branch, names in zip(questions, lesson.example.branches, lesson.names, strict=True):
+            assert len(names) == (question.subject is not None and question.is_named)
+            for name in names:
+                assert question.subject is not None
+                start = question.subject.name[:8]
+                said = tokenizer.decode(branch[: name.place + 1])
+                assert start in said[-len(start) - 3 :]
+                assert name.letters == tuple(letter_class(letter) for letter in start)
+                num_read += 1
+    assert num_read > 80
 
 
 def test_the_image_is_padded_as_the_processor_does(folder: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     assert set(rows[0]["losses"]) == {
         "token",
         "number",
+        "choice",
+        "copy",
         "letter",
         "word",
         "place",

@@ -237,5 +237,5 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
     given = losses._inputs.of_layer[1]
     shares = find_scores(model.layers[1].attention, given, batch, targets.look_rows).log_softmax(-1)
     expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]  # heads 2 and 0 of this test
-    assert targets.look_axes.tolist() == [0, 1]
+    assert targets.look_heads.tolist() == [0, 1]
     assert losses._find_attention(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
