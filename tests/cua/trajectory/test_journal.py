@@ -45,7 +45,9 @@ async def test_its_thread_ends_with_it_and_the_writer_goes_on(tmp_path: Path) ->
     with TrajectoryWriter.create(tmp_path, samples.HEADER) as writer:
         journal = Journal(writer)
         await write_step(journal, 1)
-        (started,) = (thread for thread in threading.enumerate() if thread.name == "k25-journal" and thread not in before)
+        (started,) = (
+            thread for thread in threading.enumerate() if thread.name == "k25-journal" and thread not in before
+        )
         await journal.close()
         await journal.close()
         assert not started.is_alive()
