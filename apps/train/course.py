@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from apps.train.episodes import make_episode
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import READING, TRAINED_FAMILIES, ScreenOptions, make_screen
-from apps.train.skills import draw_questions
+from apps.train.skills import draw_questions, draw_requests
 from model_runtime.training.lessons import Lesson
 from model_runtime.training.losses import LossWeights
 
@@ -30,6 +30,7 @@ class Stage:
         is_short: Whether instruction and code stand alone, without the system prompt.
         episodes: Share of the batch that are steps of an episode, the first one or a later one.
         pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
+        requests: How many are requests without an image, for names and for what is copied.
         image_rate: See `Trainer.step`.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
@@ -43,6 +44,7 @@ class Stage:
     is_short: bool = False
     episodes: float = 0.0
     pages: int = 0
+    requests: int = 0
     image_rate: float = 1.0
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
@@ -50,6 +52,8 @@ class Stage:
 
 SIGHT = LossWeights(token=0.0, number=0.0, choice=0.0, copy=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
 """Letters, words and places alone, which the vision tower and the projector answer for."""
+SPELLING = LossWeights(letter=0.0, word=0.0, place=0.0, number=0.0, choice=0.0, pointer=0.0, target=0.0)
+"""Names and copies alone, which the language model answers for."""
 IMAGE_RATE = 0.5
 """Of the vision tower while the language model learns: gradients that come through a model that does not know yet
 where to look are noise, and blur what was learnt before."""
@@ -60,11 +64,13 @@ PAGES = ScreenOptions(
     near_share=0.0,
     max_elements=60,
 )
+NUM_REQUESTS = 8
+"""That one lesson without an image has."""
 Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0) -> Course:
-    """See letters, find names by what is seen, point, all kinds of elements, the protocol, and the experts in INT4.
+    """See letters, spell names, find them, point, all kinds of elements, the protocol, and the experts in INT4.
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
@@ -77,25 +83,35 @@ def make_course(scale: float = 1.0) -> Course:
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
     late = LossWeights(letter=0.5, word=0.5, place=0.5, pointer=0.5, attention=0.5, name=0.5, target=0.5)
     point = Stage(
-        name="point", steps=count(2200), options=scattered, batch=10, pages=2, is_short=True, image_rate=IMAGE_RATE
+        name="point",
+        steps=count(1500),
+        options=scattered,
+        batch=11,
+        pages=2,
+        requests=1,
+        is_short=True,
+        image_rate=IMAGE_RATE,
+    )
+    find = replace(
+        point, name="find", steps=count(1200), batch=9, pages=0, image_rate=0.0, weights=LossWeights(letter=0.0)
     )
     speak = Stage(
         name="speak",
         steps=count(750),
         options=replace(all_kinds, sizes_px=LARGE),
-        batch=9,
+        batch=10,
         pages=1,
+        requests=1,
         episodes=0.4,
         image_rate=IMAGE_RATE,
         weights=late,
     )
     return (
         Stage(name="see", steps=count(3500), options=PAGES, questions=0, is_short=True, weights=SIGHT),
-        replace(
-            point, name="find", steps=count(1200), batch=8, pages=0, image_rate=0.0, weights=LossWeights(letter=0.0)
-        ),
+        replace(find, name="spell", steps=count(1200), batch=8, requests=8, weights=SPELLING),
+        find,
         point,
-        replace(point, name="read", steps=count(4000), options=all_kinds),
+        replace(point, name="read", steps=count(3500), options=all_kinds),
         speak,
         replace(speak, name="round", steps=count(250), rounds_experts=True),
     )
@@ -136,6 +152,8 @@ class LessonStream:
     def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:
         if place < stage.pages:
             return self.maker.make_reading(rng, make_screen(rng, PAGES))
+        if place < stage.pages + stage.requests:
+            return self.maker.make_requests(draw_requests(rng, NUM_REQUESTS))
         if stage.episodes and rng.random() < stage.episodes:
             episode = make_episode(rng, stage.options, is_varied=True)
             return self.maker.make_step(rng, episode[: rng.randint(1, len(episode))])

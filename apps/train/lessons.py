@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from apps.train.labels import (
 )
 from apps.train.screens.screen import Screen
 from apps.train.screens.widgets import Target
-from apps.train.skills import ANSWERS, Question, ask_finish
+from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, Question, ask_finish
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
 from cua.messages import ImagePart as SentImage
@@ -74,6 +75,8 @@ class LessonMaker:
         self.tokenizer = tokenizer
         text = ChatMessage(role="system", parts=(TextPart(system_prompt(ProtocolOptions())),))
         self.prefix = self._encode(render_chat([text], add_generation_prompt=False))
+        empty = ChatMessage(role="user", parts=(TextPart(""),))
+        self.opening = self._encode(render_chat([empty], add_generation_prompt=False))[:-1]
         self._forms = {is_short: self._encode_forms(is_short=is_short) for is_short in (False, True)}
 
     def make(
@@ -101,6 +104,30 @@ class LessonMaker:
             shown=(find_shown(screen, image),),
         )
 
+    def make_requests(self, questions: Sequence[Question]) -> Lesson:
+        """A lesson without an image: answers up to where coordinates begin, or what is typed alone.
+
+        Args:
+            questions: About elements of no screen; one at least.
+        """
+        branches = [self._make_request(question) for question in questions]
+        example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
+        return Lesson(example=example, **_join(branches))
+
+    def _make_request(self, question: Question) -> "_Branch":
+        assert question.subject is not None
+        asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
+        code = TYPE_CODE.splitlines()[1].format(value=question.typed) if question.typed else CLICK_CODE.split("{")[0]
+        answer, name = tuple(self.tokenizer.encode(code)), label_name(question.subject)
+        seekers = (len(asked) - 1, *([] if question.typed else [len(asked) + len(answer) - 1]))
+        return _Branch(
+            token_ids=(*asked, *answer),
+            spoken=len(asked),
+            names=self._find_name(question, asked, name),
+            sought=tuple(Word(place=place, letters=name) for place in seekers),
+            **self._label_copies(question, asked, answer, len(self.opening)),
+        )
+
     def make_step(self, rng: random.Random, moments: Sequence[Moment]) -> Lesson:
         """A lesson of a later step: the last of these moments, with those before it as its history."""
         return self._make(rng, [moments], is_short=False)
@@ -115,12 +142,7 @@ class LessonMaker:
         labels = zip(screens, images, places, strict=True)
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
-            spoken=tuple(branch.spoken for branch in branches),
-            numbers=tuple(branch.numbers for branch in branches),
-            choices=tuple(branch.choices for branch in branches),
-            copies=tuple(branch.copies for branch in branches),
-            looks=tuple(branch.looks for branch in branches),
-            names=tuple(branch.names for branch in branches),
+            **_join(branches),
             letters=torch.cat([label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
             words=tuple(word for shown in labels for word in label_words(*shown)),
             shown=tuple(map(find_shown, screens, images)),
@@ -142,63 +164,68 @@ class LessonMaker:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
             asked = self._encode(_pieces_after_image(way, images))
-        x, y = Coordinates.of_target(question.target, screen).texts() if question.target else ("", "")
-        answer = self._encode_answer(question, question.code.format(x=x, y=y), is_short)
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to be looked at
         if question.subject is not None and question.kind != "absent":
             look_at = first + find_token(question.subject.aim, screen.pixels.shape[1])
-        name = label_name(question.subject) if question.subject is not None and question.is_named else ()
-        numbers = self._find_numbers(question, screen, answer, look_at)
-        copied, sources = self._find_copies(question, asked, answer)
-        choices = find_choices(answer, [number.place for number in numbers], self._forms[is_short])
-        thought_end = numbers[0].place if numbers else len(answer)
+        point = Coordinates.of_target(question.target, screen) if question.target else None
+        branch = self._label_branch(question, asked, point, length, is_short=is_short)
+        if point is None:
+            numbers: tuple[Number, ...] = ()
+        else:
+            numbers = tuple(
+                Number(place=place, value=value, look_at=look_at, axis=axis)
+                for axis, (place, value) in enumerate(zip(branch.coordinates, (point.x, point.y), strict=True))
+            )
+        looks = (Look(place=place, at=look_at, head=CHOICE_HEAD) for place in branch.decisive)
+        return replace(branch, numbers=numbers, looks=(*looks, *branch.looks))
+
+    def _label_branch(
+        self, question: Question, asked: Sequence[int], point: Coordinates | None, length: int, *, is_short: bool
+    ) -> "_Branch":
+        """A request with its answer, and what is known of them without an image.
+
+        Args:
+            question: Both, in words.
+            asked: Tokens of the request.
+            point: Where it clicks.
+            length: Of the trunk.
+            is_short: See `make`.
+        """
+        start, texts = len(asked), point.texts() if point else ()
+        code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
+        answer = self._encode_answer(question, code, is_short)
+        coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
+        choices = find_choices(answer, coordinates, self._forms[is_short])
+        end = coordinates[0] if coordinates else len(answer)
         if not is_short:
-            thought_end = answer.index(self.tokenizer.special.id_of(THINK_END))
-        start = len(asked)
+            end = answer.index(self.tokenizer.special.id_of(THINK_END))
+        decisive = [place for place in choices if place < end]
+        name = label_name(question.subject) if question.subject is not None and question.is_named else ()
         return _Branch(
             token_ids=(*asked, *answer),
             spoken=start,
-            numbers=tuple(replace(number, place=start + number.place, letters=name) for number in numbers),
+            coordinates=tuple(start + place for place in coordinates),
             choices=tuple(start + place for place in choices),
-            copies=tuple(start + place for place in copied),
+            decisive=tuple(start + place for place in decisive),
             names=self._find_name(question, asked, name),
-            looks=(
-                *(
-                    Look(place=start + place, at=look_at, head=CHOICE_HEAD, letters=name)
-                    for place in choices
-                    if place < thought_end
-                ),
-                *(
-                    Look(place=start + place, at=length + source, head=COPY_HEAD)
-                    for place, source in zip(copied, sources, strict=False)
-                ),
-            ),
+            sought=tuple(Word(place=start + place - 1, letters=name) for place in (*decisive, *coordinates) if name),
+            **self._label_copies(question, asked, answer, length),
         )
 
-    def _find_numbers(
-        self, question: Question, screen: Screen, answer: Sequence[int], look_at: int
-    ) -> tuple[Number, ...]:
-        """The coordinates of an answer, by their places in it."""
-        if question.target is None:
-            return ()
-        point = Coordinates.of_target(question.target, screen)
-        places = find_numbers(answer, [self.number_id(text) for text in point.texts()])
-        return tuple(
-            Number(place=place, value=value, look_at=look_at, axis=axis)
-            for axis, (place, value) in enumerate(zip(places, (point.x, point.y), strict=True))
-        )
-
-    def _find_copies(
-        self, question: Question, asked: Sequence[int], answer: Sequence[int]
-    ) -> tuple[range, range | tuple[()]]:
-        """Places in the answer of what is typed and of the token that ends it, and where they stand in the request."""
+    def _label_copies(
+        self, question: Question, asked: Sequence[int], answer: Sequence[int], length: int
+    ) -> dict[str, Any]:
+        """What is typed, with the token that ends it, and where each of these tokens stands in the request."""
         if not question.typed:
-            return range(0), ()
+            return {}
         value = self.tokenizer.encode(question.typed)
         here, there = find_within(answer, value), find_within(asked, value)
         assert here is not None, "what is typed is written as it stands in the request"
-        return range(here, here + len(value) + 1), () if there is None else range(there, there + len(value) + 1)
+        places = range(len(asked) + here, len(asked) + here + len(value) + 1)
+        sources = range(length + there, length + there + len(places)) if there is not None else ()
+        looks = (Look(place=to, at=at, head=COPY_HEAD) for to, at in zip(places, sources, strict=False))
+        return {"copies": tuple(places), "looks": tuple(looks)}
 
     def _find_name(self, question: Question, asked: Sequence[int], letters: tuple[int, ...]) -> tuple[Word, ...]:
         """Where the request has said the letters of a name that are read; nothing where it says none."""
@@ -259,15 +286,29 @@ class LessonMaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """A request and its answer; fields as those of `Lesson`, of one branch."""
+    """A request and its answer; all that is not described here is as in `Lesson`, of one branch.
+
+    Attributes:
+        coordinates: Places of its coordinates.
+        decisive: Those of the choices that depend on what is seen.
+    """
 
     token_ids: tuple[int, ...]
     spoken: int
-    numbers: tuple[Number, ...]
-    choices: tuple[int, ...]
-    copies: tuple[int, ...]
-    looks: tuple[Look, ...]
     names: tuple[Word, ...]
+    sought: tuple[Word, ...]
+    coordinates: tuple[int, ...] = ()
+    choices: tuple[int, ...] = ()
+    decisive: tuple[int, ...] = ()
+    copies: tuple[int, ...] = ()
+    looks: tuple[Look, ...] = ()
+    numbers: tuple[Number, ...] = ()
+
+
+def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
+    """What a lesson says of its branches."""
+    names = ("spoken", "numbers", "choices", "copies", "looks", "names", "sought")
+    return {name: tuple(getattr(branch, name) for branch in branches) for name in names}
 
 
 def answer_text(action: str, code: str) -> str:

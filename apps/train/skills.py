@@ -131,6 +131,19 @@ def draw_questions(
     return questions
 
 
+def draw_requests(rng: random.Random, count: int) -> list[Question]:
+    """Questions about elements of no screen, every other one for something to be typed: to be read alone."""
+    words, questions = Words(rng, held_out=False, near_share=0.0), []
+    for number in range(count):
+        kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
+        target = Target(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
+        asked = ask_to_type(rng, target, words.value()) if number % 2 else ask_for(rng, target)
+        if rng.random() < PLAIN_SHARE:
+            asked = replace(asked, instruction=asked.instruction.replace(f'"{target.name}"', target.name))
+        questions.append(asked)
+    return questions
+
+
 def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
     """One of each kind first, then a second one of each: there are more buttons than all else."""
     shuffled, count = list(targets), Counter[str]()

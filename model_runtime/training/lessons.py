@@ -23,14 +23,12 @@ class Number:
         place: Of the token in its branch, from 1: it is predicted from the token before it.
         value: What it says, not rounded, in the units of `NumberTokens`.
         look_at: Place in the trunk of the image's token that shows the target; None has no image.
-        letters: Class of each letter of what the target is called; empty where it has no name to be read.
         axis: Which of the numbers of a point it is, from 0: each axis has a head of attention of its own.
     """
 
     place: int
     value: float
     look_at: int | None = None
-    letters: tuple[int, ...] = ()
     axis: int = 0
 
 
@@ -42,13 +40,11 @@ class Look:
         place: Of the token in its branch, from 1: it is predicted from the token before it.
         at: What it looks at, as a place in the trunk with the branch behind it.
         head: Which of the heads that are taught, from 0.
-        letters: Class of each letter of what is looked for; empty where it has no name to be read.
     """
 
     place: int
     at: int
     head: int
-    letters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +52,8 @@ class Word:
     """A word, to be read from one token.
 
     Attributes:
-        place: Of the image's token on which the word is centred, in the trunk; of a word of the request, of the token
-            with which it ends, in the branch.
+        place: Of the image's token on which the word is centred, in the trunk; of a word of the request, in the
+            branch.
         letters: Class of each letter, `IGNORED` where there is none to be read.
     """
 
@@ -77,7 +73,8 @@ class Lesson:
             nothing is said of them. The tokens behind them follow of themselves.
         copies: For each branch, the places of those that are copied from the request.
         looks: For each branch, what others than numbers look at.
-        names: For each branch, the words of its request that the answer is about.
+        names: For each branch, the words of its request that the answer is about, where they end.
+        sought: For each branch, the same words, at the tokens that look for them.
         letters: (patches of all its images,) class of the letter in each patch, or None.
         words: To be read from the images.
         shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
@@ -91,6 +88,7 @@ class Lesson:
     copies: tuple[tuple[int, ...], ...] = ()
     looks: tuple[tuple[Look, ...], ...] = ()
     names: tuple[tuple[Word, ...], ...] = ()
+    sought: tuple[tuple[Word, ...], ...] = ()
     letters: Tensor | None = None
     words: tuple[Word, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
@@ -111,9 +109,10 @@ class Targets:
         look_at: (L,) int64, that one, as a place in its trunk with the branch behind it.
         look_heads: (L,) int64, which of the heads that are taught is to look; of numbers that of their axis.
         look_numbers: (L,) fp32, the number that they look for, NaN where it is none.
-        names: (L, letters) int64, what they look for, padded with `IGNORED`.
-        asked_rows: (A,) int64, tokens with which words end that the answer is about.
-        asked: (A, letters) int64, those words, padded with `IGNORED`.
+        name_rows: (A,) int64, tokens with which words end that the answer is about.
+        names: (A, letters) int64, those words, padded with `IGNORED`.
+        sought_rows: (S,) int64, tokens that look for such words.
+        sought: (S, letters) int64, those words, padded with `IGNORED`.
         letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
@@ -130,9 +129,10 @@ class Targets:
     look_at: Tensor
     look_heads: Tensor
     look_numbers: Tensor
+    name_rows: Tensor
     names: Tensor
-    asked_rows: Tensor
-    asked: Tensor
+    sought_rows: Tensor
+    sought: Tensor
     letters: Tensor
     word_rows: Tensor
     words: Tensor
@@ -153,7 +153,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         for number in of_branch
     ]
     looks = [
-        (row, Look(place=number.place, at=number.look_at, head=number.axis, letters=number.letters), number.value)
+        (row, Look(place=number.place, at=number.look_at, head=number.axis), number.value)
         for row, number in numbers
         if number.look_at is not None
     ]
@@ -163,12 +163,8 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         for span, of_branch in zip(spans, lesson.looks, strict=False)
         for look in of_branch
     ]
-    asked = [
-        (span.start + word.place, word)
-        for lesson, spans in _pair(lessons, batch)
-        for span, of_branch in zip(spans, lesson.names, strict=False)
-        for word in of_branch
-    ]
+    name_rows, names = _find_words([lesson.names for lesson in lessons], batch)
+    sought_rows, sought = _find_words([lesson.sought for lesson in lessons], batch)
     words = [
         (trunk.start + word.place, word)
         for lesson, trunk in zip(lessons, batch.trunks, strict=True)
@@ -187,9 +183,10 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         look_at=torch.tensor([look.at for _, look, _ in looks], dtype=torch.int64),
         look_heads=torch.tensor([look.head for _, look, _ in looks], dtype=torch.int64),
         look_numbers=torch.tensor([number for *_, number in looks]),
-        names=_pad([look.letters for _, look, _ in looks]),
-        asked_rows=torch.tensor([row for row, _ in asked], dtype=torch.int64),
-        asked=_pad([word.letters for _, word in asked]),
+        name_rows=name_rows,
+        names=names,
+        sought_rows=sought_rows,
+        sought=sought,
         letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
@@ -219,6 +216,17 @@ def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) 
         for place in of_branch
     ]
     return torch.tensor(rows, dtype=torch.int64)
+
+
+def _find_words(words: Sequence[Sequence[Sequence[Word]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+    """Rows of words in branches, and their letters."""
+    found = [
+        (span.start + word.place, word)
+        for of_lesson, spans in zip(words, batch.branches, strict=True)
+        for of_branch, span in zip(of_lesson, spans, strict=False)
+        for word in of_branch
+    ]
+    return torch.tensor([row for row, _ in found], dtype=torch.int64), _pad([word.letters for _, word in found])
 
 
 def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:

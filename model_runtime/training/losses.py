@@ -39,7 +39,7 @@ class LossWeights:
         pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
         attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
             a number of that axis; before numbers of others, to the first token, which says nothing. So for the heads
-            that look before a choice and before what is copied.
+            that look before a choice and before what is copied; each head counts the same.
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
             that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
             request has named it, a layer before.
@@ -214,8 +214,8 @@ class Losses:
         read = [
             self._read_words(of_layer[number].x[rows], words)
             for number, rows, words in (
-                (layer, targets.look_rows, targets.names),
-                (max(layer - 1, 0), targets.asked_rows, targets.asked),
+                (layer, targets.sought_rows, targets.sought),
+                (max(layer - 1, 0), targets.name_rows, targets.names),
             )
             if len(rows)
         ]
@@ -284,8 +284,9 @@ class Losses:
             is_own = targets.look_heads == role
             asked = is_own | is_number if (is_own & is_number).any() else is_own
             places = torch.where(is_own, targets.look_at + batch.prefix.stop, 0)
-            shares.append(find_log_shares(scores[asked], places[asked], head=head))
-        return -torch.cat(shares).mean()
+            if asked.any():
+                shares.append(find_log_shares(scores[asked], places[asked], head=head).mean())
+        return -torch.stack(shares).mean()
 
 
 def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from apps.train.labels import LETTERS, letter_class
 from apps.train.lessons import Coordinates, LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
-from apps.train.skills import Question, draw_questions
+from apps.train.skills import Question, draw_questions, draw_requests
 from apps.train.vocabulary import make_vocabulary
 from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
@@ -218,6 +218,30 @@ def test_names_are_read_where_the_request_has_said_them(tokenizer: Tokenizer) ->
     assert num_read > 80
 
 
+def test_requests_are_read_without_an_image(tokenizer: Tokenizer) -> None:
+    """Names where they end and where they are looked for; what is typed is copied; no coordinate is asked for."""
+    maker, rng = LessonMaker(tokenizer), random.Random(8)
+    questions = draw_requests(rng, 40)
+    lesson = maker.make_requests(questions)
+    assert tokenizer.special.media_pad not in lesson.example.trunk
+    assert not any(lesson.numbers) and not any(lesson.choices)
+    kinds = set()
+    for question, branch, start, words, copies in zip(
+        questions, lesson.example.branches, lesson.spoken, lesson.sought, lesson.copies, strict=True
+    ):
+        said, kind = tokenizer.decode(branch[start:]), "type" if question.typed else "click"
+        assert said == (f'pyautogui.write("{question.typed}")' if question.typed else "pyautogui.click(x=")
+        assert [word.place for word in words] == ([start - 1] if question.typed else [start - 1, len(branch) - 1])
+        assert bool(copies) is bool(question.typed)
+        kinds.add(kind)
+    assert kinds == {"type", "click"}
+    assert all(len(names) == 1 for names in lesson.names)
+    lessons = [lesson, maker.make_reading(rng, make_screen(rng, OPTIONS))]
+    batch = make_batch([one.example for one in lessons], tokenizer.special.media_pad)
+    targets = make_targets(lessons, batch)
+    assert len(targets.name_rows) == 40 and len(targets.sought_rows) > 40 and not len(targets.number_rows)
+
+
 def test_the_image_is_padded_as_the_processor_does(folder: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -273,12 +297,12 @@ def test_questions_of_training_are_sometimes_asked_without_marks_or_names(tokeni
     for _ in range(60):
         screen = make_screen(rng, options)
         questions = draw_questions(rng, screen, 3, is_varied=True)
-        numbers = maker.make(rng, screen, questions, is_short=True).numbers
-        for question, asked in zip(questions, numbers, strict=True):
+        sought = maker.make(rng, screen, questions, is_short=True).sought
+        for question, words in zip(questions, sought, strict=True):
             target = question.target
             if target is None:
                 continue
-            assert all(bool(number.letters) is question.is_named for number in asked)
+            assert len(words) == (3 if question.is_named else 0)  # before the choice and both coordinates
             if question.is_named:
                 told["quoted" if f'"{target.name}"' in question.instruction else "plain"] += 1
                 assert target.name in question.instruction

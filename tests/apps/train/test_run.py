@@ -115,10 +115,10 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    assert [stage.name for stage in course] == ["see", "find", "point", "read", "speak", "round"]
-    assert [stage.rounds_experts for stage in course] == [False] * 5 + [True]
+    assert [stage.name for stage in course] == ["see", "spell", "find", "point", "read", "speak", "round"]
+    assert [stage.rounds_experts for stage in course] == [False] * 6 + [True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[5]
+    assert order.stage_at(order.num_steps - 1) is course[6]

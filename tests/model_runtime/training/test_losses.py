@@ -8,7 +8,7 @@ import torch
 from model_runtime.model import K25Model, load_model
 from model_runtime.training.attention import find_scores
 from model_runtime.training.batch import Example, make_batch, run
-from model_runtime.training.lessons import IGNORED, Lesson, Number, Word, make_targets
+from model_runtime.training.lessons import IGNORED, Lesson, Look, Number, Word, make_targets
 from model_runtime.training.losses import (
     AuxiliaryHeads,
     Losses,
@@ -35,7 +35,12 @@ def make_lessons(pad: int) -> list[Lesson]:
     first = Lesson(
         example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), images=(IMAGE,)),
         spoken=(2, 1),
-        numbers=((Number(place=3, value=40.2, look_at=4, letters=(5, 6, 7)),), ()),
+        numbers=((Number(place=3, value=40.2, look_at=4),), ()),
+        choices=((2,), ()),
+        copies=((), (1, 2)),
+        looks=((), (Look(place=2, at=9, head=2),)),
+        names=((Word(place=1, letters=(5, 6, 7)),), ()),
+        sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
         letters=letters,
         words=(Word(place=4, letters=(5, 6)), Word(place=1, letters=(7,))),
     )
@@ -48,7 +53,7 @@ def make_losses(model: K25Model, weights: LossWeights | None = None) -> Losses:
         AuxiliaryHeads(model, num_letters=27, word_length=4),
         weights=weights or LossWeights(),
         numbers=NumberTokens(ids=torch.arange(100, 200), width=2.0),
-        supervised=SupervisedHeads(layer=1, heads=(2, 0)),
+        supervised=SupervisedHeads(layer=1, heads=(2, 0, 1)),
     )
 
 
@@ -60,10 +65,17 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert batch.branches == ((slice(10, 14), slice(14, 17)), (slice(17, 19),))
     assert targets.rows.tolist() == [11, 14, 15, 17]
     assert targets.tokens.tolist() == [12, 21, 22, 6]
-    assert (targets.number_rows.tolist(), targets.look_rows.tolist(), targets.look_at.tolist()) == ([12], [12], [4])
+    assert (targets.number_rows.tolist(), targets.look_rows.tolist(), targets.look_at.tolist()) == (
+        *([12], [12, 15]),
+        [4, 9],
+    )
+    assert targets.look_heads.tolist() == [0, 2]
+    assert targets.look_numbers.isnan().tolist() == [False, True]
+    assert (targets.choice_rows.tolist(), targets.copy_rows.tolist()) == ([11], [14, 15])
     assert targets.word_rows.tolist() == [4, 1]
     assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
-    assert targets.names.tolist() == [[5, 6, 7]]
+    assert (targets.name_rows.tolist(), targets.names.tolist()) == ([11], [[5, 6, 7]])
+    assert (targets.sought_rows.tolist(), targets.sought.tolist()) == ([12, 14], [[5, 6, 7], [8, IGNORED, IGNORED]])
     assert targets.letters.tolist() == [IGNORED] * 7 + [3] + [IGNORED] * 16
 
 
@@ -106,7 +118,7 @@ def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Mod
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = run(model, batch)
-    scores = losses.heads.place(losses._inputs.of_layer[2].x[targets.look_rows]).view(2, 2, 32).log_softmax(-1)
+    scores = losses.heads.place(losses._inputs.of_layer[2].x[targets.look_rows[:2]]).view(2, 2, 32).log_softmax(-1)
     bells = make_bells(torch.tensor([0.402, 0.07]) * 32 - 0.5, 32, 1.0)
     expected = -(bells[0] * scores[0, 0]).sum() / 2 - (bells[1] * scores[1, 1]).sum() / 2
     assert losses._find_target(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
@@ -169,6 +181,8 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["token"] == pytest.approx(
         -(logs[11, 12] + logs[14, 21] + logs[15, 22] + logs[17, 6]).item() / 4, rel=1e-5
     )
+    assert parts["choice"] == pytest.approx(-logs[11, 12].item(), rel=1e-5)
+    assert parts["copy"] == pytest.approx(-(logs[14, 21] + logs[15, 22]).item() / 2, rel=1e-5)
     bell = make_bells(torch.tensor([40.2]), 100, 2.0)[0]
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
     read = losses.heads.letter(losses.find_patches([IMAGE])[7]).log_softmax(-1)[3]
@@ -190,7 +204,7 @@ def test_every_part_teaches(model: K25Model) -> None:
     lessons = make_lessons(pad)
     batch = make_batch([lesson.example for lesson in lessons], pad)
     targets = make_targets(lessons, batch)
-    for name in ("token", "number", "letter", "word", "place", "pointer", "attention", "name", "target"):
+    for name in LossWeights.__dataclass_fields__:
         only = LossWeights(**{part: float(part == name) for part in LossWeights.__dataclass_fields__})
         losses = make_losses(model, only)
         weights = [*model.parameters(), *losses.heads.parameters()]
@@ -236,6 +250,10 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
     seen = run(model, batch)
     given = losses._inputs.of_layer[1]
     shares = find_scores(model.layers[1].attention, given, batch, targets.look_rows).log_softmax(-1)
-    expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]  # heads 2 and 0 of this test
-    assert targets.look_heads.tolist() == [0, 1]
+    expected = [  # heads 2, 0 and 1 of this test; each counts the same
+        (shares[0, 2, 4] + shares[1, 2, 0]) / 2,
+        (shares[0, 0, 0] + shares[1, 0, 5]) / 2,
+        shares[2, 1, 9],
+    ]
+    assert targets.look_heads.tolist() == [0, 1, 2]
     assert losses._find_attention(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
