@@ -13,7 +13,7 @@ from model_runtime.training.losses import LossWeights
 SMALL = ((280, 224), (160, 210), (224, 280))
 MIDDLE = (*SMALL, *SMALL, (340, 220), (400, 300), (480, 320))
 """Small ones most of the time: they teach the same for less."""
-LARGE = (*MIDDLE * 11, *((640, 480),) * 8, (1280, 720))
+LARGE = (*MIDDLE * 30, *((640, 480),) * 20, (1280, 720))
 """With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
 
 
@@ -81,37 +81,43 @@ def make_course(scale: float = 1.0) -> Course:
 
     scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
-    late = LossWeights(letter=0.5, word=0.5, place=0.5, pointer=0.5, attention=0.5, name=0.5, target=0.5)
     point = Stage(
         name="point",
-        steps=count(1500),
+        steps=count(1400),
         options=scattered,
         batch=11,
         pages=2,
         requests=1,
         is_short=True,
         image_rate=IMAGE_RATE,
+        weights=LossWeights(choice=2.0),
     )
     find = replace(
-        point, name="find", steps=count(1200), batch=9, pages=0, image_rate=0.0, weights=LossWeights(letter=0.0)
+        point,
+        name="find",
+        steps=count(1200),
+        batch=9,
+        pages=0,
+        image_rate=0.0,
+        weights=LossWeights(letter=0.0, choice=2.0),
     )
     speak = Stage(
         name="speak",
-        steps=count(750),
+        steps=count(1750),
         options=replace(all_kinds, sizes_px=LARGE),
         batch=10,
         pages=1,
         requests=1,
         episodes=0.4,
         image_rate=IMAGE_RATE,
-        weights=late,
+        weights=LossWeights(letter=0.5, word=0.5, place=0.5, choice=2.0),
     )
     return (
         Stage(name="see", steps=count(3500), options=PAGES, questions=0, is_short=True, weights=SIGHT),
-        replace(find, name="spell", steps=count(1200), batch=8, requests=8, weights=SPELLING),
+        replace(find, name="spell", steps=count(1000), batch=8, requests=8, weights=SPELLING),
         find,
         point,
-        replace(point, name="read", steps=count(3500), options=all_kinds),
+        replace(point, name="read", steps=count(2800), options=all_kinds),
         speak,
         replace(speak, name="round", steps=count(250), rounds_experts=True),
     )

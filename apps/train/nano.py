@@ -115,15 +115,22 @@ def start_vision(tower: VisionTower) -> None:
 
 @torch.no_grad()
 def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
-    """Rows of the tokens of coordinates from which neighbours are neighbours: waves over all, as large as before.
+    """Rows of tokens from which a model learns soon to say numbers, and to copy.
+
+    Half of what a coordinate's row is made of are waves over all of them, so that neighbours are neighbours; the other
+    half tells them apart. At the beginning, every token is said by the row that it is read by: what is learnt of
+    copying some then holds for all.
 
     Args:
         model: Its embedding and its head are written to.
-        ids: The tokens, in the order of what they say.
+        ids: The tokens of coordinates, in the order of what they say.
     """
-    for weight in (model.embedding.weight, model.head.weight):
-        rows = _mix_waves(len(ids), NUMBER_WAVES, weight.shape[1])
-        weight[torch.tensor(ids)] = rows * weight.std()
+    embedding, head = model.embedding.weight, model.head.weight
+    places = torch.tensor(ids)
+    waves = _mix_waves(len(ids), NUMBER_WAVES, embedding.shape[1])
+    own = embedding[places] / embedding[places].std()
+    embedding[places] = (waves + own) / 2**0.5 * embedding.std()
+    head.copy_(embedding * (head.std() / embedding.std()))
 
 
 def _mix_waves(count: int, num_waves: int, width: int) -> Tensor:

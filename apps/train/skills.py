@@ -38,9 +38,11 @@ ONLY: dict[Kind, tuple[str, ...]] = {
 """For what there is one of on the screen."""
 TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
 TYPE_ONLY = ('Type "{value}" into the text field.', 'Enter "{value}" into the field.')
-PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE = 0.15, 0.4, 0.08, 0.13, 0.7
+PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE = 0.15, 0.4, 0.07, 0.2, 0.75
 """How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
 often something else is asked for, or what is not there; below which draw an empty field is typed into."""
+NEAR_ABSENT_SHARE = 0.3
+"""How often, in training, what is not there is one letter away from what is."""
 STRANGE = (
     'Drag "{}" to the left.',
     'Scroll down to "{}".',
@@ -119,7 +121,7 @@ def draw_questions(
         if is_varied and rng.random() < STRANGE_SHARE:
             questions.append(ask_strange(rng, target))
         elif chance < ABSENT_SHARE:
-            questions.append(ask_absent(rng, screen, target))
+            questions.append(ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5))
         elif target.kind in ("checkbox", "radio") and target.is_on:
             questions.append(ask_finish(ask_for(rng, target).instruction, target))  # it is ticked already
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
@@ -194,13 +196,20 @@ def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
     )
 
 
-def ask_absent(rng: random.Random, screen: Screen, like: Target) -> Question:
-    """For an element of that kind whose name no element has, often one letter away."""
+def ask_absent(rng: random.Random, screen: Screen, like: Target, near_share: float = 0.5) -> Question:
+    """For an element of that kind whose name no element has.
+
+    Args:
+        rng: Where the name is drawn from.
+        screen: Where it is not.
+        like: An element of that kind.
+        near_share: How often the name is one letter away from that element's.
+    """
     taken = {target.name.lower() for target in screen.targets}
     if like.kind == "icon":
         name = rng.choice([icon for icon in ICONS if icon not in taken])
     else:
-        name = _other_name(rng, like.name, taken)
+        name = _other_name(rng, like.name, taken, near_share)
     asked = ask_for(rng, replace(like, name=name))
     return replace(asked, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=FAIL_CODE)
 
@@ -231,11 +240,11 @@ def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> 
     )
 
 
-def _other_name(rng: random.Random, name: str, taken: set[str]) -> str:
+def _other_name(rng: random.Random, name: str, taken: set[str], near_share: float) -> str:
     wanted = is_held_out(name)
     for _ in range(1000):
         near = change_letter(rng, name)
-        name_of_other = near if rng.random() < 0.5 else Words(rng, held_out=wanted, near_share=0.0).name()
+        name_of_other = near if rng.random() < near_share else Words(rng, held_out=wanted, near_share=0.0).name()
         if name_of_other.lower() not in taken and is_held_out(name_of_other) is wanted:
             return name_of_other
     raise RuntimeError(f"no name is left beside {len(taken)} others")

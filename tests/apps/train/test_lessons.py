@@ -289,6 +289,17 @@ def test_the_model_is_small_and_complete(folder: Path) -> None:
     assert torch.equal(model.embedding.weight, make_model(folder, model.config, seed=0).embedding.weight)
 
 
+def test_tokens_are_said_by_the_rows_they_are_read_by_when_training_begins(folder: Path, tokenizer: Tokenizer) -> None:
+    """And coordinates that are near each other have rows that are alike, but not the same."""
+    model = make_model(folder, make_config(make_vocabulary()), seed=0)
+    embedding, head = model.embedding.weight.detach(), model.head.weight.detach()
+    assert torch.allclose(head / head.norm(), embedding / embedding.norm(), atol=1e-6)
+    rows = torch.nn.functional.normalize(embedding[LessonMaker(tokenizer).number_ids()], dim=1)
+    likeness = rows @ rows.T
+    assert 0.3 < likeness.diagonal(1).mean() < 0.7
+    assert abs(likeness.diagonal(500).mean()) < 0.15
+
+
 def test_questions_of_training_are_sometimes_asked_without_marks_or_names(tokenizer: Tokenizer) -> None:
     """A name is left out only where its kind is enough, and is not asked for then."""
     maker, rng = LessonMaker(tokenizer), random.Random(5)
