@@ -1,7 +1,9 @@
-"""What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, and how fast it answers.
+"""What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, how fast it answers, and
+how fast screens are drawn.
 
     python -m benchmarks.nano exam FOLDER [FOLDER ...] [--count 200]
     python -m benchmarks.nano speed FOLDER
+    python -m benchmarks.nano draw
 
 FOLDER is a model in the release's layout, such as `nano/model` (INT4) and `nano/model-bf16`. Each row of the exam asks
 one question on each of so many screens whose names (and fonts or layouts, where the row says so) no training has seen;
@@ -21,6 +23,7 @@ from pathlib import Path
 from PIL import Image
 
 from apps.nano.model import NanoModel
+from apps.train.course import make_course
 from apps.train.exam import Marks, Sheet, examine
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen
 from apps.train.skills import Question, ask_strange
@@ -35,6 +38,7 @@ NEW = ('Double-click "{}".', 'Hover over "{}".', 'Rename "{}".', "Zoom in twice.
 """What training never asks for, nor anything like it: the right answer is to give up."""
 SIZE_PX = (1280, 720)
 STEPS = 8
+DRAWN, WARM_UP = 300, 20
 
 
 def make_sheets(count: int) -> list[Sheet]:
@@ -92,6 +96,17 @@ def _encode(screen: Screen) -> bytes:
     return file.getvalue()
 
 
+def measure_drawing() -> None:
+    """Print how many screens a second of one processor are drawn, stage by stage."""
+    for stage in make_course():
+        rng, times = random.Random(SEED), []
+        for _ in range(DRAWN + WARM_UP):
+            started = time.process_time()
+            make_screen(rng, stage.options)
+            times.append(time.process_time() - started)
+        print(f"{stage.name}: {DRAWN / sum(times[WARM_UP:]):.0f} screens a second")
+
+
 async def measure_speed(folder: Path) -> None:
     """Print how long the first answer and further steps take at 1280x720."""
     screens = [
@@ -121,9 +136,12 @@ def main() -> None:
     exam.add_argument("--count", type=int, default=200)
     speed = parts.add_parser("speed")
     speed.add_argument("folder", type=Path)
+    parts.add_parser("draw")
     given = parser.parse_args()
     if given.part == "exam":
         take_exam(given.folders, given.count)
+    elif given.part == "draw":
+        measure_drawing()
     else:
         asyncio.run(measure_speed(given.folder))
 
