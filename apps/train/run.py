@@ -47,6 +47,7 @@ class TrainingRun:
         seed: Of weights and lessons.
         muon_lr: See `TrainingOptions`.
         adam_lr: See `TrainingOptions`.
+        row_rate: See `TrainingOptions`.
         draws_in_process: Whether lessons are drawn in a process of their own.
         processes: That learn together, each from a part of every batch; no more than the smallest batch has lessons.
     """
@@ -56,6 +57,7 @@ class TrainingRun:
     seed: int = 0
     muon_lr: float = 0.006
     adam_lr: float = 2e-3
+    row_rate: float = 0.25
     draws_in_process: bool = True
     processes: int = 1
 
@@ -181,6 +183,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
         num_steps=order.num_steps,
         muon_lr=order.muon_lr,
         adam_lr=order.adam_lr,
+        row_rate=order.row_rate,
         warmup_steps=20,
         decay_share=1.0,  # weights stay small by their decay, and a small weight is noisy unless the rate falls
         weight_decay=0.2,

@@ -41,6 +41,8 @@ TYPE_ONLY = ('Type "{value}" into the text field.', 'Enter "{value}" into the fi
 PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE = 0.15, 0.4, 0.07, 0.2, 0.75
 """How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
 often something else is asked for, or what is not there; below which draw an empty field is typed into."""
+DIGIT_SHARE = 0.3
+"""How many more of the texts to be copied without an image are numbers: three digits are one token of a thousand."""
 NEAR_ABSENT_SHARE = 0.3
 """How often, in training, what is not there is one letter away from what is."""
 STRANGE = (
@@ -139,7 +141,8 @@ def draw_requests(rng: random.Random, count: int) -> list[Question]:
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
         target = Target(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
-        asked = ask_to_type(rng, target, words.value()) if number % 2 else ask_for(rng, target)
+        value = str(rng.randrange(100_000)) if rng.random() < DIGIT_SHARE else words.value()
+        asked = ask_to_type(rng, target, value) if number % 2 else ask_for(rng, target)
         if rng.random() < PLAIN_SHARE:
             asked = replace(asked, instruction=asked.instruction.replace(f'"{target.name}"', target.name))
         questions.append(asked)

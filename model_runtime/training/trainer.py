@@ -41,6 +41,8 @@ class TrainingOptions:
         num_steps: Of the whole schedule.
         muon_lr: Highest learning rate of the hidden matrices, on the scale of AdamW's.
         adam_lr: Highest learning rate of everything else.
+        row_rate: Of tokens' rows, by which they are read and said, as a share of `adam_lr`. Each step moves all rows
+            that are said, whether their tokens occur or not: rows of rare tokens forget at a high rate what they are.
         warmup_steps: Steps in which the rates rise from 0.
         decay_share: Share of the schedule, at its end, in which they fall to `final_share` of their height.
         final_share: Of the highest rates, at the end.
@@ -56,6 +58,7 @@ class TrainingOptions:
     num_steps: int
     muon_lr: float = 0.02
     adam_lr: float = 2e-3
+    row_rate: float = 1.0
     warmup_steps: int = 10
     decay_share: float = 0.4
     final_share: float = 0.02
@@ -128,21 +131,23 @@ class Trainer:
             )
             for is_of_images in (True, False)
         }
-        of_images, of_text = self._find_rest()
+        of_images, of_text, rows = self._find_rest()
         self._adam = torch.optim.AdamW(
-            [{"params": of_images}, {"params": [*of_text, *losses.heads.parameters()]}],
+            [{"params": of_images}, {"params": [*of_text, *losses.heads.parameters()]}, {"params": rows}],
             lr=options.adam_lr,
             betas=options.adam_betas,
             weight_decay=options.weight_decay,
         )
 
-    def _find_rest(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Weights of which no part is a hidden matrix: those that images pass through, and the others."""
+    def _find_rest(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Weights of which no part is a hidden matrix: those that images pass through, others, and tokens' rows."""
         assert self.model.vision is not None
         taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
         rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
         seeing = {id(weight) for weight in self.model.vision.parameters()}
-        return [one for one in rest if id(one) in seeing], [one for one in rest if id(one) not in seeing]
+        rows = [self.model.embedding.weight, self.model.head.weight]
+        others = [one for one in rest if id(one) not in seeing and not any(one is row for row in rows)]
+        return [one for one in rest if id(one) in seeing], others, rows
 
     def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True, image_rate: float = 1.0) -> StepReport:
         """Learn from some lessons.
@@ -194,7 +199,8 @@ class Trainer:
 
     def _update(self, rate: float, image_rate: float, *, sees_only: bool) -> None:
         rates = {True: rate * image_rate, False: rate}  # by whether images pass through them
-        for group, share in zip(self._adam.param_groups, rates.values(), strict=True):
+        shares = (*rates.values(), rate * self.options.row_rate)
+        for group, share in zip(self._adam.param_groups, shares, strict=True):
             group["lr"] = share * self.options.adam_lr
         self._adam.step()
         gradients = release_tensors(self.model, _gradient_of)

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,20 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(tiny_dir: Path, tmp_
     ours, theirs = release_tensors(whole.model), release_tensors(second.model)
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
     assert (whole.step_number, second.step_number) == (6, 6)
+
+
+def test_rows_of_tokens_have_a_rate_of_their_own(tiny_dir: Path) -> None:
+    trainer = make_trainer(tiny_dir, replace(OPTIONS, row_rate=0.0, weight_decay=0.0))
+    model = trainer.model
+    assert model.vision is not None
+    rows = [model.embedding.weight, model.head.weight]
+    others = [model.norm.weight, trainer.losses.heads.word.weight, model.vision.patch_embed.weight]
+    before = [weight.detach().clone() for weight in (*rows, *others)]
+    train(trainer, random.Random(0), 2)
+    assert [bool((weight != was).any()) for weight, was in zip((*rows, *others), before, strict=True)] == [
+        *([False] * 2),
+        *([True] * 3),
+    ]
 
 
 def test_every_weight_moves_and_only_by_one_optimizer(tiny_dir: Path) -> None:
