@@ -145,8 +145,8 @@ class Trainer:
         taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
         rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
         seeing = {id(weight) for weight in self.model.vision.parameters()}
-        rows = [self.model.embedding.weight, self.model.head.weight]
-        others = [one for one in rest if id(one) not in seeing and not any(one is row for row in rows)]
+        rows: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
+        others: list[Tensor] = [one for one in rest if id(one) not in seeing and not any(one is row for row in rows)]
         return [one for one in rest if id(one) in seeing], others, rows
 
     def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True, image_rate: float = 1.0) -> StepReport:

@@ -2,4 +2,4 @@
 
 import importlib.util
 
-collect_ignore = [] if importlib.util.find_spec("torch") else ["test_model.py"]
+collect_ignore = [] if importlib.util.find_spec("torch") else ["test_model.py", "test_weights.py"]
