@@ -50,9 +50,9 @@ class Stage:
     rounds_experts: bool = False
 
 
-SIGHT = LossWeights(token=0.0, number=0.0, choice=0.0, copy=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
+SIGHT = LossWeights.only("letter", "order", "word", "gather", "place")
 """Letters, words and places alone, which the vision tower and the projector answer for."""
-SPELLING = LossWeights(letter=0.0, word=0.0, place=0.0, number=0.0, choice=0.0, pointer=0.0, target=0.0)
+SPELLING = LossWeights.only("token", "copy", "attention", "name")
 """Names and copies alone, which the language model answers for."""
 IMAGE_RATE = 0.5
 """Of the vision tower while the language model learns: gradients that come through a model that does not know yet
@@ -99,7 +99,7 @@ def make_course(scale: float = 1.0) -> Course:
         batch=9,
         pages=0,
         image_rate=0.0,
-        weights=LossWeights(letter=0.0, choice=2.0),
+        weights=LossWeights(letter=0.0, order=0.0, gather=0.0, choice=2.0),
     )
     speak = Stage(
         name="speak",
@@ -110,7 +110,7 @@ def make_course(scale: float = 1.0) -> Course:
         requests=2,
         episodes=0.4,
         image_rate=IMAGE_RATE,
-        weights=LossWeights(letter=0.5, word=0.5, place=0.5, choice=2.0),
+        weights=LossWeights(letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5, choice=2.0),
     )
     return (
         Stage(name="see", steps=count(3500), options=PAGES, questions=0, is_short=True, weights=SIGHT),

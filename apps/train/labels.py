@@ -10,14 +10,19 @@ from apps.train.screens.canvas import find_cells
 from apps.train.screens.screen import Screen
 from apps.train.screens.widgets import Target
 from model_runtime.media import MediaItem
-from model_runtime.training.lessons import IGNORED, Word
+from model_runtime.training.lessons import IGNORED, PatchLetters, PatchLook, Word
 
 PATCH_PX = 14
 TOKEN_PX = 2 * PATCH_PX
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 OTHER_LETTER, NO_LETTER = len(LETTERS) + 1, 0
 NUM_CLASSES = len(LETTERS) + 2
+HALVES = 2
+"""Of a patch, left and right: text of 12 pixels has two letters in one."""
 WORD_LENGTH = 8
+"""Of a name, its last letters are read: where it ends they are so many tokens away, wherever it has begun."""
+READING_HEADS = WORD_LENGTH // 2
+"""Of the vision tower, which bring letters together in two patches, and which it has to have."""
 GROUND_SHARE = 0.05
 """Share of the patches without a letter that are asked for: they are most of a screen, and easy."""
 
@@ -28,20 +33,24 @@ def letter_class(letter: str) -> int:
     return place + 1 if place >= 0 else OTHER_LETTER
 
 
-def label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> torch.Tensor:
-    """Class of the letter in each patch, (patches,) int64; of those without one, a few are asked for.
+def label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> PatchLetters:
+    """The letters in the halves of patches; of halves without one, a few are asked for.
 
     Args:
-        rng: Which of them.
+        rng: Which of those.
         screen: What the image shows.
         image: As the model gets it.
     """
     _, rows, columns = image.grid
-    draw = np.random.default_rng(rng.getrandbits(32)).random((rows, columns))
-    labels = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
-    for row, column, letter in find_cells(list(screen.letters), PATCH_PX):
-        labels[row, column] = letter_class(letter)
-    return torch.from_numpy(labels.astype(np.int64).reshape(-1))
+    draw = np.random.default_rng(rng.getrandbits(32)).random((rows, HALVES * columns))
+    classes = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
+    orders = np.full_like(classes, IGNORED)
+    for row, column, letter in find_cells(list(screen.letters), PATCH_PX // HALVES, PATCH_PX):
+        classes[row, column], orders[row, column] = letter_class(letter.text), min(letter.from_end, WORD_LENGTH)
+    return PatchLetters(
+        classes=torch.from_numpy(classes.astype(np.int64).reshape(-1, HALVES)),
+        orders=torch.from_numpy(orders.astype(np.int64).reshape(-1, HALVES)),
+    )
 
 
 def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
@@ -51,20 +60,48 @@ def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
 
 
 def label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
-    """Names, read from the token on which they are centred; where two meet, neither."""
-    width = image.frames.shape[2]
-    at: dict[int, list[Target]] = {}
-    for target in screen.targets:
-        if target.kind != "icon":
-            at.setdefault(find_token(target.read_at, width), []).append(target)
+    """Names, read from the token on which they are centred."""
     return [
-        Word(place=first + token, letters=label_name(targets[0])) for token, targets in at.items() if len(targets) == 1
+        Word(place=first + token, letters=label_name(target.name))
+        for token, target in _find_read(screen, image).items()
     ]
 
 
-def label_name(target: Target) -> tuple[int, ...]:
-    """Classes of the first letters of a name."""
-    return tuple(letter_class(letter) for letter in target.name[:WORD_LENGTH])
+def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
+    """Elements by the token on which their names are centred; where two meet, neither."""
+    at: dict[int, list[Target]] = {}
+    for target in screen.targets:
+        if target.kind != "icon":
+            at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
+    return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
+
+
+def label_patch_looks(screen: Screen, image: MediaItem, first: int) -> list[PatchLook]:
+    """Where the letters of names are brought to: the patches, left and right, of the token on which a name is centred.
+
+    Each head brings one letter to the right patch, of the last ones, and one to the left.
+
+    Args:
+        screen: What the image shows.
+        image: As the model gets it.
+        first: Which of the lesson's patches is the image's first.
+    """
+    columns = image.frames.shape[2] // PATCH_PX
+    names = {target.read_at for target in _find_read(screen, image).values()}
+    looks = []
+    for letter in screen.letters:
+        side, head = divmod(letter.from_end, READING_HEADS)
+        if letter.from_end < WORD_LENGTH and letter.read_at in names:
+            x, y = letter.read_at
+            row, column = int(y // PATCH_PX), 2 * int(x // TOKEN_PX) + 1 - side
+            at = int(letter.y // PATCH_PX) * columns + int(letter.x // PATCH_PX)
+            looks.append(PatchLook(place=first + row * columns + column, at=first + at, head=head))
+    return looks
+
+
+def label_name(name: str) -> tuple[int, ...]:
+    """Classes of the last letters of a name, the last one first."""
+    return tuple(letter_class(letter) for letter in reversed(name[-WORD_LENGTH:]))
 
 
 def find_token(point: tuple[float, float], width_px: int) -> int:

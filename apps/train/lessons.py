@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from apps.train.labels import (
     find_token,
     find_within,
     label_name,
+    label_patch_looks,
     label_patches,
     label_words,
 )
@@ -35,7 +37,7 @@ from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_c
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
-from model_runtime.training.lessons import Lesson, Look, Number, Word
+from model_runtime.training.lessons import Lesson, Look, Number, PatchLetters, Word
 
 NUM_COORDINATES = 1000
 MAX_IMAGES = ProtocolOptions().max_images
@@ -101,6 +103,7 @@ class LessonMaker:
             example=Example(trunk=trunk, images=(image,)),
             letters=label_patches(rng, screen, image),
             words=tuple(label_words(screen, image, first)),
+            patch_looks=tuple(label_patch_looks(screen, image, 0)),
             shown=(find_shown(screen, image),),
         )
 
@@ -118,12 +121,12 @@ class LessonMaker:
         assert question.subject is not None
         asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         code = TYPE_CODE.splitlines()[1].format(value=question.typed) if question.typed else CLICK_CODE.split("{")[0]
-        answer, name = tuple(self.tokenizer.encode(code)), label_name(question.subject)
+        answer, name = tuple(self.tokenizer.encode(code)), label_name(question.subject.name)
         seekers = (len(asked) - 1, *([] if question.typed else [len(asked) + len(answer) - 1]))
         return _Branch(
             token_ids=(*asked, *answer),
             spoken=len(asked),
-            names=self._find_name(question, asked, name),
+            names=self._find_name(question, asked),
             sought=tuple(Word(place=place, letters=name) for place in seekers),
             **self._label_copies(question, asked, answer, len(self.opening)),
         )
@@ -140,11 +143,15 @@ class LessonMaker:
         places = find_images(trunk, self.tokenizer.special.media_pad, images)
         branches = [self._make_branch(way, images, (places[-1], len(trunk)), is_short) for way in ways]
         labels = zip(screens, images, places, strict=True)
+        starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
             **_join(branches),
-            letters=torch.cat([label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
+            letters=PatchLetters.join([label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
             words=tuple(word for shown in labels for word in label_words(*shown)),
+            patch_looks=tuple(
+                look for shown in zip(screens, images, starts, strict=True) for look in label_patch_looks(*shown)
+            ),
             shown=tuple(map(find_shown, screens, images)),
         )
 
@@ -201,14 +208,14 @@ class LessonMaker:
         if not is_short:
             end = answer.index(self.tokenizer.special.id_of(THINK_END))
         decisive = [place for place in choices if place < end]
-        name = label_name(question.subject) if question.subject is not None and question.is_named else ()
+        name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
         return _Branch(
             token_ids=(*asked, *answer),
             spoken=start,
             coordinates=tuple(start + place for place in coordinates),
             choices=tuple(start + place for place in choices),
             decisive=tuple(start + place for place in decisive),
-            names=self._find_name(question, asked, name),
+            names=self._find_name(question, asked) if name else (),
             sought=tuple(Word(place=start + place - 1, letters=name) for place in (*decisive, *coordinates) if name),
             **self._label_copies(question, asked, answer, length),
         )
@@ -227,18 +234,19 @@ class LessonMaker:
         looks = (Look(place=to, at=at, head=COPY_HEAD) for to, at in zip(places, sources, strict=False))
         return {"copies": tuple(places), "looks": tuple(looks)}
 
-    def _find_name(self, question: Question, asked: Sequence[int], letters: tuple[int, ...]) -> tuple[Word, ...]:
-        """Where the request has said the letters of a name that are read; nothing where it says none."""
-        if question.subject is None or not letters:
+    def _find_name(self, question: Question, asked: Sequence[int]) -> tuple[Word, ...]:
+        """Each letter of the name in a request, with those before it; nothing where it says none."""
+        if question.subject is None:
             return ()
         name = question.subject.name
         for text in (name, f" {name}"):
             tokens = self.tokenizer.encode(text)
             start = find_within(asked, tokens)
             if start is not None:
-                wanted = len(text) - len(name) + len(letters)
-                said = next(n for n in range(1, len(tokens) + 1) if len(self.tokenizer.decode(tokens[:n])) >= wanted)
-                return (Word(place=start + said - 1, letters=letters),)
+                said = (self.tokenizer.decode(tokens[:count]).lstrip() for count in range(1, len(tokens) + 1))
+                return tuple(
+                    Word(place=place, letters=label_name(part)) for place, part in enumerate(said, start) if part
+                )
         return ()
 
     def make_prompt(self, moments: Sequence[Moment]) -> Prompt:

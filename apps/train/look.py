@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from apps.train.course import Stage
-from apps.train.labels import PATCH_PX
+from apps.train.labels import HALVES, NO_LETTER, PATCH_PX
 from apps.train.lessons import NUM_COORDINATES, LessonMaker
 from apps.train.screens.screen import Screen, make_screen
 from apps.train.skills import Question, ask_for
@@ -17,6 +17,7 @@ from model_runtime.training.lessons import IGNORED, Lesson, make_targets
 from model_runtime.training.losses import Losses
 
 COLUMNS, CELL_PX, CAPTION_PX = 4, (300, 240), 22
+HALF_PX = PATCH_PX // HALVES
 RIGHT, WRONG, TARGET = (20, 150, 60), (210, 40, 40), (40, 90, 220)
 
 
@@ -58,7 +59,7 @@ def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, s
             lessons = [maker.make_reading(rng, screen) for screen in screens]
             batch = make_batch([lesson.example for lesson in lessons], pad)
             see(model, batch)
-            read = losses.heads.letter(losses.find_patches(batch.images)).argmax(-1)
+            read = losses.read_letters(batch.images).argmax(-1)
             return _show_letters(screens, lessons, read)
         questions = [ask_for(rng, rng.choice(screen.targets)) for screen in screens]
         lessons = [
@@ -77,17 +78,17 @@ def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, s
 def _show_letters(screens: Sequence[Screen], lessons: Sequence[Lesson], read: torch.Tensor) -> Look:
     shown, num_right, total, start = [], 0, 0, 0
     for screen, lesson in zip(screens, lessons, strict=True):
-        (item,), labels = lesson.example.images, lesson.letters
-        assert labels is not None
+        assert lesson.letters is not None
+        (item,), labels = lesson.example.images, lesson.letters.classes
         _, _, columns = item.grid
         found = read[start : start + len(labels)]
         start += len(labels)
         image = Image.fromarray(screen.pixels)
         draw = ImageDraw.Draw(image)
-        for place in ((labels != IGNORED) & (labels != 0)).nonzero().flatten().tolist():
-            is_right = bool(found[place] == labels[place])
-            top, left = place // columns * PATCH_PX, place % columns * PATCH_PX
-            draw.rectangle((left, top, left + PATCH_PX - 1, top + PATCH_PX - 1), outline=RIGHT if is_right else WRONG)
+        for place, half in ((labels != IGNORED) & (labels != NO_LETTER)).nonzero().tolist():
+            is_right = bool(found[place, half] == labels[place, half])
+            top, left = place // columns * PATCH_PX, place % columns * PATCH_PX + half * HALF_PX
+            draw.rectangle((left, top, left + HALF_PX - 1, top + PATCH_PX - 1), outline=RIGHT if is_right else WRONG)
             num_right, total = num_right + is_right, total + 1
         shown.append((image, screen.family))
     return Look(image=_tile(shown), num_right=num_right, count=total)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from apps.train.course import Course, Stage
-from apps.train.labels import NUM_CLASSES, WORD_LENGTH
+from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
 from apps.train.look import look
@@ -174,7 +174,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
     maker = LessonMaker(load_tokenizer(folder / INIT))
     losses = Losses(
         model,
-        AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH),
+        AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH, patch_parts=HALVES),
         weights=LossWeights(),
         numbers=NumberTokens(ids=maker.number_ids(), width=NUMBER_WIDTH),
         supervised=SupervisedHeads(layer=max(model.config.text.num_hidden_layers - 2, 0)),

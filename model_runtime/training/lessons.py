@@ -62,6 +62,46 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PatchLetters:
+    """Which letters patches show, one in each of some parts side by side; `IGNORED` where nothing is asked.
+
+    Attributes:
+        classes: (patches, parts) int64.
+        orders: (patches, parts) int64, how many letters of its word follow each.
+    """
+
+    classes: Tensor
+    orders: Tensor
+
+    @classmethod
+    def unknown(cls, num_patches: int, num_parts: int = 1) -> "PatchLetters":
+        """Nothing is asked."""
+        nothing = torch.full((num_patches, num_parts), IGNORED)
+        return cls(classes=nothing, orders=nothing)
+
+    @classmethod
+    def join(cls, pieces: Sequence["PatchLetters"]) -> "PatchLetters":
+        """Of images end to end; all have as many parts."""
+        classes, orders = ([getattr(piece, name) for piece in pieces] for name in ("classes", "orders"))
+        return cls(classes=torch.cat(classes), orders=torch.cat(orders))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchLook:
+    """A patch, and which other one of its image a head of the tower's last block is to look at from there.
+
+    Attributes:
+        place: Of the patch, counted over all images of the lesson end to end.
+        at: Of that which shows what is missing here.
+        head: From 0.
+    """
+
+    place: int
+    at: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
     """An example, and what is asked of it.
 
@@ -75,8 +115,9 @@ class Lesson:
         looks: For each branch, what others than numbers look at.
         names: For each branch, the words of its request that the answer is about, where they end.
         sought: For each branch, the same words, at the tokens that look for them.
-        letters: (patches of all its images,) class of the letter in each patch, or None.
+        letters: In the patches of all its images, or None.
         words: To be read from the images.
+        patch_looks: What patches are to look at.
         shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
             padding; all of it where nothing is said.
     """
@@ -89,8 +130,9 @@ class Lesson:
     looks: tuple[tuple[Look, ...], ...] = ()
     names: tuple[tuple[Word, ...], ...] = ()
     sought: tuple[tuple[Word, ...], ...] = ()
-    letters: Tensor | None = None
+    letters: PatchLetters | None = None
     words: tuple[Word, ...] = ()
+    patch_looks: tuple[PatchLook, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
 
 
@@ -113,9 +155,11 @@ class Targets:
         names: (A, letters) int64, those words, padded with `IGNORED`.
         sought_rows: (S,) int64, tokens that look for such words.
         sought: (S, letters) int64, those words, padded with `IGNORED`.
-        letters: (patches,) int64, of all images end to end, `IGNORED` where nothing is asked.
+        letters: In the patches of all images end to end.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
+        patch_looks: (G, 3) int64: a patch that looks, the one that it is to look at, both counted over all images end
+            to end, and the head.
         shown: (images, 2) fp32, shares of width and height that are not padding.
     """
 
@@ -133,9 +177,10 @@ class Targets:
     names: Tensor
     sought_rows: Tensor
     sought: Tensor
-    letters: Tensor
+    letters: PatchLetters
     word_rows: Tensor
     words: Tensor
+    patch_looks: Tensor
     shown: Tensor
 
 
@@ -187,9 +232,10 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         names=names,
         sought_rows=sought_rows,
         sought=sought,
-        letters=torch.cat([_letters_of(lesson) for lesson in lessons]),
+        letters=_join_letters(lessons),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
+        patch_looks=_find_patch_looks(lessons),
         shown=torch.tensor([share for lesson in lessons for share in _shown_of(lesson)]).view(-1, 2),
     )
 
@@ -236,13 +282,30 @@ def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:
     return lesson.shown or ((1.0, 1.0),) * count
 
 
-def _letters_of(lesson: Lesson) -> Tensor:
-    count = sum(image.num_patches for image in lesson.example.images)
-    if lesson.letters is None:
-        return torch.full((count,), IGNORED)
-    if len(lesson.letters) != count:
-        raise ValueError(f"{len(lesson.letters)} letters for {count} patches")
-    return lesson.letters
+def _join_letters(lessons: Sequence[Lesson]) -> PatchLetters:
+    parts = {lesson.letters.classes.shape[1] for lesson in lessons if lesson.letters is not None}
+    if len(parts) > 1:
+        raise ValueError(f"patches have {' and '.join(map(str, sorted(parts)))} parts, expected as many in all lessons")
+    joined = []
+    for lesson in lessons:
+        count = _count_patches(lesson)
+        letters = lesson.letters or PatchLetters.unknown(count, max(parts, default=1))
+        if len(letters.classes) != count:
+            raise ValueError(f"{len(letters.classes)} letters for {count} patches")
+        joined.append(letters)
+    return PatchLetters.join(joined)
+
+
+def _find_patch_looks(lessons: Sequence[Lesson]) -> Tensor:
+    found, start = [], 0
+    for lesson in lessons:
+        found += [(start + look.place, start + look.at, look.head) for look in lesson.patch_looks]
+        start += _count_patches(lesson)
+    return torch.tensor(found, dtype=torch.int64).view(-1, 3)
+
+
+def _count_patches(lesson: Lesson) -> int:
+    return sum(image.num_patches for image in lesson.example.images)
 
 
 def _pad(words: Sequence[Sequence[int]]) -> Tensor:

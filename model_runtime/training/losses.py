@@ -15,7 +15,7 @@ from model_runtime.model import K25Model
 from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
-from model_runtime.vision.tower import make_groups
+from model_runtime.training.patches import PatchRows
 
 POINTER_DIM = 64
 PLACE_BINS = 32
@@ -31,8 +31,11 @@ class LossWeights:
         choice: The same for tokens by which one answer begins to differ from others, which `token` counts as one of
             many.
         copy: The same for tokens that are copied from the request.
-        letter: Which letter each patch shows, read from the vision tower's patches.
+        letter: Which letter each part of a patch shows, read behind the vision tower's middle block.
+        order: How many letters of its word follow that one, read from the same rows: by that it is found.
         word: Which word is centred on a image's token, read from what the projector gives.
+        gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
+            centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
         place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
             Read from what the projector gives and, where the language model is run, from the same token as it comes to
             the layer that is taught to look.
@@ -52,12 +55,19 @@ class LossWeights:
     choice: float = 1.0
     copy: float = 1.0
     letter: float = 1.0
+    order: float = 1.0
     word: float = 1.0
+    gather: float = 1.0
     place: float = 1.0
     pointer: float = 1.0
     attention: float = 1.0
     name: float = 1.0
     target: float = 1.0
+
+    @classmethod
+    def only(cls, *parts: str) -> "LossWeights":
+        """These count 1, the others nothing."""
+        return cls(**{field.name: float(field.name in parts) for field in fields(cls)})
 
     @property
     def is_of_images(self) -> bool:
@@ -101,13 +111,15 @@ class AuxiliaryHeads(nn.Module):
         model: Whose widths they take.
         num_letters: Classes of a letter.
         word_length: Letters of a word that are read.
+        patch_parts: Of a patch, each of which may show a letter.
     """
 
-    def __init__(self, model: K25Model, *, num_letters: int, word_length: int) -> None:
+    def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
         super().__init__()
         hidden, patch = model.config.text.hidden_size, model.config.vision.hidden_size
         self.num_letters, self.word_length = num_letters, word_length
-        self.letter = nn.Linear(patch, num_letters)
+        self.letter = nn.Linear(patch, patch_parts * num_letters)
+        self.order = nn.Linear(patch, patch_parts * (word_length + 1))
         self.word = nn.Linear(hidden, word_length * num_letters)
         self.place = nn.Linear(hidden, 2 * PLACE_BINS)
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
@@ -135,22 +147,16 @@ class Losses:
     ) -> None:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
-        self._passes: list[Tensor] = []  # patches of the last forward pass, in the tower's order
+        self._patches = PatchRows(model.vision)
         self._inputs = AttentionInputs(model, range(max(supervised.layer - 1, 0), supervised.layer + 2))
-        self._hooks = (
-            model.vision.register_forward_pre_hook(lambda module, inputs: self._passes.clear()),
-            model.vision.final_norm.register_forward_hook(lambda module, inputs, output: self._passes.append(output)),
-        )
 
-    def find_patches(self, images: Sequence[MediaItem]) -> Tensor:
-        """(patches, width) of all images end to end; the tower takes them by size, and in several passes."""
-        assert self.model.vision is not None
-        sizes = [image.num_patches for image in images]
-        groups = make_groups(sizes, self.model.vision.max_patches_per_pass)
-        patches: dict[int, Tensor] = {}
-        for group, output in zip(groups, self._passes, strict=True):
-            patches |= zip(group, output.split_with_sizes([sizes[index] for index in group]), strict=True)
-        return torch.cat([patches[index] for index in range(len(sizes))])
+    def read_letters(self, images: Sequence[MediaItem]) -> Tensor:
+        """Scores of the letters in each part of each patch, of all images end to end: (patches, parts, letters)."""
+        return self._read_patches(self.heads.letter, images, self.heads.num_letters)
+
+    def _read_patches(self, head: nn.Linear, images: Sequence[MediaItem], num_classes: int) -> Tensor:
+        scores = head(self._patches.find_middle(images))
+        return scores.view(len(scores), -1, num_classes)
 
     def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
         """The parts that count, each an average over what it is asked for; 0 where nothing is.
@@ -173,8 +179,7 @@ class Losses:
     def close(self) -> None:
         """Watch the model no longer; may be called twice."""
         self._inputs.close()
-        for hook in self._hooks:
-            hook.remove()
+        self._patches.close()
 
     def _find_token(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         return cross_entropy(self.model.logits(seen.hidden[targets.rows]), targets.tokens)
@@ -197,10 +202,20 @@ class Losses:
         return cross_entropy(self.model.logits(seen.hidden[rows]), batch.token_ids[rows + 1])
 
     def _find_letter(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        is_asked = targets.letters != IGNORED
-        if not is_asked.any():
+        if not len(batch.images):
             return seen.hidden.new_zeros(())
-        return cross_entropy(self.heads.letter(self.find_patches(batch.images)[is_asked]), targets.letters[is_asked])
+        return cross_entropy(self.read_letters(batch.images).flatten(0, 1), targets.letters.classes.flatten())
+
+    def _find_order(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(batch.images):
+            return seen.hidden.new_zeros(())
+        scores = self._read_patches(self.heads.order, batch.images, self.heads.word_length + 1)
+        return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
+
+    def _find_gather(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.patch_looks):
+            return seen.hidden.new_zeros(())
+        return -self._patches.find_log_shares(batch.images, targets.patch_looks).mean()
 
     def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):

@@ -15,11 +15,21 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """Where a letter was drawn: the middle of its ink, in pixels."""
+    """Where a letter was drawn.
+
+    Attributes:
+        text: Which.
+        x: Middle of its ink, in pixels.
+        y: The same.
+        read_at: Middle of the text that it belongs to.
+        from_end: How many letters of that text follow it.
+    """
 
     text: str
     x: float
     y: float
+    read_at: tuple[float, float] = (0.0, 0.0)
+    from_end: int = 0
 
 
 class Canvas:
@@ -90,24 +100,25 @@ class Canvas:
         """A filled circle around a point."""
         self._round_box((x - radius, y - radius, x + radius, y + radius), color, radius)
 
-    def text(self, x: float, baseline: int, text: str, face: Face, color: Color) -> int:
-        """Letters from a pen on; those whose middle is outside of the image cannot be read.
+    def text(self, x: int, middle: int, text: str, face: Face, color: Color) -> tuple[float, float]:
+        """Letters from a place on; those whose middle is outside of the image cannot be read.
 
         Returns:
-            Where the pen comes to stand.
+            The middle of the text.
         """
-        for letter in text:
+        baseline = middle + round(0.35 * face.size_px)
+        read_at = ((x + round(x + face.width_px(text))) / 2, float(middle))
+        pen = float(x)
+        for place, letter in enumerate(text):
             glyph = face.glyph(letter)
-            left, top = round(x) + glyph.left, baseline + glyph.top
+            left, top = round(pen) + glyph.left, baseline + glyph.top
             height, width = glyph.alpha.shape
-            middle = Letter(letter, left + width / 2, top + height / 2)
-            if width and self._blend(left, top, glyph.alpha, color) and self._holds(middle):
-                self.letters.append(middle)
-            x += glyph.advance
-        return round(x)
-
-    def _holds(self, letter: Letter) -> bool:
-        return 0 <= letter.x < self.width and 0 <= letter.y < self.height
+            x, y = left + width / 2, top + height / 2
+            is_seen = 0 <= x < self.width and 0 <= y < self.height
+            if width and self._blend(left, top, glyph.alpha, color) and is_seen:
+                self.letters.append(Letter(letter, x, y, read_at, len(text) - 1 - place))
+            pen += glyph.advance
+        return read_at
 
     def stamp(self, x: int, y: int, mask: np.ndarray, color: Color) -> None:
         """A shape, (height, width) uint8, with its upper left corner at a point."""
@@ -155,13 +166,13 @@ def make_pointer() -> tuple[np.ndarray, np.ndarray]:
     return edge, inside
 
 
-def find_cells(letters: list[Letter], cell_px: int) -> Iterator[tuple[int, int, str]]:
+def find_cells(letters: list[Letter], width_px: int, height_px: int) -> Iterator[tuple[int, int, Letter]]:
     """The letter that each cell of a grid shows: row, column and the letter whose middle is nearest to the cell's."""
-    nearest: dict[tuple[int, int], tuple[float, str]] = {}
+    nearest: dict[tuple[int, int], tuple[float, Letter]] = {}
     for letter in letters:
-        place = (int(letter.y // cell_px), int(letter.x // cell_px))
-        distance = abs(letter.x - (place[1] + 0.5) * cell_px)
+        place = (int(letter.y // height_px), int(letter.x // width_px))
+        distance = abs(letter.x - (place[1] + 0.5) * width_px)
         if place not in nearest or distance < nearest[place][0]:
-            nearest[place] = (distance, letter.text)
-    for (row, column), (_, text) in nearest.items():
-        yield row, column, text
+            nearest[place] = (distance, letter)
+    for (row, column), (_, letter) in nearest.items():
+        yield row, column, letter

@@ -104,8 +104,11 @@ class Builder:
         return draw_theme(self.rng, sizes_px=self._sizes_px, held_out_fonts=self.options.held_out_fonts)
 
     def redraw_theme(self) -> Theme:
-        """Another theme from here on."""
-        self.pen = replace(self.pen, theme=self._draw_theme())
+        """Another theme from here on, its text small more often than large: more can be read then."""
+        smallest, largest = self._sizes_px
+        sizes = (smallest, self.rng.randint(smallest, largest))
+        theme = draw_theme(self.rng, sizes_px=sizes, held_out_fonts=self.options.held_out_fonts)
+        self.pen = replace(self.pen, theme=theme)
         return self.pen.theme
 
     @property
@@ -326,13 +329,13 @@ def _page(builder: Builder) -> None:
             ((theme.ground, theme.ink), (theme.panel, theme.ink), (theme.accent, theme.on_accent))
         )
         canvas.fill((0, y, canvas.width, y + tall), ground)
-        x = builder.rng.randint(2, 30)
-        while not builder.is_full and canvas.width - x > 3 * builder.pen.line_px:
+        x = builder.rng.randint(2, 16)
+        while not builder.is_full and canvas.width - x > 2 * builder.pen.line_px:
             name = builder.find_name(canvas.width - x)
             read_at = builder.pen.write(x, y + tall // 2, name, ink)
             right = x + builder.pen.width_px(name)
             builder.targets.append(Target(kind="link", name=name, box=(x, y, right, y + tall), read_at=read_at))
-            x = right + builder.rng.randint(builder.pen.line_px // 3, 2 * builder.pen.line_px)
+            x = right + builder.rng.randint(builder.pen.line_px // 3, builder.pen.line_px)
         y += tall
 
 

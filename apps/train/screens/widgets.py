@@ -69,9 +69,7 @@ class Pen:
 
     def write(self, x: int, middle: int, text: str, color: Color) -> tuple[float, float]:
         """A text whose line has its middle there; the middle of its letters."""
-        baseline = middle + round(0.35 * self.theme.face.size_px)
-        end = self.canvas.text(x, baseline, text, self.theme.face, color)
-        return (x + end) / 2, float(middle)
+        return self.canvas.text(x, middle, text, self.theme.face, color)
 
 
 Draw = Callable[[Pen, str, int, int, int], Target]

@@ -116,7 +116,7 @@ def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> N
             num_looks += 1
         batch = make_batch([lesson.example], maker.tokenizer.special.media_pad, maker.prefix)
         targets = make_targets([lesson], batch)
-        assert len(targets.letters) == sum(image.num_patches for image in images)
+        assert len(targets.letters.classes) == sum(image.num_patches for image in images)
         assert (batch.token_ids[targets.word_rows] == maker.tokenizer.special.media_pad).all()
     assert num_looks > 4
 
@@ -125,4 +125,4 @@ def test_a_reading_asks_nothing(maker: LessonMaker) -> None:
     rng = random.Random(7)
     lesson = maker.make_reading(rng, make_screen(rng, ScreenOptions(families=("page",), sizes_px=((280, 224),))))
     assert lesson.example.branches == () and len(lesson.words) > 5
-    assert lesson.letters is not None and (lesson.letters > 0).sum() > 40
+    assert lesson.letters is not None and (lesson.letters.classes > 0).sum() > 40

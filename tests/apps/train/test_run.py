@@ -18,7 +18,7 @@ from model_runtime.training.trainer import STATE
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
-SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, target=0.0)
+SIGHT = LossWeights.only("letter", "word", "place")
 COURSE = (
     Stage(name="see", steps=1, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),
     Stage(name="point", steps=1, options=OPTIONS, batch=3, questions=2, is_short=True, pages=1, image_rate=0.5),
@@ -47,6 +47,8 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "copy",
         "letter",
         "word",
+        "order",
+        "gather",
         "place",
         "pointer",
         "attention",

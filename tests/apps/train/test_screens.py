@@ -131,13 +131,23 @@ def test_drawing_is_cut_at_the_edges() -> None:
     assert (canvas.pixels[8, 18] == (255, 0, 0)).all()
     assert not (edge & inside).any()
     face = Face(find_fonts()[0], 14)
-    assert canvas.text(-100, 5, "far away", face, (255, 255, 255)) < 0
+    assert canvas.text(-100, 5, "far away", face, (255, 255, 255))[0] < 0
     assert canvas.letters == []
+
+
+def test_letters_know_where_their_text_is_read_and_how_many_follow() -> None:
+    canvas, face = Canvas(200, 40, (0, 0, 0)), Face(find_fonts()[0], 14)
+    read_at = canvas.text(10, 20, "ab c", face, (255, 255, 255))
+    assert read_at == ((10 + round(10 + face.width_px("ab c"))) / 2, 20.0)
+    assert [(letter.text, letter.from_end) for letter in canvas.letters] == [("a", 3), ("b", 2), ("c", 0)]
+    assert {letter.read_at for letter in canvas.letters} == {read_at}
 
 
 def test_each_cell_shows_the_letter_that_is_nearest_to_its_middle() -> None:
     letters = [Letter("a", 3.0, 7.0), Letter("b", 9.0, 7.0), Letter("c", 20.0, 7.0), Letter("d", 20.0, 15.0)]
-    assert set(find_cells(letters, 14)) == {(0, 0, "b"), (0, 1, "c"), (1, 1, "d")}
+    a, b, c, d = letters
+    assert set(find_cells(letters, 14, 14)) == {(0, 0, b), (0, 1, c), (1, 1, d)}
+    assert set(find_cells(letters, 7, 14)) == {(0, 0, a), (0, 1, b), (0, 2, c), (1, 2, d)}
 
 
 def test_icons_differ() -> None:

@@ -8,7 +8,7 @@ import torch
 from model_runtime.model import K25Model, load_model
 from model_runtime.training.attention import find_scores
 from model_runtime.training.batch import Example, make_batch, run
-from model_runtime.training.lessons import IGNORED, Lesson, Look, Number, Word, make_targets
+from model_runtime.training.lessons import IGNORED, Lesson, Look, Number, PatchLetters, PatchLook, Word, make_targets
 from model_runtime.training.losses import (
     AuxiliaryHeads,
     Losses,
@@ -30,8 +30,8 @@ def model(tiny_dir: Path) -> K25Model:
 
 
 def make_lessons(pad: int) -> list[Lesson]:
-    letters = torch.full((24,), IGNORED)
-    letters[7] = 3
+    classes, orders = torch.full((24, 2), IGNORED), torch.full((24, 2), IGNORED)
+    classes[7, 1], orders[7, 1] = 3, 4
     first = Lesson(
         example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), images=(IMAGE,)),
         spoken=(2, 1),
@@ -41,8 +41,9 @@ def make_lessons(pad: int) -> list[Lesson]:
         looks=((), (Look(place=2, at=9, head=2),)),
         names=((Word(place=1, letters=(5, 6, 7)),), ()),
         sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
-        letters=letters,
+        letters=PatchLetters(classes=classes, orders=orders),
         words=(Word(place=4, letters=(5, 6)), Word(place=1, letters=(7,))),
+        patch_looks=(PatchLook(place=8, at=9, head=1),),
     )
     return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
 
@@ -50,7 +51,7 @@ def make_lessons(pad: int) -> list[Lesson]:
 def make_losses(model: K25Model, weights: LossWeights | None = None) -> Losses:
     return Losses(
         model,
-        AuxiliaryHeads(model, num_letters=27, word_length=4),
+        AuxiliaryHeads(model, num_letters=27, word_length=4, patch_parts=2),
         weights=weights or LossWeights(),
         numbers=NumberTokens(ids=torch.arange(100, 200), width=2.0),
         supervised=SupervisedHeads(layer=1, heads=(2, 0, 1)),
@@ -76,7 +77,9 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
     assert (targets.name_rows.tolist(), targets.names.tolist()) == ([11], [[5, 6, 7]])
     assert (targets.sought_rows.tolist(), targets.sought.tolist()) == ([12, 14], [[5, 6, 7], [8, IGNORED, IGNORED]])
-    assert targets.letters.tolist() == [IGNORED] * 7 + [3] + [IGNORED] * 16
+    assert targets.letters.classes.flatten().tolist() == [IGNORED] * 15 + [3] + [IGNORED] * 32
+    assert targets.letters.orders.flatten().tolist() == [IGNORED] * 15 + [4] + [IGNORED] * 32
+    assert targets.patch_looks.tolist() == [[8, 9, 1]]
 
 
 def test_places_are_shares_of_the_image_in_raster_order() -> None:
@@ -161,11 +164,11 @@ def test_letters_of_images_of_several_sizes_are_those_of_each_alone(model: K25Mo
     images = [make_item(1, *size, seed=seed) for seed, size in enumerate([(6, 6), (4, 6), (8, 4), (2, 2), (4, 6)])]
     losses = make_losses(model)
     model.encode_media(images)
-    together = losses.find_patches(images)
+    together = losses.read_letters(images)
     alone = []
     for image in images:
         model.encode_media([image])
-        alone.append(losses.find_patches([image]))
+        alone.append(losses.read_letters([image]))
     assert (together - torch.cat(alone)).abs().max() <= 1e-5
 
 
@@ -185,8 +188,12 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["copy"] == pytest.approx(-(logs[14, 21] + logs[15, 22]).item() / 2, rel=1e-5)
     bell = make_bells(torch.tensor([40.2]), 100, 2.0)[0]
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
-    read = losses.heads.letter(losses.find_patches([IMAGE])[7]).log_softmax(-1)[3]
+    read = losses.read_letters([IMAGE])[7, 1].log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
+    order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
+    assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks).tolist()
+    assert parts["gather"] == pytest.approx(-share, rel=1e-5)
     words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
     expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3
     assert parts["word"] == pytest.approx(expected, rel=1e-5)
@@ -205,8 +212,7 @@ def test_every_part_teaches(model: K25Model) -> None:
     batch = make_batch([lesson.example for lesson in lessons], pad)
     targets = make_targets(lessons, batch)
     for name in LossWeights.__dataclass_fields__:
-        only = LossWeights(**{part: float(part == name) for part in LossWeights.__dataclass_fields__})
-        losses = make_losses(model, only)
+        losses = make_losses(model, LossWeights.only(name))
         weights = [*model.parameters(), *losses.heads.parameters()]
         optimizer = torch.optim.Adam(weights, lr=3e-3)
         history = []

@@ -1,0 +1,88 @@
+"""What the vision tower's last forward pass made of each patch, for losses on letters and on what patches look at.
+
+The tower takes images by their size and in several passes; here patches lie as the images do.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from model_runtime.media import MediaItem
+from model_runtime.ops.reference.norm import rotate
+from model_runtime.vision.block import Packing
+from model_runtime.vision.tower import VisionTower, make_groups
+
+
+class PatchRows:
+    """Keeps, from each forward pass, the rows behind the middle block and what the last block's attention was given.
+
+    Args:
+        tower: On one rank.
+    """
+
+    def __init__(self, tower: VisionTower) -> None:
+        self.tower = tower
+        self._middle: list[Tensor] = []
+        self._inputs: list[tuple[Tensor, Packing]] = []
+        blocks = tower.blocks
+        self._hooks = (
+            tower.register_forward_pre_hook(lambda module, inputs: self._forget()),
+            blocks[(len(blocks) - 1) // 2].register_forward_hook(lambda module, inputs, output: self._keep(output)),
+            blocks[-1].attention.register_forward_pre_hook(lambda module, inputs: self._inputs.append(inputs)),
+        )
+
+    def _forget(self) -> None:
+        self._middle.clear()
+        self._inputs.clear()
+
+    def _keep(self, rows: Tensor) -> None:
+        self._middle.append(rows if rows.requires_grad else rows.clone())  # without gradients, blocks write over them
+
+    def find_middle(self, images: Sequence[MediaItem]) -> Tensor:
+        """Rows behind the middle block: (patches of all images, width)."""
+        return self._sort(images, self._middle)
+
+    def find_log_shares(self, images: Sequence[MediaItem], looks: Tensor) -> Tensor:
+        """Logarithms of the shares of its attention that a head of the last block gives from a patch to another one.
+
+        Args:
+            images: Of the last forward pass.
+            looks: (G, 3) int64: the patch that looks and the one that is looked at, both counted over all images end
+                to end and of the same image, and the head.
+
+        Returns:
+            (G,) fp32, at most 0, in another order.
+        """
+        attention = self.tower.blocks[-1].attention
+        heads, dim = attention.num_heads, attention.head_dim
+        x = self._sort(images, [x for x, _ in self._inputs])
+        rotations = self._sort(images, [packing.rotations for _, packing in self._inputs])
+        rows = 2 * heads * dim  # queries and keys
+        both = F.linear(x, attention.qkv_weight[:rows], attention.qkv_bias[:rows]).view(len(x), 2 * heads, dim)
+        queries, keys = rotate(both, rotations).chunk(2, dim=1)
+        shares, start = [], 0
+        for image in images:
+            end = start + image.num_patches
+            of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)]
+            for head in range(heads):
+                place, at, _ = of_image[of_image[:, 2] == head].T
+                scores = queries[place, head] @ keys[start:end, head].T / dim**0.5
+                shares.append(scores.float().log_softmax(-1).gather(1, (at - start).unsqueeze(1)).squeeze(1))
+            start = end
+        return torch.cat(shares)
+
+    def _sort(self, images: Sequence[MediaItem], passes: Sequence[Tensor]) -> Tensor:
+        """Rows of passes, which are the tower's, in the order of the images."""
+        sizes = [image.num_patches for image in images]
+        rows: dict[int, Tensor] = {}
+        for group, output in zip(make_groups(sizes, self.tower.max_patches_per_pass), passes, strict=True):
+            rows |= zip(group, output.split_with_sizes([sizes[index] for index in group]), strict=True)
+        return torch.cat([rows[index] for index in range(len(sizes))])
+
+    def close(self) -> None:
+        """Keep nothing more; may be called twice."""
+        for hook in self._hooks:
+            hook.remove()
+        self._forget()

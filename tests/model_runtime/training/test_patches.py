@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from model_runtime.model import K25Model, load_model
+from model_runtime.ops.reference.norm import rotate
+from model_runtime.training.patches import PatchRows
+from tests.model_runtime.vision.weights import make_item
+
+IMAGES = [make_item(1, *size, seed=seed) for seed, size in enumerate([(6, 6), (4, 6), (2, 2)])]
+
+
+@pytest.fixture
+def model(tiny_dir: Path) -> K25Model:
+    return load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_()
+
+
+def test_shares_are_those_of_the_tower_s_own_attention(model: K25Model) -> None:
+    """Values that name their patch come out of the last block's attention as the shares themselves."""
+    assert model.vision is not None
+    rows = PatchRows(model.vision)
+    model.encode_media(IMAGES)
+    attention = model.vision.blocks[-1].attention
+    place, at, head = 36 + 7, 36 + 20, 1  # of the second image
+    (x, packing) = next(inputs for inputs in rows._inputs if len(inputs[0]) == 64)
+    first = 4  # the tower takes the smallest first
+    qkv = torch.nn.functional.linear(x, attention.qkv_weight, attention.qkv_bias).view(64, -1, attention.head_dim)
+    turned = rotate(qkv[:, : 2 * attention.num_heads], packing.rotations)
+    keys = turned[first : first + 24, attention.num_heads + head]
+    expected = (keys @ turned[first + 7, head] / attention.head_dim**0.5).log_softmax(-1)[20]
+    found = rows.find_log_shares(IMAGES, torch.tensor([[place, at, head]]))
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    asked = torch.tensor([[place, 36 + key, head] for key in range(24)])
+    assert rows.find_log_shares(IMAGES, asked).exp().sum().item() == pytest.approx(1.0, rel=1e-5)
+
+
+def test_rows_are_kept_as_they_were(model: K25Model) -> None:
+    """Without gradients, later blocks write over what earlier ones gave."""
+    assert model.vision is not None
+    rows = PatchRows(model.vision)
+    model.encode_media(IMAGES)
+    taught = rows.find_middle(IMAGES)
+    with torch.no_grad():
+        model.requires_grad_(False).encode_media(IMAGES)
+        assert (rows.find_middle(IMAGES) - taught).abs().max() <= 1e-5
+    rows.close()
+    rows.close()
+    model.encode_media(IMAGES)
+    assert not rows._middle and not rows._inputs
