@@ -83,7 +83,7 @@ def make_course(scale: float = 1.0) -> Course:
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
     point = Stage(
         name="point",
-        steps=count(1400),
+        steps=count(1200),
         options=scattered,
         batch=12,
         pages=2,
@@ -103,7 +103,7 @@ def make_course(scale: float = 1.0) -> Course:
     )
     speak = Stage(
         name="speak",
-        steps=count(1750),
+        steps=count(1500),
         options=replace(all_kinds, sizes_px=LARGE),
         batch=11,
         pages=1,
@@ -117,7 +117,7 @@ def make_course(scale: float = 1.0) -> Course:
         replace(find, name="spell", steps=count(1000), batch=8, requests=8, weights=SPELLING),
         find,
         point,
-        replace(point, name="read", steps=count(2800), options=all_kinds),
+        replace(point, name="read", steps=count(2400), options=all_kinds),
         speak,
         replace(speak, name="round", steps=count(250), rounds_experts=True),
     )
