@@ -50,7 +50,7 @@ class Stage:
     rounds_experts: bool = False
 
 
-SIGHT = LossWeights.only("letter", "order", "word", "gather", "place")
+SIGHT = LossWeights.only("letter", "order", "word", "aim", "gather", "place")
 """Letters, words and places alone, which the vision tower and the projector answer for."""
 SPELLING = LossWeights.only("token", "copy", "attention", "name")
 """Names and copies alone, which the language model answers for."""
@@ -110,7 +110,7 @@ def make_course(scale: float = 1.0) -> Course:
         requests=2,
         episodes=0.4,
         image_rate=IMAGE_RATE,
-        weights=LossWeights(letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5, choice=2.0),
+        weights=LossWeights(letter=0.5, order=0.5, word=0.5, aim=0.5, gather=0.5, place=0.5, choice=2.0),
     )
     return (
         Stage(name="see", steps=count(3500), options=PAGES, questions=0, is_short=True, weights=SIGHT),

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from apps.train.screens.widgets import Target
 from model_runtime.media import MediaItem
 from model_runtime.training.lessons import IGNORED, PatchLetters, PatchLook, Word
 
+NUM_COORDINATES = 1000
 PATCH_PX = 14
 TOKEN_PX = 2 * PATCH_PX
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -25,6 +27,25 @@ READING_HEADS = WORD_LENGTH // 2
 """Of the vision tower, which bring letters together in two patches, and which it has to have."""
 GROUND_SHARE = 0.05
 """Share of the patches without a letter that are asked for: they are most of a screen, and easy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """A point of a screen as the model says it: thousandths of width and height."""
+
+    x: float
+    y: float
+
+    @classmethod
+    def of_target(cls, target: Target, screen: Screen) -> "Coordinates":
+        """Where an element is clicked."""
+        height, width = screen.pixels.shape[:2]
+        x, y = target.aim
+        return cls(x / width * NUM_COORDINATES, y / height * NUM_COORDINATES)
+
+    def texts(self) -> tuple[str, str]:
+        """Both as they stand in the code."""
+        return tuple(f"0.{min(int(value), NUM_COORDINATES - 1):03}" for value in (self.x, self.y))  # type: ignore[return-value]
 
 
 def letter_class(letter: str) -> int:
@@ -60,9 +81,14 @@ def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
 
 
 def label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
-    """Names, read from the token on which they are centred."""
+    """Names, read from the token on which they are centred, and where what they name is clicked."""
+    height, width = screen.pixels.shape[:2]
     return [
-        Word(place=first + token, letters=label_name(target.name))
+        Word(
+            place=first + token,
+            letters=label_name(target.name),
+            aim=(target.aim[0] / width, target.aim[1] / height),
+        )
         for token, target in _find_read(screen, image).items()
     ]
 

@@ -12,7 +12,9 @@ import torch
 
 from apps.train.episodes import Moment
 from apps.train.labels import (
+    NUM_COORDINATES,
     TOKEN_PX,
+    Coordinates,
     find_choices,
     find_numbers,
     find_shown,
@@ -24,7 +26,6 @@ from apps.train.labels import (
     label_words,
 )
 from apps.train.screens.screen import Screen
-from apps.train.screens.widgets import Target
 from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, Question, ask_finish
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
@@ -39,31 +40,11 @@ from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
 from model_runtime.training.lessons import Lesson, Look, Number, PatchLetters, Word
 
-NUM_COORDINATES = 1000
 MAX_IMAGES = ProtocolOptions().max_images
 CHOICE_HEAD, COPY_HEAD = 2, 3
 """Heads that are taught, behind those of the two coordinates: one looks at what decides, one at what is copied."""
 END = "<|im_end|>"
 THINK_END = "</think>"
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    """A point of a screen as the model says it: thousandths of width and height."""
-
-    x: float
-    y: float
-
-    @classmethod
-    def of_target(cls, target: Target, screen: Screen) -> "Coordinates":
-        """Where an element is clicked."""
-        height, width = screen.pixels.shape[:2]
-        x, y = target.aim
-        return cls(x / width * NUM_COORDINATES, y / height * NUM_COORDINATES)
-
-    def texts(self) -> tuple[str, str]:
-        """Both as they stand in the code."""
-        return tuple(f"0.{min(int(value), NUM_COORDINATES - 1):03}" for value in (self.x, self.y))  # type: ignore[return-value]
 
 
 class LessonMaker:
@@ -174,7 +155,7 @@ class LessonMaker:
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to be looked at
         if question.subject is not None and question.kind != "absent":
-            look_at = first + find_token(question.subject.aim, screen.pixels.shape[1])
+            look_at = first + find_token(question.subject.read_at, screen.pixels.shape[1])
         point = Coordinates.of_target(question.target, screen) if question.target else None
         branch = self._label_branch(question, asked, point, length, is_short=is_short)
         if point is None:
@@ -205,8 +186,11 @@ class LessonMaker:
         coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
         choices = find_choices(answer, coordinates, self._forms[is_short])
         end = coordinates[0] if coordinates else len(answer)
-        if not is_short:
-            end = answer.index(self.tokenizer.special.id_of(THINK_END))
+        if not is_short:  # what is said follows from the thought: that has to be learnt, too
+            end = self._find_said(answer)
+            said = [form[self._find_said(form) :] for form in self._forms[is_short]]
+            after = find_choices(answer[end:], [place - end for place in coordinates], said)
+            choices = sorted({*choices, *(end + place for place in after)})
         decisive = [place for place in choices if place < end]
         name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
         return _Branch(
@@ -219,6 +203,9 @@ class LessonMaker:
             sought=tuple(Word(place=start + place - 1, letters=name) for place in (*decisive, *coordinates) if name),
             **self._label_copies(question, asked, answer, length),
         )
+
+    def _find_said(self, answer: Sequence[int | None]) -> int:
+        return answer.index(self.tokenizer.special.id_of(THINK_END))
 
     def _label_copies(
         self, question: Question, asked: Sequence[int], answer: Sequence[int], length: int

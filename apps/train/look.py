@@ -8,8 +8,8 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from apps.train.course import Stage
-from apps.train.labels import HALVES, NO_LETTER, PATCH_PX
-from apps.train.lessons import NUM_COORDINATES, LessonMaker
+from apps.train.labels import HALVES, NO_LETTER, NUM_COORDINATES, PATCH_PX
+from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import Screen, make_screen
 from apps.train.skills import Question, ask_for
 from model_runtime.training.batch import make_batch, run, see

@@ -55,10 +55,12 @@ class Word:
         place: Of the image's token on which the word is centred, in the trunk; of a word of the request, in the
             branch.
         letters: Class of each letter, `IGNORED` where there is none to be read.
+        aim: Where what is called so is clicked, as shares of the screenshot's width and height; None says nothing.
     """
 
     place: int
     letters: tuple[int, ...]
+    aim: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,7 @@ class Targets:
         letters: In the patches of all images end to end.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
+        aims: (W, 2) fp32, where what is called so is clicked, NaN where nothing is said.
         patch_looks: (G, 3) int64: a patch that looks, the one that it is to look at, both counted over all images end
             to end, and the head.
         shown: (images, 2) fp32, shares of width and height that are not padding.
@@ -180,6 +183,7 @@ class Targets:
     letters: PatchLetters
     word_rows: Tensor
     words: Tensor
+    aims: Tensor
     patch_looks: Tensor
     shown: Tensor
 
@@ -235,6 +239,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         letters=_join_letters(lessons),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
+        aims=torch.tensor([word.aim or (math.nan, math.nan) for _, word in words]).view(-1, 2),
         patch_looks=_find_patch_looks(lessons),
         shown=torch.tensor([share for lesson in lessons for share in _shown_of(lesson)]).view(-1, 2),
     )

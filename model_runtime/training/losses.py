@@ -34,6 +34,7 @@ class LossWeights:
         letter: Which letter each part of a patch shows, read behind the vision tower's middle block.
         order: How many letters of its word follow that one, read from the same rows: by that it is found.
         word: Which word is centred on a image's token, read from what the projector gives.
+        aim: Where what the word names is clicked, read from the same rows.
         gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
             centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
         place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
@@ -57,6 +58,7 @@ class LossWeights:
     letter: float = 1.0
     order: float = 1.0
     word: float = 1.0
+    aim: float = 1.0
     gather: float = 1.0
     place: float = 1.0
     pointer: float = 1.0
@@ -121,7 +123,7 @@ class AuxiliaryHeads(nn.Module):
         self.letter = nn.Linear(patch, patch_parts * num_letters)
         self.order = nn.Linear(patch, patch_parts * (word_length + 1))
         self.word = nn.Linear(hidden, word_length * num_letters)
-        self.place = nn.Linear(hidden, 2 * PLACE_BINS)
+        self.place, self.aim = nn.Linear(hidden, 2 * PLACE_BINS), nn.Linear(hidden, 2 * PLACE_BINS)
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
 
 
@@ -220,9 +222,14 @@ class Losses:
     def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
             return seen.hidden.new_zeros(())
-        place_of = torch.full((len(batch.token_ids),), -1)
-        place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
-        return self._read_words(torch.cat(seen.images)[place_of[targets.word_rows]], targets.words)
+        return self._read_words(_find_seen(seen, batch, targets.word_rows), targets.words)
+
+    def _find_aim(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        is_said = ~targets.aims.isnan().any(1)
+        if not is_said.any():
+            return seen.hidden.new_zeros(())
+        rows = _find_seen(seen, batch, targets.word_rows[is_said])
+        return _compare_places(self.heads.aim(rows), targets.aims[is_said])
 
     def _find_name(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         of_layer, layer = self._inputs.of_layer, self.supervised.layer
@@ -250,7 +257,7 @@ class Losses:
             rows.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
         places = [find_places(image.grid) for image in batch.images]
         wanted = torch.cat([place / shown for place, shown in zip(places, targets.shown, strict=True)])  # (rows, 2)
-        return self._read_places(torch.cat(rows), wanted.repeat(len(rows), 1))
+        return _compare_places(self.heads.place(torch.cat(rows)), wanted.repeat(len(rows), 1))
 
     def _find_target(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         is_number = ~targets.look_numbers.isnan()
@@ -258,15 +265,7 @@ class Losses:
             return seen.hidden.new_zeros(())
         rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows[is_number]]
         shares = targets.look_numbers[is_number].unsqueeze(1) / len(self.numbers.ids)
-        return self._read_places(rows, shares, axes=targets.look_heads[is_number].unsqueeze(1))
-
-    def _read_places(self, rows: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
-        """Rows (R, hidden), wanted (R, numbers) as shares of the image, and which axis each number is of: all."""
-        scores = self.heads.place(rows).view(len(rows), -1, PLACE_BINS)
-        if axes is not None:
-            scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS))
-        bells = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0)
-        return -(bells * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
+        return _compare_places(self.heads.place(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Among the image's tokens of the trunk that the looking token goes on from."""
@@ -309,6 +308,22 @@ def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
     if not bool((classes != IGNORED).any()):
         return scores.new_zeros(())
     return F.cross_entropy(scores.float(), classes, ignore_index=IGNORED)
+
+
+def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
+    """What the projector has given for some of the images' tokens."""
+    place_of = torch.full((len(batch.token_ids),), -1)
+    place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
+    return torch.cat(seen.images)[place_of[rows]]
+
+
+def _compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
+    """Scores (R, 2 * bins), wanted (R, numbers) as shares of the image, and which axis each number is of: both."""
+    scores = scores.view(len(scores), -1, PLACE_BINS)
+    if axes is not None:
+        scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS))
+    bells = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0)
+    return -(bells * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
 
 
 def find_places(grid: tuple[int, int, int]) -> Tensor:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from apps.train.exam import Marks, examine, judge, make_sheet
-from apps.train.lessons import Coordinates, answer_text
+from apps.train.labels import Coordinates
+from apps.train.lessons import answer_text
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
 from apps.train.skills import Question, ask_finish, ask_strange, draw_questions

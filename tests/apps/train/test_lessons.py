@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from apps.train.episodes import make_episode
-from apps.train.labels import LETTERS, label_name, letter_class
-from apps.train.lessons import Coordinates, LessonMaker
+from apps.train.labels import LETTERS, Coordinates, label_name, letter_class
+from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import Question, draw_questions, draw_requests
@@ -128,12 +128,15 @@ def test_numbers_point_at_the_element(tokenizer: Tokenizer) -> None:
                 assert tokenizer.decode([branch[number.place]]) == f"{int(number.value):03}"
                 assert number.look_at is not None
                 row, column = divmod(number.look_at - first, width)
+                assert question.subject is not None
+                x, y = question.subject.read_at  # where its name is: a field is clicked elsewhere
                 assert (column, row) == (int(x // 28), int(y // 28))
 
 
 @pytest.mark.parametrize("is_short", [False, True])
 def test_choices_are_where_answers_part(tokenizer: Tokenizer, is_short: bool) -> None:
-    """By what is there, what is not, what is done, what was never heard of, and whether something is typed."""
+    """By what is there, what is not, what is done, what was never heard of, and whether something is typed; and what is
+    done follows from what was thought."""
     maker, rng, found = LessonMaker(tokenizer), random.Random(4), {}
     for _ in range(80):
         screen = make_screen(rng, OPTIONS)
@@ -152,11 +155,11 @@ def test_choices_are_where_answers_part(tokenizer: Tokenizer, is_short: bool) ->
         }
     else:
         assert found == {
-            "click": ["It", " there", ".\n"],
-            "type": ["It", " there", " and"],
-            "absent": ["It", " not"],
-            "strange": ["That"],
-            "done": ["It", " done"],
+            "click": ["It", " there", "Click", ".\n"],
+            "type": ["It", " there", "Click", " and"],
+            "absent": ["It", " not", "Give"],
+            "strange": ["That", "Give"],
+            "done": ["It", " done", "Finish"],
         }
 
 
@@ -177,7 +180,7 @@ def test_choices_look_at_what_they_depend_on(tokenizer: Tokenizer) -> None:
                 assert tokenizer.special.text_of(trunk[at]) == "<|media_end|>"
             else:
                 assert question.subject is not None
-                x, y = question.subject.aim
+                x, y = question.subject.read_at
                 assert divmod(at - first, width) == (int(y // 28), int(x // 28))
             kinds.add(question.kind)
     assert {"absent", "strange", "done", "type", "button"} <= kinds

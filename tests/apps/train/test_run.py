@@ -48,6 +48,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "letter",
         "word",
         "order",
+        "aim",
         "gather",
         "place",
         "pointer",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from model_runtime.model import K25Model, load_model
+from model_runtime.training import losses as losses_module
 from model_runtime.training.attention import find_scores
 from model_runtime.training.batch import Example, make_batch, run
 from model_runtime.training.lessons import IGNORED, Lesson, Look, Number, PatchLetters, PatchLook, Word, make_targets
@@ -42,7 +43,7 @@ def make_lessons(pad: int) -> list[Lesson]:
         names=((Word(place=1, letters=(5, 6, 7)),), ()),
         sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
         letters=PatchLetters(classes=classes, orders=orders),
-        words=(Word(place=4, letters=(5, 6)), Word(place=1, letters=(7,))),
+        words=(Word(place=4, letters=(5, 6), aim=(0.25, 0.5)), Word(place=1, letters=(7,))),
         patch_looks=(PatchLook(place=8, at=9, head=1),),
     )
     return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
@@ -134,7 +135,7 @@ def test_padding_does_not_count_as_a_place(model: K25Model, monkeypatch: pytest.
     losses = make_losses(model)
     seen = run(model, batch)
     asked: list[torch.Tensor] = []
-    monkeypatch.setattr(losses, "_read_places", lambda rows, wanted: asked.append(wanted[:6]))
+    monkeypatch.setattr(losses_module, "_compare_places", lambda scores, wanted: asked.append(wanted[:6]))
     losses._find_place(seen, batch, make_targets(lessons, batch))
     losses._find_place(seen, batch, make_targets([replace(lessons[0], shown=((0.5, 1.0),)), lessons[1]], batch))
     whole, half = asked
@@ -190,6 +191,9 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
     read = losses.read_letters([IMAGE])[7, 1].log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
+    aim = losses.heads.aim(seen.images[0][3]).view(2, 32).log_softmax(-1)
+    aims = make_bells(torch.tensor([0.25, 0.5]) * 32 - 0.5, 32, 1.0)
+    assert parts["aim"] == pytest.approx(-(aims * aim).sum().item() / 2, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks).tolist()
