@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field, replace
 
-from apps.train.episodes import make_episode
+from apps.train.episodes import make_ways
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import READING, TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import draw_questions, draw_requests
@@ -28,7 +28,7 @@ class Stage:
         batch: Screens a step.
         questions: About each; none are asked where only letters and words are read.
         is_short: Whether instruction and code stand alone, without the system prompt.
-        episodes: Share of the batch that are steps of an episode, the first one or a later one.
+        episodes: Share of the batch that are steps of work of several parts, the first one or a later one.
         pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
         requests: How many are requests without an image, for names and for what is copied.
         image_rate: See `Trainer.step`.
@@ -108,7 +108,7 @@ def make_course(scale: float = 1.0) -> Course:
         batch=11,
         pages=1,
         requests=2,
-        episodes=0.4,
+        episodes=0.5,
         image_rate=IMAGE_RATE,
         weights=LossWeights(letter=0.5, order=0.5, word=0.5, aim=0.5, gather=0.5, place=0.5, choice=2.0),
     )
@@ -161,8 +161,7 @@ class LessonStream:
         if place < stage.pages + stage.requests:
             return self.maker.make_requests(draw_requests(rng, NUM_REQUESTS))
         if stage.episodes and rng.random() < stage.episodes:
-            episode = make_episode(rng, stage.options, is_varied=True)
-            return self.maker.make_step(rng, episode[: rng.randint(1, len(episode))])
+            return self.maker.make_steps(rng, make_ways(rng, stage.options, stage.questions))
         screen = make_screen(rng, stage.options)
         if not stage.questions:
             return self.maker.make_reading(rng, screen)

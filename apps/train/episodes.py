@@ -5,13 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
-from apps.train.screens.widgets import Kind, Target
+from apps.train.screens.widgets import Kind
 from apps.train.screens.words import Words
 from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, vary
 
 MAX_PARTS = 3
 FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
 """What people fill in before they press something."""
+FILLED_ASKED = ("type", *FILLED)
+"""Questions about that."""
+END_SHARE = 0.3
+"""How often work has come to its end where it may go on."""
 SHORT_SHARE = 0.65
 """How often work of one part is passed over, where it may vary: most screens have no more to be worked on."""
 LIST_SHARE = 0.5
@@ -39,16 +43,63 @@ def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool 
         options: Which screens.
         is_varied: See `skills.draw_questions`.
     """
+    screen, parts = _begin(rng, options, is_varied)
+    instruction, parts = _word(rng, [screen] * len(parts), parts, is_varied)
+    return tuple(_play(rng, screen, parts, instruction, options))
+
+
+def make_ways(rng: random.Random, options: ScreenOptions, count: int) -> list[Episode]:
+    """Pieces of work that begin alike, worded as `skills.vary` does, each up to what is next when that is done.
+
+    All lead over the same screens; on the last one each goes on in its way, or has come to its end.
+
+    Args:
+        rng: Where everything is drawn from.
+        options: Which screens.
+        count: Of pieces.
+    """
+    screen, parts = _begin(rng, options, is_varied=True)
+    done = parts[: rng.randint(0, len(parts))]
+    *before, now = _walk(screen, done)
+    if done and done[-1].kind not in FILLED_ASKED and rng.random() < 0.5:
+        now, parts = make_screen(rng, options), done  # what was pressed leads elsewhere
+    ways = []
+    for number in range(count):
+        rest = _draw_rest(rng, now, done) if number else parts[len(done) :]
+        work = [*done, *rest] or parts
+        instruction, worded = _word(rng, [*before, *[now] * len(work)], work, is_varied=True)
+        last = worded[len(done)] if len(worded) > len(done) else ask_finish(instruction)
+        steps = (Moment(screen=seen, question=part) for seen, part in zip(before, done, strict=True))
+        ways.append((*steps, Moment(screen=now, question=replace(last, instruction=instruction))))
+    return ways
+
+
+def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple[Screen, list[Question]]:
+    """A screen and what is to be done there."""
     while True:
         screen = make_screen(rng, options)
         parts = draw_parts(rng, screen, held_out=options.held_out_names)
-        if not parts or (is_varied and len(parts) == 1 and rng.random() < SHORT_SHARE):
-            continue
-        listed = list_parts(rng, parts) if is_varied and rng.random() < LIST_SHARE else None
-        if is_varied and listed is None:
-            parts = [vary(rng, screen, part) for part in parts]
-        joints = (*_JOINTS, " and ") if is_varied else _JOINTS
-        return tuple(_play(rng, screen, parts, listed or join_parts(rng, parts, joints), options))
+        if parts and (len(parts) > 1 or not is_varied or rng.random() >= SHORT_SHARE):
+            return screen, parts
+
+
+def _draw_rest(rng: random.Random, screen: Screen, done: Sequence[Question]) -> list[Question]:
+    """What else may be done when that is done, at most as much as makes up work; nothing now and then."""
+    names = {part.target.name for part in done if part.target}
+    free = tuple(target for target in screen.targets if target.name not in names)
+    if done and rng.random() < END_SHARE:
+        return []
+    return draw_parts(rng, replace(screen, targets=free))[: MAX_PARTS - len(done)]
+
+
+def _word(
+    rng: random.Random, seen: Sequence[Screen], parts: Sequence[Question], is_varied: bool
+) -> tuple[str, list[Question]]:
+    """One instruction for all parts, and the parts as it says them, each of the screen that it is about."""
+    listed = list_parts(rng, parts) if is_varied and rng.random() < LIST_SHARE else None
+    is_free = is_varied and listed is None
+    worded = [vary(rng, screen, part) if is_free else part for screen, part in zip(seen, parts, strict=False)]
+    return listed or join_parts(rng, worded, (*_JOINTS, " and ") if is_varied else _JOINTS), worded
 
 
 def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) -> list[Question]:
@@ -69,15 +120,21 @@ def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) ->
 def _play(
     rng: random.Random, screen: Screen, parts: Sequence[Question], instruction: str, options: ScreenOptions
 ) -> Iterator[Moment]:
-    targets: list[Target] = []
+    *before, now = _walk(screen, parts)
+    for seen, part in zip(before, parts, strict=True):
+        yield Moment(screen=seen, question=replace(part, instruction=instruction))
+    if parts[-1].kind not in FILLED_ASKED and rng.random() < 0.5:
+        now = make_screen(rng, options)  # what was pressed leads elsewhere
+    yield Moment(screen=now, question=ask_finish(instruction))
+
+
+def _walk(screen: Screen, parts: Sequence[Question]) -> list[Screen]:
+    """What is seen before each part is done, and after all of them."""
+    screens = [screen]
     for part in parts:
         assert part.target is not None
-        targets.append(part.target)
-        yield Moment(screen=screen, question=replace(part, instruction=instruction))
-        screen = show_done(screen, part.target, part.typed)
-    if targets[-1].kind not in FILLED and rng.random() < 0.5:
-        screen = make_screen(rng, options)  # what was pressed leads elsewhere
-    yield Moment(screen=screen, question=ask_finish(instruction))
+        screens.append(show_done(screens[-1], part.target, part.typed))
+    return screens
 
 
 def list_parts(rng: random.Random, parts: Sequence[Question]) -> str | None:

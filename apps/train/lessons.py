@@ -112,9 +112,14 @@ class LessonMaker:
             **self._label_copies(question, asked, answer, len(self.opening)),
         )
 
-    def make_step(self, rng: random.Random, moments: Sequence[Moment]) -> Lesson:
-        """A lesson of a later step: the last of these moments, with those before it as its history."""
-        return self._make(rng, [moments], is_short=False)
+    def make_steps(self, rng: random.Random, ways: Sequence[Sequence[Moment]]) -> Lesson:
+        """A lesson of later steps: the last of each way's moments, with those before it as its history.
+
+        Args:
+            rng: See `make`.
+            ways: All over the same screens, with the same done there (`apps.train.episodes.make_ways`).
+        """
+        return self._make(rng, ways, is_short=False)
 
     def _make(self, rng: random.Random, ways: Sequence[Sequence[Moment]], is_short: bool) -> Lesson:
         """All ways lead to one screen over the same ones; they ask for different things there."""

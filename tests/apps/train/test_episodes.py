@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from apps.train.episodes import MAX_PARTS, join_parts, make_episode
+from apps.train.episodes import MAX_PARTS, join_parts, make_episode, make_ways
 from apps.train.lessons import MAX_IMAGES, LessonMaker, find_images
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
@@ -98,17 +98,45 @@ def test_a_request_holds_the_last_images_and_all_thoughts(maker: LessonMaker) ->
         text = maker.tokenizer.decode([token for token in prompt.token_ids if not special.is_special(token)])
         assert [f"# Step {number}:" in text for number in range(1, 5)] == [number < count for number in range(1, 5)]
         assert text.count("\u25c1think\u25b7") == count - 1
-        lesson = maker.make_step(rng, moments)
+        lesson = maker.make_steps(rng, [moments])
         whole = (*maker.prefix, *lesson.example.trunk, *lesson.example.branches[0])
         assert whole[: len(prompt.token_ids)] == prompt.token_ids
         assert lesson.spoken[0] == len(prompt.token_ids) - len(maker.prefix) - len(lesson.example.trunk)
+
+
+def test_ways_begin_alike_and_each_goes_on_as_its_instruction_says(maker: LessonMaker) -> None:
+    rng, ends, lengths = random.Random(8), 0, set()
+    for _ in range(60):
+        ways = make_ways(rng, OPTIONS, 4)
+        lengths.add(len(ways[0]))
+        assert len({len(way) for way in ways}) == 1
+        for way in ways:
+            for own, first in zip(way, ways[0], strict=True):
+                assert own.screen is first.screen
+            for own, first in zip(way[:-1], ways[0][:-1], strict=True):
+                assert own.question == first.question
+            last = way[-1].question
+            if last.target is None:
+                assert last.code == 'computer.terminate(status="success")'
+                assert way[:-1], "work begins with something to be done"
+                ends += 1
+            else:
+                assert last.target in way[-1].screen.targets and not last.target.is_on
+                assert last.typed in last.instruction
+                assert not last.is_named or last.target.name in last.instruction
+        lesson = maker.make_steps(rng, ways)
+        assert len(lesson.example.branches) == 4
+        for way in ways:  # what the agent would send begins with the very trunk that they share
+            sent = maker.make_prompt(way).token_ids
+            assert sent[len(maker.prefix) :][: len(lesson.example.trunk)] == lesson.example.trunk
+    assert lengths == set(range(1, MAX_PARTS + 2)) and 40 < ends < 160
 
 
 def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> None:
     rng, num_looks = random.Random(6), 0
     for _ in range(30):
         moments = make_episode(rng, OPTIONS)[:2]
-        lesson = maker.make_step(rng, moments)
+        lesson = maker.make_steps(rng, [moments])
         trunk, images = lesson.example.trunk, lesson.example.images
         places = find_images(trunk, maker.tokenizer.special.media_pad, images)
         for number in lesson.numbers[0]:

@@ -192,7 +192,7 @@ def test_what_is_typed_is_copied_token_by_token(tokenizer: Tokenizer) -> None:
     for _ in range(60):
         episode = make_episode(rng, OPTIONS, is_varied=True)
         for length in range(1, len(episode) + 1):
-            lesson = maker.make_step(rng, episode[:length])
+            lesson = maker.make_steps(rng, [episode[:length]])
             (branch,), (copies,), (looks,) = lesson.example.branches, lesson.copies, lesson.looks
             typed = episode[length - 1].question.typed
             assert tokenizer.decode([branch[place] for place in copies]) == (f'{typed}")' if typed else "")
@@ -283,7 +283,7 @@ def test_letters_of_names_are_brought_to_their_middles(tokenizer: Tokenizer) -> 
     maker, rng, num_right, count = LessonMaker(tokenizer), random.Random(9), 0, 0
     for _ in range(20):
         episode = make_episode(rng, OPTIONS, is_varied=True)
-        lesson = maker.make_step(rng, episode)
+        lesson = maker.make_steps(rng, [episode])
         words = {word.place: list(word.letters) for word in lesson.words}
         assert lesson.letters is not None
         ends = list(accumulate(image.num_patches for image in lesson.example.images))
