@@ -32,6 +32,7 @@ class Stage:
         pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
         requests: How many are requests without an image, for names and for what is copied.
         image_rate: See `Trainer.step`.
+        final_image_rate: What that falls to until the end of the stage; None is no other.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
     """
@@ -46,6 +47,7 @@ class Stage:
     pages: int = 0
     requests: int = 0
     image_rate: float = 1.0
+    final_image_rate: float | None = None
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
 
@@ -54,7 +56,7 @@ SIGHT = LossWeights.only("letter", "order", "word", "aim", "gather", "place")
 """Letters, words and places alone, which the vision tower and the projector answer for."""
 SPELLING = LossWeights.only("token", "copy", "attention", "name")
 """Names and copies alone, which the language model answers for."""
-IMAGE_RATE = 0.5
+IMAGE_RATE = 0.25
 """Of the vision tower while the language model learns: gradients that come through a model that does not know yet
 where to look are noise, and blur what was learnt before."""
 PAGES = ScreenOptions(
@@ -83,7 +85,7 @@ def make_course(scale: float = 1.0) -> Course:
     all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
     point = Stage(
         name="point",
-        steps=count(1200),
+        steps=count(900),
         options=scattered,
         batch=12,
         pages=2,
@@ -95,7 +97,7 @@ def make_course(scale: float = 1.0) -> Course:
     find = replace(
         point,
         name="find",
-        steps=count(1200),
+        steps=count(1000),
         batch=9,
         pages=0,
         image_rate=0.0,
@@ -103,7 +105,7 @@ def make_course(scale: float = 1.0) -> Course:
     )
     speak = Stage(
         name="speak",
-        steps=count(1500),
+        steps=count(900),
         options=replace(all_kinds, sizes_px=LARGE),
         batch=11,
         pages=1,
@@ -113,13 +115,21 @@ def make_course(scale: float = 1.0) -> Course:
         weights=LossWeights(letter=0.5, order=0.5, word=0.5, aim=0.5, gather=0.5, place=0.5, choice=2.0),
     )
     return (
-        Stage(name="see", steps=count(3500), options=PAGES, questions=0, is_short=True, weights=SIGHT),
+        Stage(
+            name="see",
+            steps=count(7000),
+            options=PAGES,
+            questions=0,
+            is_short=True,
+            final_image_rate=IMAGE_RATE,
+            weights=SIGHT,
+        ),
         replace(find, name="spell", steps=count(1000), batch=8, requests=8, weights=SPELLING),
         find,
         point,
-        replace(point, name="read", steps=count(2400), options=all_kinds),
+        replace(point, name="read", steps=count(1500), options=all_kinds),
         speak,
-        replace(speak, name="round", steps=count(250), rounds_experts=True),
+        replace(speak, name="round", steps=count(200), rounds_experts=True),
     )
 
 

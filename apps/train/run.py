@@ -66,13 +66,28 @@ class TrainingRun:
         """Of all stages."""
         return sum(stage.steps for stage in self.course)
 
+    @property
+    def decay_share(self) -> float:
+        """Share of the steps in which the rates fall: all in which the language model learns."""
+        return sum(stage.steps for stage in self.course if not stage.weights.is_of_images) / self.num_steps
+
     def stage_at(self, step: int) -> Stage:
         """The stage that a step belongs to."""
+        return self._find(step)[0]
+
+    def image_rate_at(self, step: int) -> float:
+        """See `Trainer.step`: it falls in a line over a stage that says to what."""
+        stage, done = self._find(step)
+        last = stage.image_rate if stage.final_image_rate is None else stage.final_image_rate
+        return stage.image_rate + (last - stage.image_rate) * done / stage.steps
+
+    def _find(self, step: int) -> tuple[Stage, int]:
+        """The stage that a step belongs to, and how many of its steps come before."""
         for stage in self.course:
             if step < stage.steps:
-                return stage
+                return stage, step
             step -= stage.steps
-        return self.course[-1]
+        return self.course[-1], self.course[-1].steps
 
 
 def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
@@ -130,7 +145,9 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
             trainer.losses.weights = stage.weights
             if stage.rounds_experts:
                 start_rounding(trainer.model, GROUP_SIZE)
-            report = trainer.step(loader.draw(), has_prefix=not stage.is_short, image_rate=stage.image_rate)
+            report = trainer.step(
+                loader.draw(), has_prefix=not stage.is_short, image_rate=order.image_rate_at(trainer.step_number)
+            )
             if meter is None:
                 continue
             meter.add(trainer.step_number - 1, stage, report)
@@ -185,8 +202,8 @@ def start_trainer(order: TrainingRun) -> Trainer:
         adam_lr=order.adam_lr,
         row_rate=order.row_rate,
         warmup_steps=20,
-        decay_share=1.0,  # weights stay small by their decay, and a small weight is noisy unless the rate falls
-        weight_decay=0.2,
+        decay_share=order.decay_share,
+        weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
     )
     return Trainer(model, losses, options, prefix=maker.prefix)

@@ -125,3 +125,12 @@ def test_the_course_has_its_stages_in_order() -> None:
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
     assert order.stage_at(order.num_steps - 1) is course[6]
+
+
+def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(tmp_path: Path) -> None:
+    see = Stage(name="see", steps=4, options=PAGES, weights=SIGHT, image_rate=1.0, final_image_rate=0.2)
+    speak = Stage(name="speak", steps=6, options=OPTIONS, image_rate=0.5)
+    order = TrainingRun(folder=tmp_path, course=(see, speak))
+    assert [round(order.image_rate_at(step), 3) for step in (0, 2, 3, 4, 9)] == [1.0, 0.6, 0.4, 0.5, 0.5]
+    assert order.decay_share == 0.6
+    assert [order.stage_at(step).name for step in (3, 4)] == ["see", "speak"]
