@@ -3,6 +3,8 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +27,10 @@ WORD_LENGTH = 8
 """Of a name, its last letters are read: where it ends they are so many tokens away, wherever it has begun."""
 READING_HEADS = WORD_LENGTH // 2
 """Of the vision tower, which bring letters together in two patches, and which it has to have."""
+REACHING_HEAD = 0
+"""Of the vision tower, which finds where what a word names is clicked."""
+STATEFUL = ("checkbox", "radio", "tab", "item", "field")
+"""Kinds that are ticked, chosen, open or filled, or not."""
 GROUND_SHARE = 0.05
 """Share of the patches without a letter that are asked for: they are most of a screen, and easy."""
 
@@ -54,7 +60,7 @@ def letter_class(letter: str) -> int:
     return place + 1 if place >= 0 else OTHER_LETTER
 
 
-def label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> PatchLetters:
+def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> PatchLetters:
     """The letters in the halves of patches; of halves without one, a few are asked for.
 
     Args:
@@ -74,23 +80,89 @@ def label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> Patch
     )
 
 
+def label_images(
+    rng: random.Random, screens: Sequence[Screen], images: Sequence[MediaItem], places: Sequence[int]
+) -> dict[str, Any]:
+    """What a `Lesson` says of its images.
+
+    Args:
+        rng: Which patches without a letter are asked for, and which words for what they name.
+        screens: What the images show.
+        images: As the model gets them.
+        places: Of each image's first token in the trunk.
+    """
+    starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
+    letters, words, looks, reaches = [], [], [], []
+    for screen, image, place, start in zip(screens, images, places, starts, strict=True):
+        letters.append(_label_patches(rng, screen, image))
+        read = _find_read(screen, image)
+        aimed = _choose_aimed(rng, read, image)
+        words += _label_words(screen, read, aimed, _choose_stateful(rng, read), place)
+        looks += _label_looks(screen, read, image, start)
+        reaches += [_label_reach(read[token], image, start) for token in sorted(aimed)]
+    return {
+        "letters": PatchLetters.join(letters),
+        "words": tuple(words),
+        "patch_looks": tuple(looks),
+        "reaches": tuple(reaches),
+        "shown": tuple(map(find_shown, screens, images)),
+    }
+
+
 def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
     """Shares of the padded image's width and height that are the screen."""
     (height, width), (_, padded_height, padded_width, _) = screen.pixels.shape[:2], image.frames.shape
     return width / padded_width, height / padded_height
 
 
-def label_words(screen: Screen, image: MediaItem, first: int) -> list[Word]:
-    """Names, read from the token on which they are centred, and where what they name is clicked."""
+def _label_words(
+    screen: Screen, read: dict[int, Target], aimed: set[int], stateful: set[int], first: int
+) -> list[Word]:
+    """Names, read from the token on which they are centred; of some where what they name is clicked, and its state."""
     height, width = screen.pixels.shape[:2]
     return [
         Word(
             place=first + token,
             letters=label_name(target.name),
-            aim=(target.aim[0] / width, target.aim[1] / height),
+            aim=(target.aim[0] / width, target.aim[1] / height) if token in aimed else None,
+            is_on=_is_on(target) if token in stateful else None,
         )
-        for token, target in _find_read(screen, image).items()
+        for token, target in read.items()
     ]
+
+
+def _choose_aimed(rng: random.Random, read: dict[int, Target], image: MediaItem) -> set[int]:
+    """Tokens of names that do not stand where the click goes, as labels of fields, and of as many others, at least one.
+
+    Names are clicked where they stand most of the time, and a mean over all of them would hardly count the others.
+    """
+    width = image.frames.shape[2]
+    away = {token for token, target in read.items() if find_token(target.aim, width) != token}
+    others = sorted(read.keys() - away)
+    return away | set(rng.sample(others, min(max(len(away), 1), len(others))))
+
+
+def _choose_stateful(rng: random.Random, read: dict[int, Target]) -> set[int]:
+    """The tokens of what is on and of as many that are off, which most are."""
+    on = {token for token, target in read.items() if target.kind in STATEFUL and _is_on(target)}
+    off = sorted(token for token, target in read.items() if target.kind in STATEFUL and not _is_on(target))
+    return on | set(rng.sample(off, min(len(on), len(off))))
+
+
+def _is_on(target: Target) -> bool:
+    return bool(target.value) if target.kind == "field" else target.is_on
+
+
+def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
+    """The patch of the click, looked at from the token on which the name is centred.
+
+    From its other row, right: the heads of the one in which the name stands bring letters there.
+    """
+    columns = image.frames.shape[2] // PATCH_PX
+    (x, y), (aim_x, aim_y) = target.read_at, target.aim
+    row, column = int(y // PATCH_PX) ^ 1, 2 * int(x // TOKEN_PX) + 1
+    at = int(aim_y // PATCH_PX) * columns + int(aim_x // PATCH_PX)
+    return PatchLook(place=first + row * columns + column, at=first + at, head=REACHING_HEAD)
 
 
 def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
@@ -102,18 +174,19 @@ def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
     return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
 
 
-def label_patch_looks(screen: Screen, image: MediaItem, first: int) -> list[PatchLook]:
+def _label_looks(screen: Screen, read: dict[int, Target], image: MediaItem, first: int) -> list[PatchLook]:
     """Where the letters of names are brought to: the patches, left and right, of the token on which a name is centred.
 
     Each head brings one letter to the right patch, of the last ones, and one to the left.
 
     Args:
         screen: What the image shows.
+        read: Of `_find_read`.
         image: As the model gets it.
         first: Which of the lesson's patches is the image's first.
     """
     columns = image.frames.shape[2] // PATCH_PX
-    names = {target.read_at for target in _find_read(screen, image).values()}
+    names = {target.read_at for target in read.values()}
     looks = []
     for letter in screen.letters:
         side, head = divmod(letter.from_end, READING_HEADS)
@@ -134,6 +207,15 @@ def find_token(point: tuple[float, float], width_px: int) -> int:
     """Which of a image's tokens shows a point, in raster order."""
     columns = -(-width_px // TOKEN_PX)
     return int(point[1] // TOKEN_PX) * columns + int(point[0] // TOKEN_PX)
+
+
+def find_images(token_ids: Sequence[int], placeholder_id: int, images: Sequence[MediaItem]) -> list[int]:
+    """Where the rows of each image begin, among the tokens of a request."""
+    places, start = [], 0
+    for image in images:
+        places.append(token_ids.index(placeholder_id, start))
+        start = places[-1] + image.num_tokens
+    return places
 
 
 def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:

@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,12 @@ from apps.train.labels import (
     TOKEN_PX,
     Coordinates,
     find_choices,
+    find_images,
     find_numbers,
-    find_shown,
     find_token,
     find_within,
+    label_images,
     label_name,
-    label_patch_looks,
-    label_patches,
-    label_words,
 )
 from apps.train.screens.screen import Screen
 from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, Question, ask_finish
@@ -38,13 +35,15 @@ from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_c
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
-from model_runtime.training.lessons import Lesson, Look, Number, PatchLetters, Word
+from model_runtime.training.lessons import Lesson, Look, Number, Word
 
 MAX_IMAGES = ProtocolOptions().max_images
 CHOICE_HEAD, COPY_HEAD = 2, 3
 """Heads that are taught, behind those of the two coordinates: one looks at what decides, one at what is copied."""
 END = "<|im_end|>"
 THINK_END = "</think>"
+BLANK = MediaItem(frames=np.zeros((1, TOKEN_PX, TOKEN_PX, 3), dtype=np.uint8), content_hash=bytes(32))
+"""Stands where the image would, in requests of which only what comes behind it is wanted."""
 
 
 class LessonMaker:
@@ -68,7 +67,7 @@ class LessonMaker:
         """A lesson of first steps: the image is the trunk, each question a branch.
 
         Args:
-            rng: Which patches without a letter are asked for.
+            rng: See `label_images`.
             screen: The image.
             questions: One at least.
             is_short: Whether instruction and code stand alone, a third of the tokens of the whole protocol.
@@ -78,38 +77,51 @@ class LessonMaker:
     def make_reading(self, rng: random.Random, screen: Screen) -> Lesson:
         """A lesson of letters and words alone: nothing is asked in words."""
         image = make_image(screen)
-        trunk = self._encode(_pieces_to_image([Moment(screen=screen, question=ask_finish(""))], [image]))
+        trunk = self._encode(_pieces_to_image([ask_finish("")], [image]))
         first = trunk.index(self.tokenizer.special.media_pad)
         return Lesson(
             example=Example(trunk=trunk, images=(image,)),
-            letters=label_patches(rng, screen, image),
-            words=tuple(label_words(screen, image, first)),
-            patch_looks=tuple(label_patch_looks(screen, image, 0)),
-            shown=(find_shown(screen, image),),
+            **label_images(rng, [screen], [image], [first]),
         )
 
-    def make_requests(self, questions: Sequence[Question]) -> Lesson:
+    def make_requests(self, questions: Sequence[Question], *, is_short: bool = False) -> Lesson:
         """A lesson without an image: answers up to where coordinates begin, or what is typed alone.
 
         Args:
             questions: About elements of no screen; one at least.
+            is_short: See `make`.
         """
-        branches = [self._make_request(question) for question in questions]
+        branches = [(self._make_short_request if is_short else self._make_request)(one) for one in questions]
         example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
         return Lesson(example=example, **_join(branches))
 
-    def _make_request(self, question: Question) -> "_Branch":
-        assert question.subject is not None
+    def _make_short_request(self, question: Question) -> "_Branch":
         asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         code = TYPE_CODE.splitlines()[1].format(value=question.typed) if question.typed else CLICK_CODE.split("{")[0]
-        answer, name = tuple(self.tokenizer.encode(code)), label_name(question.subject.name)
-        seekers = (len(asked) - 1, *([] if question.typed else [len(asked) + len(answer) - 1]))
+        return self._label_request(question, asked, (), tuple(self.tokenizer.encode(code)))
+
+    def _make_request(self, question: Question) -> "_Branch":
+        """The whole protocol; what only an image can tell is given: the thought, and where a text is clicked for."""
+        asked = self._encode(_pieces_after_image([question], [BLANK]))
+        answer = self._encode_answer(question, question.code.format(x="0.101", y="0.202"), is_short=False)
+        first, second = find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
+        said = self._find_said(answer) + 1
+        start, end = (second + 1, len(answer)) if question.typed else (said, first)
+        return self._label_request(question, asked, answer[:start], answer[start:end])
+
+    def _label_request(
+        self, question: Question, asked: Sequence[int], given: Sequence[int], spoken: Sequence[int]
+    ) -> "_Branch":
+        """A request, what is given of its answer, and the rest of it."""
+        assert question.subject is not None
+        name, before = label_name(question.subject.name), (*asked, *given)
+        seekers = (len(asked) - 1, *([] if question.typed else [len(before) + len(spoken) - 1]))
         return _Branch(
-            token_ids=(*asked, *answer),
-            spoken=len(asked),
+            token_ids=(*before, *spoken),
+            spoken=len(before),
             names=self._find_name(question, asked),
             sought=tuple(Word(place=place, letters=name) for place in seekers),
-            **self._label_copies(question, asked, answer, len(self.opening)),
+            **self._label_copies(question, before, spoken, len(self.opening)),
         )
 
     def make_steps(self, rng: random.Random, ways: Sequence[Sequence[Moment]]) -> Lesson:
@@ -125,20 +137,13 @@ class LessonMaker:
         """All ways lead to one screen over the same ones; they ask for different things there."""
         screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
-        trunk = self._encode(_pieces_to_image(ways[0], images))
+        trunk = self._encode(_pieces_to_image([moment.question for moment in ways[0]], images))
         places = find_images(trunk, self.tokenizer.special.media_pad, images)
         branches = [self._make_branch(way, images, (places[-1], len(trunk)), is_short) for way in ways]
-        labels = zip(screens, images, places, strict=True)
-        starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
             **_join(branches),
-            letters=PatchLetters.join([label_patches(rng, *shown) for shown in zip(screens, images, strict=True)]),
-            words=tuple(word for shown in labels for word in label_words(*shown)),
-            patch_looks=tuple(
-                look for shown in zip(screens, images, starts, strict=True) for look in label_patch_looks(*shown)
-            ),
-            shown=tuple(map(find_shown, screens, images)),
+            **label_images(rng, screens, images, places),
         )
 
     def _make_branch(
@@ -156,7 +161,7 @@ class LessonMaker:
         if is_short:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
-            asked = self._encode(_pieces_after_image(way, images))
+            asked = self._encode(_pieces_after_image([moment.question for moment in way], images))
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to be looked at
         if question.subject is not None and question.kind != "absent":
@@ -244,8 +249,7 @@ class LessonMaker:
     def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
         """The whole request for the last of these moments, as the engine takes it."""
         images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
-        pieces = [*_pieces_to_image(moments, images), *_pieces_after_image(moments, images)]
-        token_ids = (*self.prefix, *self._encode(pieces))
+        token_ids = (*self.prefix, *self._encode(_render([moment.question for moment in moments], images)))
         places = find_images(token_ids, self.tokenizer.special.media_pad, images)
         spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]
         return Prompt(token_ids=token_ids, media=tuple(spans))
@@ -316,15 +320,15 @@ def answer_text(action: str, code: str) -> str:
     return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
 
 
-def _pieces_to_image(moments: Sequence[Moment], images: Sequence[MediaItem]) -> list[Piece]:
+def _pieces_to_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
     """The request up to the end of the current image: what all questions about it have in common."""
-    pieces = _render(moments, images)
+    pieces = _render(questions, images)
     return pieces[: _find_end(pieces)]
 
 
-def _pieces_after_image(moments: Sequence[Moment], images: Sequence[MediaItem]) -> list[Piece]:
+def _pieces_after_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
     """The rest of the user's message, and the opening of the answer."""
-    pieces = _render(moments, images)
+    pieces = _render(questions, images)
     return pieces[_find_end(pieces) :]
 
 
@@ -332,20 +336,20 @@ def _find_end(pieces: Sequence[Piece]) -> int:
     return max(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
 
 
-def _render(moments: Sequence[Moment], images: Sequence[MediaItem]) -> list[Piece]:
-    """What the agent sends at the last of these moments, but for the system prompt.
+def _render(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+    """What the agent sends at the last of these steps, but for the system prompt.
 
     Args:
-        moments: From the first step on.
+        questions: Of all steps from the first one on.
         images: Of the last `MAX_IMAGES` of them.
     """
-    seen = [_observe(number) for number in range(len(moments))]
+    seen = [_observe(number) for number in range(len(questions))]
     steps = [
-        Step(index=number, observation=observation, reply=Reply(content=""), turn=_turn_of(moment.question))
-        for number, (observation, moment) in enumerate(zip(seen, moments[:-1], strict=False), start=1)
+        Step(index=number, observation=observation, reply=Reply(content=""), turn=_turn_of(question))
+        for number, (observation, question) in enumerate(zip(seen, questions[:-1], strict=False), start=1)
     ]
-    first = len(moments) - len(images)
-    messages = to_messages(moments[-1].question.instruction, steps, seen[-1], ProtocolOptions())[1:]
+    first = len(questions) - len(images)
+    messages = to_messages(questions[-1].instruction, steps, seen[-1], ProtocolOptions())[1:]
     return render_chat(
         [
             ChatMessage(
@@ -374,15 +378,6 @@ def make_image(screen: Screen) -> MediaItem:
     """A screen as the processor hands it to the model."""
     pixels = pad_image(screen.pixels)[None]
     return MediaItem(frames=pixels, content_hash=sha256(pixels.tobytes()).digest())
-
-
-def find_images(token_ids: Sequence[int], placeholder_id: int, images: Sequence[MediaItem]) -> list[int]:
-    """Where the rows of each image begin."""
-    places, start = [], 0
-    for image in images:
-        places.append(token_ids.index(placeholder_id, start))
-        start = places[-1] + image.num_tokens
-    return places
 
 
 def pad_image(pixels: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 5, vi
             "hidden_size": vision_size,
             "num_hidden_layers": 3,
             "num_attention_heads": vision_size // 32,
-            "intermediate_size": 4 * vision_size,
+            "intermediate_size": 8 * vision_size,
             "init_pos_emb_height": 32,
             "init_pos_emb_width": 32,
             "mm_hidden_size": vision_size,

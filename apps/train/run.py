@@ -48,6 +48,8 @@ class TrainingRun:
         muon_lr: See `TrainingOptions`.
         adam_lr: See `TrainingOptions`.
         row_rate: See `TrainingOptions`.
+        filter_rate: See `TrainingOptions`.
+        sees_in_bf16: See `TrainingOptions`.
         draws_in_process: Whether lessons are drawn in a process of their own.
         processes: That learn together, each from a part of every batch; no more than the smallest batch has lessons.
     """
@@ -58,6 +60,8 @@ class TrainingRun:
     muon_lr: float = 0.006
     adam_lr: float = 2e-3
     row_rate: float = 0.25
+    filter_rate: float = 0.1
+    sees_in_bf16: bool = True
     draws_in_process: bool = True
     processes: int = 1
 
@@ -201,10 +205,12 @@ def start_trainer(order: TrainingRun) -> Trainer:
         muon_lr=order.muon_lr,
         adam_lr=order.adam_lr,
         row_rate=order.row_rate,
+        filter_rate=order.filter_rate,
         warmup_steps=20,
         decay_share=order.decay_share,
         weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
+        sees_in_bf16=order.sees_in_bf16,
     )
     return Trainer(model, losses, options, prefix=maker.prefix)
 

@@ -98,17 +98,18 @@ def make_batch(examples: Sequence[Example], placeholder_id: int, prefix: Sequenc
     )
 
 
-def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True) -> Activations:
+def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True, bf16: bool = False) -> Activations:
     """The model's forward pass, the very one that serves.
 
     Args:
         model: Loaded with the operators `autograd` where gradients are wanted.
         batch: Of `make_batch`.
         trains_images: Whether gradients reach the vision tower and the projector.
+        bf16: Whether these compute matrix products in bf16.
     """
     embeds = model.embed(batch.token_ids.to(model.device))
     with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
-        images = tuple(model.encode_media(batch.images)) if batch.images else ()
+        images = _encode(model, batch, bf16) if batch.images else ()
     if images:
         embeds = embeds.index_copy(0, batch.image_rows.to(model.device), torch.cat(images).to(embeds.dtype))
     text = model.config.text
@@ -117,10 +118,18 @@ def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True) ->
     return Activations(hidden=model(embeds, batch.forward, caches), images=images, caches=caches)
 
 
-def see(model: K25Model, batch: TrainingBatch) -> Activations:
+def see(model: K25Model, batch: TrainingBatch, *, bf16: bool = False) -> Activations:
     """The vision tower and the projector alone: no row of the language model is computed."""
-    images = tuple(model.encode_media(batch.images))
+    images = _encode(model, batch, bf16)
     return Activations(hidden=images[0].new_zeros((0, images[0].shape[1])), images=images, caches=())
+
+
+def _encode(model: K25Model, batch: TrainingBatch, bf16: bool) -> tuple[Tensor, ...]:
+    assert model.vision is not None
+    embed = model.vision.patch_embed
+    hook = embed.register_forward_hook(lambda _module, _inputs, rows: rows.float())  # what blocks add up
+    with hook, torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
+        return tuple(rows.float() for rows in model.encode_media(batch.images))
 
 
 def _check_images(example: Example, number: int, placeholder_id: int) -> None:

@@ -56,11 +56,13 @@ class Word:
             branch.
         letters: Class of each letter, `IGNORED` where there is none to be read.
         aim: Where what is called so is clicked, as shares of the screenshot's width and height; None says nothing.
+        is_on: Whether that is ticked, chosen, open or filled; None says nothing.
     """
 
     place: int
     letters: tuple[int, ...]
     aim: tuple[float, float] | None = None
+    is_on: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,8 @@ class Lesson:
         sought: For each branch, the same words, at the tokens that look for them.
         letters: In the patches of all its images, or None.
         words: To be read from the images.
-        patch_looks: What patches are to look at.
+        patch_looks: Letters that patches are to look at.
+        reaches: Where what words name is clicked, which patches are to look at.
         shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
             padding; all of it where nothing is said.
     """
@@ -135,6 +138,7 @@ class Lesson:
     letters: PatchLetters | None = None
     words: tuple[Word, ...] = ()
     patch_looks: tuple[PatchLook, ...] = ()
+    reaches: tuple[PatchLook, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
 
 
@@ -161,8 +165,10 @@ class Targets:
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
         aims: (W, 2) fp32, where what is called so is clicked, NaN where nothing is said.
+        states: (W,) int64, 1 where that is on, 0 where it is off, `IGNORED` where nothing is said.
         patch_looks: (G, 3) int64: a patch that looks, the one that it is to look at, both counted over all images end
             to end, and the head.
+        reaches: (R, 3) int64, the same.
         shown: (images, 2) fp32, shares of width and height that are not padding.
     """
 
@@ -184,7 +190,9 @@ class Targets:
     word_rows: Tensor
     words: Tensor
     aims: Tensor
+    states: Tensor
     patch_looks: Tensor
+    reaches: Tensor
     shown: Tensor
 
 
@@ -240,7 +248,9 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
         aims=torch.tensor([word.aim or (math.nan, math.nan) for _, word in words]).view(-1, 2),
-        patch_looks=_find_patch_looks(lessons),
+        states=torch.tensor([_class_of(word.is_on) for _, word in words], dtype=torch.int64),
+        patch_looks=_find_patch_looks(lessons, [lesson.patch_looks for lesson in lessons]),
+        reaches=_find_patch_looks(lessons, [lesson.reaches for lesson in lessons]),
         shown=torch.tensor([share for lesson in lessons for share in _shown_of(lesson)]).view(-1, 2),
     )
 
@@ -301,10 +311,15 @@ def _join_letters(lessons: Sequence[Lesson]) -> PatchLetters:
     return PatchLetters.join(joined)
 
 
-def _find_patch_looks(lessons: Sequence[Lesson]) -> Tensor:
+def _class_of(state: bool | None) -> int:
+    return IGNORED if state is None else int(state)
+
+
+def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchLook]]) -> Tensor:
+    """Those of each lesson, its patches behind those of the lessons before it."""
     found, start = [], 0
-    for lesson in lessons:
-        found += [(start + look.place, start + look.at, look.head) for look in lesson.patch_looks]
+    for lesson, own in zip(lessons, looks, strict=True):
+        found += [(start + look.place, start + look.at, look.head) for look in own]
         start += _count_patches(lesson)
     return torch.tensor(found, dtype=torch.int64).view(-1, 3)
 

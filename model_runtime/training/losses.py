@@ -35,8 +35,10 @@ class LossWeights:
         order: How many letters of its word follow that one, read from the same rows: by that it is found.
         word: Which word is centred on a image's token, read from what the projector gives.
         aim: Where what the word names is clicked, read from the same rows.
+        state: Whether that is ticked, chosen, open or filled, read from the same rows.
         gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
             centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
+        reach: The same from the patch beside it to the patch that is clicked when that word is asked for.
         place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
             Read from what the projector gives and, where the language model is run, from the same token as it comes to
             the layer that is taught to look.
@@ -59,7 +61,9 @@ class LossWeights:
     order: float = 1.0
     word: float = 1.0
     aim: float = 1.0
+    state: float = 1.0
     gather: float = 1.0
+    reach: float = 1.0
     place: float = 1.0
     pointer: float = 1.0
     attention: float = 1.0
@@ -124,6 +128,7 @@ class AuxiliaryHeads(nn.Module):
         self.order = nn.Linear(patch, patch_parts * (word_length + 1))
         self.word = nn.Linear(hidden, word_length * num_letters)
         self.place, self.aim = nn.Linear(hidden, 2 * PLACE_BINS), nn.Linear(hidden, 2 * PLACE_BINS)
+        self.state = nn.Linear(hidden, 2)
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
 
 
@@ -215,9 +220,15 @@ class Losses:
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
     def _find_gather(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        if not len(targets.patch_looks):
+        return self._find_looked_at(seen, batch, targets.patch_looks)
+
+    def _find_reach(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._find_looked_at(seen, batch, targets.reaches)
+
+    def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor) -> Tensor:
+        if not len(looks):
             return seen.hidden.new_zeros(())
-        return -self._patches.find_log_shares(batch.images, targets.patch_looks).mean()
+        return -self._patches.find_log_shares(batch.images, looks).mean()
 
     def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
@@ -230,6 +241,11 @@ class Losses:
             return seen.hidden.new_zeros(())
         rows = _find_seen(seen, batch, targets.word_rows[is_said])
         return _compare_places(self.heads.aim(rows), targets.aims[is_said])
+
+    def _find_state(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.word_rows):
+            return seen.hidden.new_zeros(())
+        return cross_entropy(self.heads.state(_find_seen(seen, batch, targets.word_rows)), targets.states)
 
     def _find_name(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         of_layer, layer = self._inputs.of_layer, self.supervised.layer

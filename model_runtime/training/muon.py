@@ -2,7 +2,8 @@
 
 torch has a Muon of its own, which takes whole two-dimensional parameters one by one. Here a matrix is a tensor of the
 release (`training.release`): the halves of a joined weight and each of the experts' matrices are updates of their own,
-and all matrices of one shape are one batched product. On the same matrices both give the same (tests).
+and all matrices of one shape are one batched product. On the same matrices both give the same (tests). Processes that
+train together share the iteration out among them: each makes some of the updates, and all get all of them.
 
 Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks" (momentum, Newton-Schulz iteration
 and its coefficients); Liu et al. 2025, "Muon is scalable for LLM training" (Moonlight), arXiv 2502.16982, equations 3
@@ -10,11 +11,13 @@ and 4: decoupled weight decay, and an update scaled to the root mean square of A
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from model_runtime.parallel.comm import Comm, OneRank
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 NUM_ITERATIONS = 5
@@ -56,25 +59,39 @@ class Muon:
             self._averages[shape] = torch.zeros(len(names), *shape, device=self._matrices[names[0]].device)
 
     @torch.no_grad()
-    def step(self, gradients: Mapping[str, Tensor]) -> None:
+    def step(self, gradients: Mapping[str, Tensor], comm: Comm | None = None) -> None:
         """One update.
 
         Args:
             gradients: By the matrices' names; those that have none stay as they are.
+            comm: The processes that have the same matrices and the same gradients.
         """
-        for shape, all_names in self._by_shape.items():
-            places = [place for place, name in enumerate(all_names) if name in gradients]
+        comm = comm or OneRank()
+        shapes = {name: matrix.shape for name, matrix in self._matrices.items() if name in gradients}
+        owners = share_out(shapes, comm.size)
+        names: list[str] = []
+        updates: list[Tensor] = []
+        for shape, of_shape in self._by_shape.items():
+            places = [place for place, name in enumerate(of_shape) if name in gradients]
             if not places:
                 continue
-            names, averages = [all_names[place] for place in places], self._averages[shape]
-            gradient = torch.stack([gradients[name] for name in names]).float()
+            present, averages = [of_shape[place] for place in places], self._averages[shape]
+            gradient = torch.stack([gradients[name] for name in present]).float()
             average = averages[places].lerp_(gradient, 1 - self.momentum)
             averages[places] = average
-            update = orthogonalize(gradient.lerp_(average, self.momentum).to(self.dtype)).float()
-            scale = RMS * max(shape) ** 0.5
-            for name, change in zip(names, update, strict=True):
+            ahead, update = gradient.lerp_(average, self.momentum), torch.zeros_like(gradient)
+            own = [place for place, name in enumerate(present) if owners[name] == comm.rank]
+            if own:
+                update[own] = orthogonalize(ahead[own].to(self.dtype)).float()
+            names += present
+            updates += update
+        if updates:
+            made = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
+            parts = torch.split(made, [update.numel() for update in updates])
+            for name, change in zip(names, parts, strict=True):
                 matrix = self._matrices[name]
-                matrix.mul_(1 - self.lr * self.weight_decay).add_(change, alpha=-self.lr * scale)
+                scale = RMS * max(matrix.shape) ** 0.5
+                matrix.mul_(1 - self.lr * self.weight_decay).add_(change.view_as(matrix), alpha=-self.lr * scale)
 
     def state_dict(self) -> dict[str, Any]:
         """The averages of the gradients, by name."""
@@ -92,6 +109,16 @@ class Muon:
         """
         for shape, names in self._by_shape.items():
             self._averages[shape] = torch.stack([state[name] for name in names])
+
+
+def share_out(shapes: Mapping[str, Sequence[int]], count: int) -> dict[str, int]:
+    """Which of some processes iterates which matrix: the costliest first, each to who has least to do."""
+    costs = {name: min(shape) ** 2 * max(shape) for name, shape in shapes.items()}
+    loads, owners = [0] * count, {}
+    for name in sorted(costs, key=lambda name: (-costs[name], name)):
+        owners[name] = min(range(count), key=loads.__getitem__)
+        loads[owners[name]] += costs[name]
+    return owners
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:

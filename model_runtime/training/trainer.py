@@ -43,6 +43,8 @@ class TrainingOptions:
         adam_lr: Highest learning rate of everything else.
         row_rate: Of tokens' rows, by which they are read and said, as a share of `adam_lr`. Each step moves all rows
             that are said, whether their tokens occur or not: rows of rare tokens forget at a high rate what they are.
+        filter_rate: Of the patch embedding, as a share of `adam_lr`. Its numbers are a tenth of others in size, and
+            what is added to them at random is added to all that is seen.
         warmup_steps: Steps in which the rates rise from 0.
         decay_share: Share of the schedule, at its end, in which they fall to `final_share` of their height.
         final_share: Of the highest rates, at the end.
@@ -53,12 +55,16 @@ class TrainingOptions:
         clip_threshold: Largest score of attention; 0 leaves QK-clip out.
         clip_every: Steps between two looks at the scores.
         balance_speed: Of the routers' biases.
+        sees_in_bf16: Whether the vision tower's matrix products are computed in bf16; weights, the sum over its blocks
+            and losses stay in fp32. A fifth of a step that sees only, on a processor with units for it (AMX). Those of
+            the language model are of ever new and small shapes, for each of which a kernel would be made first.
     """
 
     num_steps: int
     muon_lr: float = 0.02
     adam_lr: float = 2e-3
     row_rate: float = 1.0
+    filter_rate: float = 1.0
     warmup_steps: int = 10
     decay_share: float = 0.4
     final_share: float = 0.02
@@ -69,6 +75,7 @@ class TrainingOptions:
     clip_threshold: float = THRESHOLD
     clip_every: int = 10
     balance_speed: float = 0.001
+    sees_in_bf16: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,23 +138,25 @@ class Trainer:
             )
             for is_of_images in (True, False)
         }
-        of_images, of_text, rows = self._find_rest()
+        of_images, of_text, rows, filters = self._find_rest()
+        groups = (of_images, [*of_text, *losses.heads.parameters()], rows, filters)
         self._adam = torch.optim.AdamW(
-            [{"params": of_images}, {"params": [*of_text, *losses.heads.parameters()]}, {"params": rows}],
+            [{"params": weights} for weights in groups],
             lr=options.adam_lr,
             betas=options.adam_betas,
             weight_decay=options.weight_decay,
         )
 
-    def _find_rest(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Weights of which no part is a hidden matrix: those that images pass through, others, and tokens' rows."""
+    def _find_rest(self) -> tuple[list[Tensor], ...]:
+        """Weights of which no part is a hidden matrix: of images, others, tokens' rows, and the patch embedding."""
         assert self.model.vision is not None
         taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
+        rows: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
+        filters: list[Tensor] = [self.model.vision.patch_embed.weight]
+        taken |= {weight.untyped_storage().data_ptr() for weight in (*rows, *filters)}
         rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
         seeing = {id(weight) for weight in self.model.vision.parameters()}
-        rows: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
-        others: list[Tensor] = [one for one in rest if id(one) not in seeing and not any(one is row for row in rows)]
-        return [one for one in rest if id(one) in seeing], others, rows
+        return [one for one in rest if id(one) in seeing], [one for one in rest if id(one) not in seeing], rows, filters
 
     def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True, image_rate: float = 1.0) -> StepReport:
         """Learn from some lessons.
@@ -164,7 +173,12 @@ class Trainer:
     def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float) -> StepReport:
         batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, prefix)
         sees_only = self.losses.weights.is_of_images
-        seen = see(self.model, batch) if sees_only else run(self.model, batch, trains_images=image_rate > 0)
+        bf16 = self.options.sees_in_bf16
+        seen = (
+            see(self.model, batch, bf16=bf16)
+            if sees_only
+            else run(self.model, batch, trains_images=image_rate > 0, bf16=bf16)
+        )
         parts = self.losses(seen, batch, make_targets(lessons, batch))
         self.model.zero_grad(set_to_none=True)
         self.losses.heads.zero_grad(set_to_none=True)
@@ -199,7 +213,7 @@ class Trainer:
 
     def _update(self, rate: float, image_rate: float, *, sees_only: bool) -> None:
         rates = {True: rate * image_rate, False: rate}  # by whether images pass through them
-        shares = (*rates.values(), rate * self.options.row_rate)
+        shares = (*rates.values(), rate * self.options.row_rate, rate * image_rate * self.options.filter_rate)
         for group, share in zip(self._adam.param_groups, shares, strict=True):
             group["lr"] = share * self.options.adam_lr
         self._adam.step()
@@ -207,7 +221,8 @@ class Trainer:
         for is_of_images, muon in self._muons.items():
             if rates[is_of_images] and (is_of_images or not sees_only):
                 muon.lr = rates[is_of_images] * self.options.muon_lr
-                muon.step({name: one for name, one in gradients.items() if name.startswith(OF_IMAGES) is is_of_images})
+                of_these = {name: one for name, one in gradients.items() if name.startswith(OF_IMAGES) is is_of_images}
+                muon.step(of_these, self.comm)
 
     def _clip(self, batch: TrainingBatch) -> int:
         if self._inputs is None or self.step_number % self.options.clip_every:

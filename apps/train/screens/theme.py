@@ -8,8 +8,8 @@ from pathlib import Path
 from apps.train.screens.canvas import Color
 from apps.train.screens.fonts import Face, find_fonts
 
-MIN_CONTRAST = 3.0
-"""Of text on its ground, as WCAG 2.2 has it for large text (success criterion 1.4.3)."""
+MIN_CONTRAST = 4.5
+"""Of text on its ground, as WCAG 2.2 has it for text of any size (success criterion 1.4.3, level AA)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 import random
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -8,8 +9,8 @@ import pytest
 import torch
 
 from apps.train.episodes import make_episode
-from apps.train.labels import LETTERS, Coordinates, label_name, letter_class
-from apps.train.lessons import LessonMaker
+from apps.train.labels import LETTERS, Coordinates, find_token, label_images, label_name, letter_class
+from apps.train.lessons import LessonMaker, make_image
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import Question, draw_questions, draw_requests
@@ -223,11 +224,12 @@ def test_names_are_read_where_the_request_has_said_them(tokenizer: Tokenizer) ->
     assert num_read > 80
 
 
-def test_requests_are_read_without_an_image(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("is_short", [False, True])
+def test_requests_are_read_without_an_image(tokenizer: Tokenizer, is_short: bool) -> None:
     """Names where they end and where they are looked for; what is typed is copied; no coordinate is asked for."""
     maker, rng = LessonMaker(tokenizer), random.Random(8)
     questions = draw_requests(rng, 40)
-    lesson = maker.make_requests(questions)
+    lesson = maker.make_requests(questions, is_short=is_short)
     assert tokenizer.special.media_pad not in lesson.example.trunk
     assert not any(lesson.numbers) and not any(lesson.choices)
     kinds = set()
@@ -235,8 +237,17 @@ def test_requests_are_read_without_an_image(tokenizer: Tokenizer) -> None:
         questions, lesson.example.branches, lesson.spoken, lesson.sought, lesson.copies, strict=True
     ):
         said, kind = tokenizer.decode(branch[start:]), "type" if question.typed else "click"
-        assert said == (f'pyautogui.write("{question.typed}")' if question.typed else "pyautogui.click(x=")
-        assert [word.place for word in words] == ([start - 1] if question.typed else [start - 1, len(branch) - 1])
+        if is_short:
+            assert said == (f'pyautogui.write("{question.typed}")' if question.typed else "pyautogui.click(x=")
+            assert words[0].place == start - 1
+        else:
+            typed = f')\npyautogui.write("{question.typed}")\n```<|im_end|>'
+            assert said == (
+                typed if question.typed else "## Action:\nClick it.\n## Code:\n```python\npyautogui.click(x=0."
+            )
+            before = tokenizer.decode(branch[: words[0].place + 1])
+            assert question.instruction in before and "It is there" not in before
+        assert [word.place for word in words[1:]] == ([] if question.typed else [len(branch) - 1])
         assert bool(copies) is bool(question.typed)
         kinds.add(kind)
     assert kinds == {"type", "click"}
@@ -299,6 +310,36 @@ def test_letters_of_names_are_brought_to_their_middles(tokenizer: Tokenizer) -> 
             letter = words[token][look.head + 4 * (1 - column % 2)]
             num_right, count = num_right + (letter in lesson.letters.classes[look.at].tolist()), count + 1
     assert count > 300 and num_right > 0.95 * count  # of two letters in half a patch, one is its label
+
+
+def test_labels_of_fields_are_told_where_the_click_goes_and_what_is_on() -> None:
+    """From the other row of the token that reads the name to the patch of the click; as many others beside them."""
+    rng, num_away, num_at_home, states = random.Random(3), 0, 0, Counter[bool]()
+    options = ScreenOptions(families=("form", "list"), sizes_px=((400, 300),))
+    for _ in range(60):
+        screen = make_screen(rng, options)
+        image = make_image(screen)
+        labels = label_images(rng, [screen], [image], [7])
+        columns = image.grid[2]
+        read = {find_token(target.read_at, image.frames.shape[2]): target for target in screen.targets}
+        aimed = {word.place - 7: word for word in labels["words"] if word.aim is not None}
+        for reach in labels["reaches"]:
+            row, column = divmod(reach.place, columns)
+            token = row // 2 * (columns // 2) + column // 2
+            target = read[token]
+            assert row == int(target.read_at[1] // 14) ^ 1 and reach.head == 0
+            assert reach.at == int(target.aim[1] // 14) * columns + int(target.aim[0] // 14)
+            assert aimed.pop(token).aim == (target.aim[0] / 400, target.aim[1] / 300)
+            is_away = token != find_token(target.aim, image.frames.shape[2])
+            num_away, num_at_home = num_away + is_away, num_at_home + (not is_away)
+        assert not aimed
+        for word in labels["words"]:
+            if word.is_on is not None:
+                target = read[word.place - 7]
+                assert word.is_on == (bool(target.value) if target.kind == "field" else target.is_on)
+                states[word.is_on] += 1
+    assert num_away > 30 and num_away < num_at_home <= num_away + 60
+    assert states[True] > 30 and 0.5 * states[True] < states[False] <= states[True]
 
 
 def test_classes_of_letters() -> None:

@@ -49,7 +49,9 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "word",
         "order",
         "aim",
+        "state",
         "gather",
+        "reach",
         "place",
         "pointer",
         "attention",
@@ -118,13 +120,14 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    assert [stage.name for stage in course] == ["see", "spell", "find", "point", "read", "speak", "round"]
-    assert [stage.rounds_experts for stage in course] == [False] * 6 + [True]
+    names = ["begin", "look", "see", "spell", "find", "read", "speak", "round"]
+    assert [stage.name for stage in course] == names
+    assert [stage.rounds_experts for stage in course] == [False] * 7 + [True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[6]
+    assert order.stage_at(order.num_steps - 1) is course[7]
 
 
 def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(tmp_path: Path) -> None:

@@ -43,8 +43,9 @@ def make_lessons(pad: int) -> list[Lesson]:
         names=((Word(place=1, letters=(5, 6, 7)),), ()),
         sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
         letters=PatchLetters(classes=classes, orders=orders),
-        words=(Word(place=4, letters=(5, 6), aim=(0.25, 0.5)), Word(place=1, letters=(7,))),
+        words=(Word(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True), Word(place=1, letters=(7,))),
         patch_looks=(PatchLook(place=8, at=9, head=1),),
+        reaches=(PatchLook(place=14, at=2, head=0),),
     )
     return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
 
@@ -80,7 +81,8 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert (targets.sought_rows.tolist(), targets.sought.tolist()) == ([12, 14], [[5, 6, 7], [8, IGNORED, IGNORED]])
     assert targets.letters.classes.flatten().tolist() == [IGNORED] * 15 + [3] + [IGNORED] * 32
     assert targets.letters.orders.flatten().tolist() == [IGNORED] * 15 + [4] + [IGNORED] * 32
-    assert targets.patch_looks.tolist() == [[8, 9, 1]]
+    assert targets.states.tolist() == [1, IGNORED]
+    assert (targets.patch_looks.tolist(), targets.reaches.tolist()) == ([[8, 9, 1]], [[14, 2, 0]])
 
 
 def test_places_are_shares_of_the_image_in_raster_order() -> None:
@@ -198,6 +200,10 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks).tolist()
     assert parts["gather"] == pytest.approx(-share, rel=1e-5)
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.reaches).tolist()
+    assert parts["reach"] == pytest.approx(-share, rel=1e-5)
+    state = losses.heads.state(seen.images[0][3]).log_softmax(-1)[1]
+    assert parts["state"] == pytest.approx(-state.item(), rel=1e-5)
     words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
     expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3
     assert parts["word"] == pytest.approx(expected, rel=1e-5)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model_runtime.training.muon import RMS, Muon, orthogonalize
+from model_runtime.training.muon import RMS, Muon, orthogonalize, share_out
 
 SHAPES = {"tall": (40, 24), "wide": (24, 40), "square": (16, 16), "also tall": (40, 24)}
 
@@ -61,6 +61,38 @@ def test_a_part_of_a_joined_weight_is_updated_in_it() -> None:
     Muon(alone, lr=0.1).step({"upper": gradient[:20], "lower": gradient[20:]})
     assert torch.equal(joined, torch.cat((alone["upper"], alone["lower"])))
     assert not torch.equal(joined, kept)
+
+
+class Pair:
+    """The first of two processes, which is told what the other one has made."""
+
+    size = 2
+
+    def __init__(self, rank: int, others: list[Tensor]) -> None:
+        self.rank, self.others, self.own = rank, others, []
+
+    def all_reduce(self, tensor: Tensor) -> Tensor:
+        self.own.append(tensor.clone())
+        return tensor.add_(self.others.pop(0)) if self.others else tensor
+
+
+def test_processes_share_the_iteration_and_come_to_the_same() -> None:
+    alone, unhelped, shared = make_matrices(0), make_matrices(0), make_matrices(0)
+    Muon(alone, lr=0.1).step(make_matrices(1))
+    second = Pair(1, [])
+    Muon(unhelped, lr=0.1).step(make_matrices(1), second)
+    first = Pair(0, second.own)
+    Muon(shared, lr=0.1).step(make_matrices(1), first)
+    torch.testing.assert_close(shared, alone)
+    assert any(not torch.equal(unhelped[name], alone[name]) for name in SHAPES)
+    (made,) = first.own
+    assert 0 < made.count_nonzero() < len(made)
+
+
+def test_the_costliest_matrices_are_shared_out_first() -> None:
+    shapes = {"large": (512, 512), "a": (512, 256), "b": (512, 256), "c": (512, 256), "d": (512, 256)}
+    owners = share_out(shapes, 2)
+    assert [owners[name] for name in shapes] == [0, 1, 1, 1, 1]
 
 
 def test_saved_and_loaded_it_goes_on_alike() -> None:

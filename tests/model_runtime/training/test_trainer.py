@@ -73,18 +73,21 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(tiny_dir: Path, tmp_
     assert (whole.step_number, second.step_number) == (6, 6)
 
 
-def test_rows_of_tokens_have_a_rate_of_their_own(tiny_dir: Path) -> None:
-    trainer = make_trainer(tiny_dir, replace(OPTIONS, row_rate=0.0, weight_decay=0.0))
+@pytest.mark.parametrize("held", ["row_rate", "filter_rate"])
+def test_rows_of_tokens_and_the_patch_embedding_have_rates_of_their_own(tiny_dir: Path, held: str) -> None:
+    trainer = make_trainer(tiny_dir, replace(OPTIONS, **{held: 0.0}, weight_decay=0.0))
     model = trainer.model
     assert model.vision is not None
-    rows = [model.embedding.weight, model.head.weight]
-    others = [model.norm.weight, trainer.losses.heads.word.weight, model.vision.patch_embed.weight]
-    before = [weight.detach().clone() for weight in (*rows, *others)]
+    weights = {
+        "row_rate": [model.embedding.weight, model.head.weight],
+        "filter_rate": [model.vision.patch_embed.weight],
+        "neither": [model.norm.weight, trainer.losses.heads.word.weight, model.vision.patch_embed.bias],
+    }
+    before = {name: [weight.detach().clone() for weight in of_rate] for name, of_rate in weights.items()}
     train(trainer, random.Random(0), 2)
-    assert [bool((weight != was).any()) for weight, was in zip((*rows, *others), before, strict=True)] == [
-        *([False] * 2),
-        *([True] * 3),
-    ]
+    for name, of_rate in weights.items():
+        moved = {bool((weight != was).any()) for weight, was in zip(of_rate, before[name], strict=True)}
+        assert moved == {name != held}, name
 
 
 def test_every_weight_moves_and_only_by_one_optimizer(tiny_dir: Path) -> None:
