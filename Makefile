@@ -132,4 +132,5 @@ venv:
 
 dev:
 	@scripts/bootstrap.sh dev
+	@scripts/fonts.sh
 	@scripts/setup.sh $(TEST_PROGRAMS)

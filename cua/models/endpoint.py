@@ -117,7 +117,7 @@ def find_endpoint(
     if not url and not key:
         raise ConfigError(
             "no model endpoint is configured: set OPENAI_BASE_URL (and OPENAI_API_KEY where the server wants a key), "
-            "or use the embedded model with --model literal"
+            "or a model that runs on this machine: --model literal or --model nano"
         )
     url = url or OPENAI_URL
     _check_url(url)

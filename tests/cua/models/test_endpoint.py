@@ -29,7 +29,7 @@ def test_nothing_configured_says_both_ways_out() -> None:
         find_endpoint(environ={})
     assert str(caught.value) == (
         "no model endpoint is configured: set OPENAI_BASE_URL (and OPENAI_API_KEY where the server wants a key), "
-        "or use the embedded model with --model literal"
+        "or a model that runs on this machine: --model literal or --model nano"
     )
 
 

@@ -98,7 +98,7 @@ def test_fallback(tmp_path: Path) -> None:
     ("name", "settings", "complaint"),
     [
         ("m", ModelSettings(), "no model endpoint is configured: set OPENAI_BASE_URL (and OPENAI_API_KEY where the "
-         "server wants a key), or use the embedded model with --model literal"),
+         "server wants a key), or a model that runs on this machine: --model literal or --model nano"),
         ("", ModelSettings(base_url=LOCAL),
          "the model has no name: give --model ID, or --model literal for the embedded one"),
         ("scripted", ModelSettings(), "--model scripted needs a file of recorded replies: scripted:FILE"),
