@@ -4,19 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-install_programs() {
-  local missing=() name
-  for name in "$@"; do command -v "$name" >/dev/null || missing+=("$name"); done
-  [ ${#missing[@]} -gt 0 ] || return 0
-  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    printf '==> getting programs that the tests drive: %s\n' "${missing[*]}" >&2
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq >/dev/null || true
-    apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-  else
-    printf 'note: not installed, so their tests skip: %s\n' "${missing[*]}" >&2
-  fi
-}
+. scripts/apt.sh
 
 stamp=.venv/.setup-done
 if [ ! -e "$stamp" ]; then
@@ -24,4 +12,6 @@ if [ ! -e "$stamp" ]; then
   .venv/bin/cua setup
   touch "$stamp"
 fi
-install_programs "$@"
+missing=()
+for name in "$@"; do command -v "$name" >/dev/null || missing+=("$name"); done
+install_packages "programs that the tests drive" "not installed, so their tests skip" "${missing[@]}"
