@@ -3,9 +3,9 @@
 import random
 from dataclasses import dataclass, field, replace
 
-from apps.train.episodes import make_ways
+from apps.train.episodes import draw_request_ways, make_ways
 from apps.train.lessons import LessonMaker
-from apps.train.screens.screen import READING, TRAINED_FAMILIES, ScreenOptions, make_screen
+from apps.train.screens.screen import LATER_FAMILIES, READING, TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import draw_questions, draw_requests
 from model_runtime.training.lessons import Lesson
 from model_runtime.training.losses import LossWeights
@@ -28,6 +28,7 @@ class Stage:
         batch: Screens a step.
         questions: About each; none are asked where only letters and words are read.
         is_short: Whether instruction and code stand alone, without the system prompt.
+        prefix_every: One step of so many begins with the system prompt, which costs a third of a step; 0 is none.
         episodes: Share of the batch that are steps of work of several parts, the first one or a later one.
         pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
         requests: How many are requests without an image, for names and for what is copied.
@@ -43,6 +44,7 @@ class Stage:
     batch: int = 16
     questions: int = 4
     is_short: bool = False
+    prefix_every: int = 1
     episodes: float = 0.0
     pages: int = 0
     requests: int = 0
@@ -61,6 +63,8 @@ SIGHT = replace(READING_LOSSES, aim=FEW, state=FEW, reach=FEW)
 """With what names say of their elements: where these are clicked, and whether they are on."""
 SPELLING = LossWeights.only("token", "copy", "attention", "name")
 """Names and copies alone, which the language model answers for."""
+PARTS = replace(SPELLING, seek=1.0, part=1.0)
+"""With which of several parts is next."""
 IMAGE_RATE = 0.1
 """Of the vision tower while the language model learns: gradients that come through a model that does not know yet
 where to look are noise, and blur what was learnt before."""
@@ -75,13 +79,15 @@ PAGES = ScreenOptions(
 )
 PAGES_AND_FORMS = replace(PAGES, families=(*[READING] * (len(TRAINED_FAMILIES) + 4), *TRAINED_FAMILIES, *["form"] * 4))
 """With more forms, since labels of fields stand where nothing is clicked."""
+SMALL_PRINT = replace(PAGES_AND_FORMS, families=(*PAGES_AND_FORMS.families, *LATER_FAMILIES * 2), text_px=(9, 22))
+"""Smaller text, as web pages have it, once letters are known."""
 NUM_REQUESTS = 8
 """That one lesson without an image has."""
 Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0) -> Course:
-    """See letters, spell names, find them, all kinds of elements, several steps, and the experts in INT4.
+    """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, and experts in INT4.
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
@@ -91,22 +97,25 @@ def make_course(scale: float = 1.0) -> Course:
         return max(round(scale * steps), 1)
 
     scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
-    all_kinds = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=MIDDLE, text_px=(12, 24), near_share=0.3)
+    all_kinds = ScreenOptions(
+        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=MIDDLE, text_px=(10, 24), near_share=0.3
+    )
     read = Stage(
         name="read",
-        steps=count(2900),
+        steps=count(3800),
         options=all_kinds,
         batch=9,
         pages=2,
         requests=1,
-        episodes=0.2,
+        episodes=0.35,
+        prefix_every=3,
         image_rate=IMAGE_RATE,
         weights=LossWeights(aim=FEW, state=FEW, reach=FEW, choice=2.0),
     )
     find = replace(
         read,
         name="find",
-        steps=count(700),
+        steps=count(500),
         options=scattered,
         batch=8,
         pages=0,
@@ -122,16 +131,21 @@ def make_course(scale: float = 1.0) -> Course:
         batch=8,
         pages=1,
         episodes=0.5,
+        prefix_every=1,
         weights=replace(read.weights, letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5),
     )
     see = Stage(name="see", steps=count(4500), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
+    small = replace(see, name="small", steps=count(1200), options=SMALL_PRINT, image_rate=0.4)
+    small = replace(small, final_image_rate=LAST_SIGHT_RATE)
     begin = replace(see, name="begin", steps=count(3000), batch=4, options=PAGES, weights=READING_LOSSES)
     return (
         # while little is known, many small steps are worth more than few large ones
         begin,
         replace(begin, name="look", steps=count(1500), batch=8),
         replace(see, final_image_rate=LAST_SIGHT_RATE),
+        small,
         replace(find, name="spell", steps=count(800), requests=8, is_short=True, weights=SPELLING),
+        replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
         speak,
@@ -173,9 +187,12 @@ class LessonStream:
 
     def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:
         if place < stage.pages:
-            return self.maker.make_reading(rng, make_screen(rng, PAGES))
+            return self.maker.make_reading(rng, make_screen(rng, SMALL_PRINT))
         if place < stage.pages + stage.requests:
-            return self.maker.make_requests(draw_requests(rng, NUM_REQUESTS), is_short=stage.is_short)
+            several = 0 if stage.is_short else NUM_REQUESTS // 2
+            alone = [(question,) for question in draw_requests(rng, NUM_REQUESTS - several)]
+            ways = [*alone, *draw_request_ways(rng, several)]
+            return self.maker.make_requests(ways, is_short=stage.is_short)
         if stage.episodes and rng.random() < stage.episodes:
             return self.maker.make_steps(rng, make_ways(rng, stage.options, stage.questions))
         screen = make_screen(rng, stage.options)

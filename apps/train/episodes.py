@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
 from apps.train.screens.words import Words
-from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, vary
+from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary
 
 MAX_PARTS = 3
 FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
@@ -68,9 +68,21 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int) -> list[Ep
         rest = _draw_rest(rng, now, done) if number else parts[len(done) :]
         work = [*done, *rest] or parts
         instruction, worded = _word(rng, [*before, *[now] * len(work)], work, is_varied=True)
-        last = worded[len(done)] if len(worded) > len(done) else ask_finish(instruction)
+        last, *ahead = worded[len(done) :] or [ask_finish(instruction)]
+        last = replace(last, ahead=tuple(ahead))
         steps = (Moment(screen=seen, question=part) for seen, part in zip(before, done, strict=True))
         ways.append((*steps, Moment(screen=now, question=replace(last, instruction=instruction))))
+    return ways
+
+
+def draw_request_ways(rng: random.Random, count: int) -> list[tuple[Question, ...]]:
+    """Pieces of work on no screen, of one to three parts, each up to one of them: to be read alone."""
+    ways = []
+    for _ in range(count):
+        parts = rng.sample(draw_parts_of_nothing(rng, 2 * MAX_PARTS), rng.choice((1, 2, 3, 3)))
+        now = rng.randrange(len(parts))
+        asked = replace(parts[now], instruction=join_parts(rng, parts, (*_JOINTS, " and ")))
+        ways.append((*parts[:now], replace(asked, ahead=tuple(parts[now + 1 :]))))
     return ways
 
 

@@ -169,7 +169,7 @@ def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
     """Elements by the token on which their names are centred; where two meet, neither."""
     at: dict[int, list[Target]] = {}
     for target in screen.targets:
-        if target.kind != "icon":
+        if target.kind != "icon" and target.name:
             at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
     return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
 

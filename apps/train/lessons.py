@@ -35,9 +35,11 @@ from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_c
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
-from model_runtime.training.lessons import Lesson, Look, Number, Word
+from model_runtime.training.lessons import Lesson, Look, Number, Part, Word
 
 MAX_IMAGES = ProtocolOptions().max_images
+SEEKING_HEAD = 0
+"""Of the layer before the one that looks at the image."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
 """Heads that are taught, behind those of the two coordinates: one looks at what decides, one at what is copied."""
 END = "<|im_end|>"
@@ -84,44 +86,50 @@ class LessonMaker:
             **label_images(rng, [screen], [image], [first]),
         )
 
-    def make_requests(self, questions: Sequence[Question], *, is_short: bool = False) -> Lesson:
+    def make_requests(self, ways: Sequence[Sequence[Question]], *, is_short: bool = False) -> Lesson:
         """A lesson without an image: answers up to where coordinates begin, or what is typed alone.
 
         Args:
-            questions: About elements of no screen; one at least.
-            is_short: See `make`.
+            ways: About elements of no screen, one at least; each a question behind those that were answered before.
+            is_short: See `make`; no question is answered before then.
         """
-        branches = [(self._make_short_request if is_short else self._make_request)(one) for one in questions]
+        branches = [self._make_short_request(way[-1]) if is_short else self._make_request(way) for way in ways]
         example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
         return Lesson(example=example, **_join(branches))
 
     def _make_short_request(self, question: Question) -> "_Branch":
         asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         code = TYPE_CODE.splitlines()[1].format(value=question.typed) if question.typed else CLICK_CODE.split("{")[0]
-        return self._label_request(question, asked, (), tuple(self.tokenizer.encode(code)))
+        return self._label_request([question], asked, (), tuple(self.tokenizer.encode(code)))
 
-    def _make_request(self, question: Question) -> "_Branch":
+    def _make_request(self, way: Sequence[Question]) -> "_Branch":
         """The whole protocol; what only an image can tell is given: the thought, and where a text is clicked for."""
-        asked = self._encode(_pieces_after_image([question], [BLANK]))
+        question = way[-1]
+        pieces = _render(way, [BLANK] * min(len(way), MAX_IMAGES))
+        asked = self._encode([piece for piece in pieces if not isinstance(piece, MediaItem)])[len(self.opening) :]
         answer = self._encode_answer(question, question.code.format(x="0.101", y="0.202"), is_short=False)
         first, second = find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
         said = self._find_said(answer) + 1
         start, end = (second + 1, len(answer)) if question.typed else (said, first)
-        return self._label_request(question, asked, answer[:start], answer[start:end])
+        return self._label_request(way, asked, answer[:start], answer[start:end])
 
     def _label_request(
-        self, question: Question, asked: Sequence[int], given: Sequence[int], spoken: Sequence[int]
+        self, way: Sequence[Question], asked: Sequence[int], given: Sequence[int], spoken: Sequence[int]
     ) -> "_Branch":
         """A request, what is given of its answer, and the rest of it."""
+        question = way[-1]
         assert question.subject is not None
-        name, before = label_name(question.subject.name), (*asked, *given)
+        name, before, length = label_name(question.subject.name), (*asked, *given), len(self.opening)
         seekers = (len(asked) - 1, *([] if question.typed else [len(before) + len(spoken) - 1]))
+        names, copied = self._find_name(question, asked), self._label_copies(question, before, spoken, length)
         return _Branch(
             token_ids=(*before, *spoken),
             spoken=len(before),
-            names=self._find_name(question, asked),
+            names=names,
             sought=tuple(Word(place=place, letters=name) for place in seekers),
-            **self._label_copies(question, before, spoken, len(self.opening)),
+            seeks=_label_seeks(names, seekers, length),
+            parts=self._label_parts(way, asked, (*seekers, *(place - 1 for place in copied.get("copies", ())))),
+            **copied,
         )
 
     def make_steps(self, rng: random.Random, ways: Sequence[Sequence[Moment]]) -> Lesson:
@@ -167,7 +175,8 @@ class LessonMaker:
         if question.subject is not None and question.kind != "absent":
             look_at = first + find_token(question.subject.read_at, screen.pixels.shape[1])
         point = Coordinates.of_target(question.target, screen) if question.target else None
-        branch = self._label_branch(question, asked, point, length, is_short=is_short)
+        questions = [moment.question for moment in way]
+        branch = self._label_branch(questions, asked, point, length, is_short=is_short)
         if point is None:
             numbers: tuple[Number, ...] = ()
         else:
@@ -179,18 +188,18 @@ class LessonMaker:
         return replace(branch, numbers=numbers, looks=(*looks, *branch.looks))
 
     def _label_branch(
-        self, question: Question, asked: Sequence[int], point: Coordinates | None, length: int, *, is_short: bool
+        self, way: Sequence[Question], asked: Sequence[int], point: Coordinates | None, length: int, *, is_short: bool
     ) -> "_Branch":
         """A request with its answer, and what is known of them without an image.
 
         Args:
-            question: Both, in words.
+            way: Both, in words, behind those that were answered before.
             asked: Tokens of the request.
             point: Where it clicks.
             length: Of the trunk.
             is_short: See `make`.
         """
-        start, texts = len(asked), point.texts() if point else ()
+        question, start, texts = way[-1], len(asked), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
         coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
@@ -203,16 +212,48 @@ class LessonMaker:
             choices = sorted({*choices, *(end + place for place in after)})
         decisive = [place for place in choices if place < end]
         name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
+        names = self._find_name(question, asked) if name else ()
+        copied = self._label_copies(question, asked, answer, length)
+        seekers = [start + place - 1 for place in (*decisive, *coordinates)]
         return _Branch(
             token_ids=(*asked, *answer),
             spoken=start,
             coordinates=tuple(start + place for place in coordinates),
             choices=tuple(start + place for place in choices),
             decisive=tuple(start + place for place in decisive),
-            names=self._find_name(question, asked) if name else (),
-            sought=tuple(Word(place=start + place - 1, letters=name) for place in (*decisive, *coordinates) if name),
-            **self._label_copies(question, asked, answer, length),
+            names=names,
+            sought=tuple(Word(place=place, letters=name) for place in seekers if name),
+            seeks=_label_seeks(names, seekers, length),
+            parts=self._label_parts(way, asked, (*seekers, *(place - 1 for place in copied.get("copies", ())))),
+            **copied,
         )
+
+    def _label_parts(self, way: Sequence[Question], asked: Sequence[int], acting: Sequence[int]) -> tuple[Part, ...]:
+        """Which part of an instruction of several parts the tokens of its names and texts belong to, and an answer's.
+
+        Args:
+            way: Of its questions, up to the one that is answered; what comes later it knows of.
+            asked: Tokens of the request.
+            acting: Places of the answer's tokens by which it acts for its part.
+        """
+        *done, question = way
+        parts = [*done, *([] if question.target is None else [question]), *question.ahead]
+        if len(parts) < 2:
+            return ()
+        numbers: dict[int, set[int]] = {}
+        for number, part in enumerate(parts):
+            for place in self._find_own(part, asked):
+                numbers.setdefault(place, set()).add(number)
+        if question.target is not None:
+            numbers |= {place: {len(done)} for place in acting}
+        return tuple(Part(place=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
+
+    def _find_own(self, part: Question, asked: Sequence[int]) -> list[int]:
+        """Places of what a request says of one of its parts: the name, and the text that is typed."""
+        places = [word.place for word in self._find_name(part, asked)]
+        value = self.tokenizer.encode(part.typed)
+        start = find_within(asked, value) if value else None
+        return places if start is None else [*places, *range(start, start + len(value))]
 
     def _find_said(self, answer: Sequence[int | None]) -> int:
         return answer.index(self.tokenizer.special.id_of(THINK_END))
@@ -233,7 +274,7 @@ class LessonMaker:
 
     def _find_name(self, question: Question, asked: Sequence[int]) -> tuple[Word, ...]:
         """Each letter of the name in a request, with those before it; nothing where it says none."""
-        if question.subject is None:
+        if question.subject is None or not question.subject.name:
             return ()
         name = question.subject.name
         for text in (name, f" {name}"):
@@ -301,6 +342,8 @@ class _Branch:
     spoken: int
     names: tuple[Word, ...]
     sought: tuple[Word, ...]
+    seeks: tuple[Look, ...] = ()
+    parts: tuple[Part, ...] = ()
     coordinates: tuple[int, ...] = ()
     choices: tuple[int, ...] = ()
     decisive: tuple[int, ...] = ()
@@ -311,8 +354,13 @@ class _Branch:
 
 def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
     """What a lesson says of its branches."""
-    names = ("spoken", "numbers", "choices", "copies", "looks", "names", "sought")
+    names = ("spoken", "numbers", "choices", "copies", "looks", "names", "sought", "seeks", "parts")
     return {name: tuple(getattr(branch, name) for branch in branches) for name in names}
+
+
+def _label_seeks(names: Sequence[Word], seekers: Sequence[int], length: int) -> tuple[Look, ...]:
+    """Tokens that look for a name, at the last token of where the request has it; the trunk is so long."""
+    return tuple(Look(place=place + 1, at=length + names[-1].place, head=SEEKING_HEAD) for place in seekers if names)
 
 
 def answer_text(action: str, code: str) -> str:

@@ -149,8 +149,11 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
             trainer.losses.weights = stage.weights
             if stage.rounds_experts:
                 start_rounding(trainer.model, GROUP_SIZE)
+            begins_with_prefix = stage.prefix_every and trainer.step_number % stage.prefix_every == 0
             report = trainer.step(
-                loader.draw(), has_prefix=not stage.is_short, image_rate=order.image_rate_at(trainer.step_number)
+                loader.draw(),
+                has_prefix=bool(begins_with_prefix and not stage.is_short),
+                image_rate=order.image_rate_at(trainer.step_number),
             )
             if meter is None:
                 continue

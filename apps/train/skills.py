@@ -28,19 +28,27 @@ ASK: dict[Kind, tuple[str, ...]] = {
     "field": ('Click into the field "{}".', 'Focus the field "{}".'),
     "slider": ('Click the middle of the slider "{}".',),
 }
+CLOSE = ("Close the dialog.", "Close the window.", 'Click on "x".', 'Close it with the "x".')
+"""For what an icon that closes something is for."""
 ONLY: dict[Kind, tuple[str, ...]] = {
     "button": ("Click the button.", "Press the button."),
     "link": ("Click the link.", "Follow the link."),
     "checkbox": ("Tick the box.", "Check the box."),
-    "field": ("Click into the text field.", "Focus the text field.", "Focus into the field."),
+    "field": ("Click into the text field.", "Focus the text field.", "Focus into the field.", "Click on the text box."),
     "slider": ("Click the middle of the slider.",),
 }
 """For what there is one of on the screen."""
 TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
-TYPE_ONLY = ('Type "{value}" into the text field.', 'Enter "{value}" into the field.')
-PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE = 0.15, 0.4, 0.07, 0.2, 0.75
+TYPE_ONLY = (
+    'Type "{value}" into the text field.',
+    'Enter "{value}" into the field.',
+    'Enter "{value}" into the text field.',
+    'Write "{value}" into the box.',
+)
+PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE, CLOSE_SHARE = 0.15, 0.4, 0.07, 0.2, 0.75, 0.5
 """How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
-often something else is asked for, or what is not there; below which draw an empty field is typed into."""
+often something else is asked for, or what is not there; below which draw an empty field is typed into; how often what
+closes something is asked for by that."""
 DIGIT_SHARE = 0.3
 """How many more of the texts to be copied without an image are numbers: three digits are one token of a thousand."""
 NEAR_ABSENT_SHARE = 0.3
@@ -91,6 +99,7 @@ class Question:
         code: Its code; `{x}` and `{y}` stand for the coordinates.
         typed: What it types; empty for a click alone.
         is_named: Whether the instruction says how the target is called on the screen.
+        ahead: Other questions whose parts of the instruction come later, in order.
     """
 
     kind: str
@@ -102,6 +111,7 @@ class Question:
     code: str
     typed: str = ""
     is_named: bool = True
+    ahead: tuple["Question", ...] = ()
 
 
 def draw_questions(
@@ -137,15 +147,23 @@ def draw_questions(
 
 def draw_requests(rng: random.Random, count: int) -> list[Question]:
     """Questions about elements of no screen, every other one for something to be typed: to be read alone."""
+    questions = []
+    for asked in draw_parts_of_nothing(rng, count):
+        assert asked.subject is not None
+        if rng.random() < PLAIN_SHARE:
+            asked = replace(asked, instruction=asked.instruction.replace(f'"{asked.subject.name}"', asked.subject.name))
+        questions.append(asked)
+    return questions
+
+
+def draw_parts_of_nothing(rng: random.Random, count: int) -> list[Question]:
+    """The same, as parts of work: names stand in quotation marks."""
     words, questions = Words(rng, held_out=False, near_share=0.0), []
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
         target = Target(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
         value = str(rng.randrange(100_000)) if rng.random() < DIGIT_SHARE else words.value()
-        asked = ask_to_type(rng, target, value) if number % 2 else ask_for(rng, target)
-        if rng.random() < PLAIN_SHARE:
-            asked = replace(asked, instruction=asked.instruction.replace(f'"{target.name}"', target.name))
-        questions.append(asked)
+        questions.append(ask_to_type(rng, target, value) if number % 2 else ask_for(rng, target))
     return questions
 
 
@@ -164,6 +182,8 @@ def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
     """The same, now and then without quotation marks, or without the name where one kind of element says enough."""
     target = question.target
     assert target is not None
+    if (target.kind, target.name) == ("icon", "close") and rng.random() < CLOSE_SHARE:
+        return replace(question, instruction=rng.choice(CLOSE))
     is_only = target.kind in ONLY and sum(one.kind == target.kind for one in screen.targets) == 1
     if is_only and rng.random() < ONLY_SHARE:
         form = rng.choice(TYPE_ONLY if question.typed else ONLY[target.kind])
@@ -174,16 +194,17 @@ def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
 
 
 def ask_for(rng: random.Random, target: Target) -> Question:
-    """A click on an element."""
+    """A click on an element; one without a name is the only one of its kind."""
+    forms = ASK if target.name else ONLY
     return Question(
         kind=target.kind,
-        instruction=rng.choice(ASK[target.kind]).format(target.name),
+        instruction=rng.choice(forms[target.kind]).format(target.name),
         target=target,
         subject=target,
         thought=SEEN,
         action=CLICK,
         code=CLICK_CODE,
-        is_named=target.kind != "icon",
+        is_named=target.kind != "icon" and bool(target.name),
     )
 
 
@@ -192,7 +213,7 @@ def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
     return replace(
         ask_for(rng, target),
         kind="type",
-        instruction=rng.choice(TYPE).format(value=value, name=target.name),
+        instruction=rng.choice(TYPE if target.name else TYPE_ONLY).format(value=value, name=target.name),
         action=TYPE_ACTION,
         code=TYPE_CODE.replace("{value}", value),
         typed=value,
@@ -244,10 +265,12 @@ def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> 
 
 
 def _other_name(rng: random.Random, name: str, taken: set[str], near_share: float) -> str:
-    wanted = is_held_out(name)
+    wanted = is_held_out(name) if name else False
     for _ in range(1000):
-        near = change_letter(rng, name)
-        name_of_other = near if rng.random() < near_share else Words(rng, held_out=wanted, near_share=0.0).name()
+        near = change_letter(rng, name) if name else ""
+        name_of_other = (
+            near if name and rng.random() < near_share else Words(rng, held_out=wanted, near_share=0.0).name()
+        )
         if name_of_other.lower() not in taken and is_held_out(name_of_other) is wanted:
             return name_of_other
     raise RuntimeError(f"no name is left beside {len(taken)} others")

@@ -6,6 +6,7 @@ Labels speak of places in their own example; `make_targets` turns them into rows
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -48,6 +49,19 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A token of a part of a request that asks for several things, or one that acts for it.
+
+    Attributes:
+        place: Of the token, in its branch.
+        number: Of the part, from 0.
+    """
+
+    place: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A word, to be read from one token.
 
@@ -63,6 +77,10 @@ class Word:
     letters: tuple[int, ...]
     aim: tuple[float, float] | None = None
     is_on: bool | None = None
+
+
+Placed = TypeVar("Placed", Look, Part, Word)
+"""A label of a token of a branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +137,8 @@ class Lesson:
         looks: For each branch, what others than numbers look at.
         names: For each branch, the words of its request that the answer is about, where they end.
         sought: For each branch, the same words, at the tokens that look for them.
+        seeks: For each branch, tokens that look for such a word, and where the request has named it.
+        parts: For each branch, tokens whose part of the request is known.
         letters: In the patches of all its images, or None.
         words: To be read from the images.
         patch_looks: Letters that patches are to look at.
@@ -135,6 +155,8 @@ class Lesson:
     looks: tuple[tuple[Look, ...], ...] = ()
     names: tuple[tuple[Word, ...], ...] = ()
     sought: tuple[tuple[Word, ...], ...] = ()
+    seeks: tuple[tuple[Look, ...], ...] = ()
+    parts: tuple[tuple[Part, ...], ...] = ()
     letters: PatchLetters | None = None
     words: tuple[Word, ...] = ()
     patch_looks: tuple[PatchLook, ...] = ()
@@ -161,6 +183,10 @@ class Targets:
         names: (A, letters) int64, those words, padded with `IGNORED`.
         sought_rows: (S,) int64, tokens that look for such words.
         sought: (S, letters) int64, those words, padded with `IGNORED`.
+        seek_rows: (E,) int64, tokens that look for where the request has named such a word.
+        seek_at: (E,) int64, that place, in the trunk with the branch behind it.
+        part_rows: (Q,) int64, tokens whose part of the request is known.
+        parts: (Q,) int64, which, from 0.
         letters: In the patches of all images end to end.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
@@ -186,6 +212,10 @@ class Targets:
     names: Tensor
     sought_rows: Tensor
     sought: Tensor
+    seek_rows: Tensor
+    seek_at: Tensor
+    part_rows: Tensor
+    parts: Tensor
     letters: PatchLetters
     word_rows: Tensor
     words: Tensor
@@ -222,6 +252,8 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
     ]
     name_rows, names = _find_words([lesson.names for lesson in lessons], batch)
     sought_rows, sought = _find_words([lesson.sought for lesson in lessons], batch)
+    seeks = list(_find_in_branches([lesson.seeks for lesson in lessons], batch))
+    parts = list(_find_in_branches([lesson.parts for lesson in lessons], batch))
     words = [
         (trunk.start + word.place, word)
         for lesson, trunk in zip(lessons, batch.trunks, strict=True)
@@ -244,6 +276,10 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         names=names,
         sought_rows=sought_rows,
         sought=sought,
+        seek_rows=torch.tensor([row - 1 for row, _ in seeks], dtype=torch.int64),
+        seek_at=torch.tensor([look.at for _, look in seeks], dtype=torch.int64),
+        part_rows=torch.tensor([row for row, _ in parts], dtype=torch.int64),
+        parts=torch.tensor([part.number for _, part in parts], dtype=torch.int64),
         letters=_join_letters(lessons),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
@@ -279,14 +315,18 @@ def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) 
     return torch.tensor(rows, dtype=torch.int64)
 
 
+def _find_in_branches(
+    labels: Sequence[Sequence[Sequence[Placed]]], batch: TrainingBatch
+) -> Iterator[tuple[int, Placed]]:
+    """Labels of each branch of each lesson, with the rows that they are of."""
+    for of_lesson, spans in zip(labels, batch.branches, strict=True):
+        for of_branch, span in zip(of_lesson, spans, strict=False):
+            yield from ((span.start + label.place, label) for label in of_branch)
+
+
 def _find_words(words: Sequence[Sequence[Sequence[Word]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """Rows of words in branches, and their letters."""
-    found = [
-        (span.start + word.place, word)
-        for of_lesson, spans in zip(words, batch.branches, strict=True)
-        for of_branch, span in zip(of_lesson, spans, strict=False)
-        for word in of_branch
-    ]
+    found = list(_find_in_branches(words, batch))
     return torch.tensor([row for row, _ in found], dtype=torch.int64), _pad([word.letters for _, word in found])
 
 

@@ -19,6 +19,8 @@ from model_runtime.training.patches import PatchRows
 
 POINTER_DIM = 64
 PLACE_BINS = 32
+MAX_PARTS = 4
+"""Of a request, that are told apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,10 @@ class LossWeights:
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
             that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
             request has named it, a layer before.
+        seek: How much of its attention a head gives, a layer before, from the same token to the one with which the
+            request has named the target.
+        part: Which part of the request a token belongs to or acts for, read where that layer takes it: of several
+            things that are asked for, one is next.
         target: Where the target lies along the number's axis, read from that token behind that layer, by the layer
             that reads where the image's tokens lie.
     """
@@ -68,6 +74,8 @@ class LossWeights:
     pointer: float = 1.0
     attention: float = 1.0
     name: float = 1.0
+    seek: float = 1.0
+    part: float = 1.0
     target: float = 1.0
 
     @classmethod
@@ -79,7 +87,7 @@ class LossWeights:
     def is_of_images(self) -> bool:
         """Whether only what the vision tower and the projector give is asked for."""
         of_text = (self.token, self.number, self.choice, self.copy)
-        return not any((*of_text, self.pointer, self.attention, self.name, self.target))
+        return not any((*of_text, self.pointer, self.attention, self.name, self.seek, self.part, self.target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +112,12 @@ class SupervisedHeads:
     Attributes:
         layer: Theirs, from 0; another one follows it.
         heads: By axis; behind them those of `Look`, each for one purpose.
+        seeker: The head of the layer before that is taught to look for what the request names.
     """
 
     layer: int
     heads: tuple[int, ...] = (0, 1, 2, 3)
+    seeker: int = 0
 
 
 class AuxiliaryHeads(nn.Module):
@@ -130,6 +140,7 @@ class AuxiliaryHeads(nn.Module):
         self.place, self.aim = nn.Linear(hidden, 2 * PLACE_BINS), nn.Linear(hidden, 2 * PLACE_BINS)
         self.state = nn.Linear(hidden, 2)
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
+        self.part = nn.Linear(hidden, MAX_PARTS)
 
 
 class Losses:
@@ -155,7 +166,7 @@ class Losses:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
         self._patches = PatchRows(model.vision)
-        self._inputs = AttentionInputs(model, range(max(supervised.layer - 1, 0), supervised.layer + 2))
+        self._inputs = AttentionInputs(model, range(self._layer_before, supervised.layer + 2))
 
     def read_letters(self, images: Sequence[MediaItem]) -> Tensor:
         """Scores of the letters in each part of each patch, of all images end to end: (patches, parts, letters)."""
@@ -253,11 +264,30 @@ class Losses:
             self._read_words(of_layer[number].x[rows], words)
             for number, rows, words in (
                 (layer, targets.sought_rows, targets.sought),
-                (max(layer - 1, 0), targets.name_rows, targets.names),
+                (self._layer_before, targets.name_rows, targets.names),
             )
             if len(rows)
         ]
         return torch.stack(read).mean() if read else seen.hidden.new_zeros(())
+
+    def _find_seek(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.seek_rows):
+            return seen.hidden.new_zeros(())
+        number = self._layer_before
+        scores = find_scores(
+            self.model.layers[number].attention, self._inputs.of_layer[number], batch, targets.seek_rows
+        )
+        return -find_log_shares(scores, targets.seek_at + batch.prefix.stop, head=self.supervised.seeker).mean()
+
+    def _find_part(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.part_rows):
+            return seen.hidden.new_zeros(())
+        rows = self._inputs.of_layer[self._layer_before].x[targets.part_rows]
+        return cross_entropy(self.heads.part(rows), targets.parts)
+
+    @property
+    def _layer_before(self) -> int:
+        return max(self.supervised.layer - 1, 0)
 
     def _read_words(self, rows: Tensor, words: Tensor) -> Tensor:
         """Rows (W, hidden), words (W, letters)."""

@@ -13,6 +13,7 @@ from apps.train.screens.widgets import (
     Draw,
     Pen,
     Target,
+    draw_bare_field,
     draw_button,
     draw_checkbox,
     draw_field,
@@ -131,9 +132,16 @@ class Builder:
         letter = max(self.theme.face.width_px("n"), 1.0)
         return self.words.name(min(max(int(0.9 * width_px / letter), 3), 16))
 
+    def find_filler(self, width_px: int, count: int = 9) -> str:
+        """At most so many words that nobody asks for, as many as fit into a width."""
+        words = self.words.filler(count).split()
+        while words and self.pen.width_px(" ".join(words)) > width_px:
+            words.pop()
+        return " ".join(words)
+
     def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> Target:
         """Draw an element and keep it."""
-        target = draw(self.pen, name or self.find_name(width - 40), x, y, width)
+        target = draw(self.pen, self.find_name(width - 40) if name is None else name, x, y, width)
         if target.kind == "field" and self.rng.random() < 0.3:
             target = fill_field(self.pen, target, self.words.value())
         self.targets.append(target)
@@ -317,6 +325,48 @@ def _settings(builder: Builder) -> None:
         _column(builder, left + 12, 10, builder.canvas.width - left - 20, (draw_checkbox, draw_slider, draw_field))
 
 
+def _prompt(builder: Builder) -> None:
+    """A question on a coloured ground, a field without a label or choices to answer it with, and buttons below."""
+    rng, pen, canvas = builder.rng, builder.pen, builder.canvas
+    width = round(canvas.width * rng.choice((1.0, rng.uniform(0.5, 1.0))))
+    y = 2
+    for _ in range(rng.randint(0, 3)):
+        canvas.fill((0, y, width, y + pen.line_px), builder.theme.accent)
+        pen.write(4, y + pen.line_px // 2, builder.find_filler(width - 8), builder.theme.on_accent)
+        y += pen.line_px
+    x, y = rng.randint(2, 16), y + rng.randint(2, 16)
+    if rng.random() < 0.4 and width - x > 70 and y + 2 * pen.line_px < canvas.height:
+        y = builder.add(draw_bare_field, x, y, width - x, name="").box[3] + rng.randint(4, 16)
+    else:
+        draw = rng.choice((draw_checkbox, draw_radio))
+        for _ in range(rng.randint(2, 7)):
+            if y + pen.line_px < canvas.height and width - x > 5 * pen.line_px:
+                y = builder.add(draw, x, y, width - x - 4).box[3] + rng.randint(0, 4)
+    if y + pen.line_px + 18 < canvas.height and width - x > 4 * pen.line_px:
+        builder.add(draw_button, x, y + rng.randint(2, 10), width - x)
+
+
+def _article(builder: Builder) -> None:
+    """Running text with links in it."""
+    rng, pen = builder.rng, builder.pen
+    left, y = rng.randint(2, 20), rng.randint(2, 40)
+    right, tall = builder.canvas.width - rng.randint(2, 20), pen.line_px + rng.randint(0, 4)
+    while y + tall < builder.canvas.height:
+        x = left
+        while right - x > 2 * pen.line_px:
+            if not builder.is_full and rng.random() < 0.2:
+                drawn = builder.add(draw_link, x, y, right - x, name=builder.find_name(right - x))
+                x = drawn.box[2]
+            else:
+                word = builder.find_filler(right - x, 1)
+                if not word:
+                    break
+                pen.write(x, y + pen.line_px // 2, word, builder.theme.ink)
+                x += pen.width_px(word)
+            x += max(pen.line_px // 4, 3)
+        y += tall
+
+
 def _page(builder: Builder) -> None:
     """Words all over it, in rows of several sizes and fonts, some on a coloured ground: letters to read."""
     y = builder.rng.randint(0, 8)
@@ -348,7 +398,12 @@ FAMILIES: dict[str, Callable[[Builder], None]] = {
     "grid": _grid,
     "settings": _settings,
     READING: _page,
+    "prompt": _prompt,
+    "article": _article,
 }
 HELD_OUT_FAMILIES = ("settings",)
 """Layouts that training never sees."""
-TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAMILIES, READING))
+LATER_FAMILIES = ("prompt", "article")
+"""Layouts that training sees once it reads; no exam asks for them."""
+TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAMILIES, *LATER_FAMILIES, READING))
+"""Layouts that training and exams have in common."""

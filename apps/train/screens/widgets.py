@@ -22,7 +22,7 @@ class Target:
 
     Attributes:
         kind: What it is.
-        name: What stands on it or beside it.
+        name: What stands on it or beside it; empty for a field without a label.
         box: Where a click reaches it, in pixels.
         read_at: Middle of the letters of its name, in pixels.
         is_on: Whether it is ticked, chosen or open.
@@ -105,6 +105,14 @@ def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
     read_at = pen.write(x, y + (tall if is_beside else pen.line_px) // 2, name, pen.theme.ink)
     box = (left, top, min(left + pen.rng.randint(60, 260), x + width), top + tall)
     pen.canvas.round_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint)
+    return Target(kind="field", name=name, box=box, read_at=read_at)
+
+
+def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
+    """A field without a label, the only one of its screen."""
+    box = (x, y, min(x + pen.rng.randint(60, 260), x + width), y + pen.line_px + pen.rng.randint(4, 12))
+    pen.canvas.round_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint)
+    read_at = (min(x + FIELD_AIM_PX, (box[0] + box[2]) / 2), (box[1] + box[3]) / 2)
     return Target(kind="field", name=name, box=box, read_at=read_at)
 
 

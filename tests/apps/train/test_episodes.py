@@ -2,11 +2,12 @@
 
 import random
 import re
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 
-from apps.train.episodes import MAX_PARTS, join_parts, make_episode, make_ways
+from apps.train.episodes import MAX_PARTS, draw_request_ways, join_parts, make_episode, make_ways
 from apps.train.labels import find_images
 from apps.train.lessons import MAX_IMAGES, LessonMaker
 from apps.train.nano import make_config, make_model
@@ -153,6 +154,50 @@ def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> N
         assert len(targets.letters.classes) == sum(image.num_patches for image in images)
         assert (batch.token_ids[targets.word_rows] == maker.tokenizer.special.media_pad).all()
     assert num_looks > 4
+
+
+def test_names_and_texts_are_told_to_be_of_their_part_of_the_instruction(maker: LessonMaker) -> None:
+    """And the tokens that act for a part, which look for its name where the instruction has it."""
+    rng, num_parts, num_seeks = random.Random(9), Counter[int](), 0
+    for _ in range(40):
+        ways = make_ways(rng, OPTIONS, 4)
+        lesson = maker.make_steps(rng, ways)
+        length = len(lesson.example.trunk)
+        for way, branch, parts, seeks, start in zip(
+            ways, lesson.example.branches, lesson.parts, lesson.seeks, lesson.spoken, strict=True
+        ):
+            last, done = way[-1].question, [moment.question for moment in way[:-1]]
+            work = [*done, *([last] if last.target else []), *last.ahead]
+            assert bool(parts) is (len(work) > 1)
+            for part in parts:
+                num_parts[part.number] += 1
+                if part.place >= start - 1:
+                    assert part.number == len(done) and last.target
+                else:
+                    said = maker.tokenizer.decode([branch[part.place]]).strip(" \ufffd").lower()  # parts of letters, too
+                    own = work[part.number]
+                    assert own.subject and (said in own.subject.name.lower() or said in own.typed.lower())
+            for look in seeks:
+                num_seeks += 1
+                assert last.subject and look.place >= start
+                before = maker.tokenizer.decode(branch[: look.at - length + 1])
+                assert before.endswith(last.subject.name)
+    assert min(num_parts[number] for number in range(MAX_PARTS)) > 40 and num_seeks > 80
+
+
+def test_requests_of_several_parts_have_their_steps_before_them(maker: LessonMaker) -> None:
+    rng, lengths = random.Random(2), set()
+    ways = draw_request_ways(rng, 60)
+    lesson = maker.make_requests(ways)
+    assert maker.tokenizer.special.media_pad not in (*lesson.example.trunk, *sum(lesson.example.branches, ()))
+    for way, branch, parts in zip(ways, lesson.example.branches, lesson.parts, strict=True):
+        text = maker.tokenizer.decode(branch)
+        assert [f"# Step {number}:" in text for number in (1, 2, 3)] == [number < len(way) for number in (1, 2, 3)]
+        assert way[-1].instruction in text
+        lengths.add((len(way), len(way[-1].ahead)))
+        numbers = {part.number for part in parts}
+        assert numbers == (set(range(len(way) + len(way[-1].ahead))) if len(way) + len(way[-1].ahead) > 1 else set())
+    assert {len(way) for way in ways} == {1, 2, 3} and (1, 2) in lengths
 
 
 def test_a_reading_asks_nothing(maker: LessonMaker) -> None:

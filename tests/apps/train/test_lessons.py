@@ -229,7 +229,7 @@ def test_requests_are_read_without_an_image(tokenizer: Tokenizer, is_short: bool
     """Names where they end and where they are looked for; what is typed is copied; no coordinate is asked for."""
     maker, rng = LessonMaker(tokenizer), random.Random(8)
     questions = draw_requests(rng, 40)
-    lesson = maker.make_requests(questions, is_short=is_short)
+    lesson = maker.make_requests([(question,) for question in questions], is_short=is_short)
     assert tokenizer.special.media_pad not in lesson.example.trunk
     assert not any(lesson.numbers) and not any(lesson.choices)
     kinds = set()

@@ -11,6 +11,7 @@ from apps.train.screens.fonts import Face, find_fonts, is_held_out
 from apps.train.screens.screen import (
     FAMILIES,
     HELD_OUT_FAMILIES,
+    LATER_FAMILIES,
     READING,
     TRAINED_FAMILIES,
     Screen,
@@ -92,7 +93,7 @@ def test_held_out_names_fonts_and_layouts_are_never_trained_on() -> None:
             assert all(is_held_out_name(name) is held for name in names)
     assert not set(find_fonts()) & set(find_fonts(held_out=True))
     assert all(is_held_out(path) for path in find_fonts(held_out=True))
-    assert {READING, *HELD_OUT_FAMILIES, *TRAINED_FAMILIES} == set(FAMILIES)
+    assert {READING, *HELD_OUT_FAMILIES, *LATER_FAMILIES, *TRAINED_FAMILIES} == set(FAMILIES)
     assert not set(HELD_OUT_FAMILIES) & set(TRAINED_FAMILIES)
 
 
@@ -169,6 +170,27 @@ def test_a_page_is_full_of_letters() -> None:
     height, width = screen.pixels.shape[:2]
     assert len(screen.letters) > 40
     assert all(0 <= letter.x < width and 0 <= letter.y < height for letter in screen.letters)
+
+
+def test_a_prompt_has_one_field_without_a_label_or_choices() -> None:
+    seen = set()
+    for seed in range(60):
+        screen = make(seed, replace(ANY, families=("prompt",), sizes_px=((280, 224),), text_px=(10, 16)))
+        unnamed = [target for target in screen.targets if not target.name]
+        assert len(unnamed) <= 1 and all(target.kind == "field" for target in unnamed)
+        for target in unnamed:
+            left, top, right, bottom = target.box
+            x, y = target.aim
+            assert left <= x < right and top <= y < bottom
+        seen |= {target.kind for target in screen.targets}
+    assert seen == {"field", "checkbox", "radio", "button"}
+
+
+def test_an_article_has_links_among_other_words() -> None:
+    screen = make(3, replace(ANY, families=("article",), sizes_px=((280, 224),), text_px=(10, 12)))
+    assert {target.kind for target in screen.targets} == {"link"} and len(screen.targets) > 3
+    names = sum(len(target.name.replace(" ", "")) for target in screen.targets)
+    assert len(screen.letters) > 2 * names
 
 
 def test_what_was_done_shows_and_the_screen_before_stays() -> None:

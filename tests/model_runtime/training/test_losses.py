@@ -9,7 +9,17 @@ from model_runtime.model import K25Model, load_model
 from model_runtime.training import losses as losses_module
 from model_runtime.training.attention import find_scores
 from model_runtime.training.batch import Example, make_batch, run
-from model_runtime.training.lessons import IGNORED, Lesson, Look, Number, PatchLetters, PatchLook, Word, make_targets
+from model_runtime.training.lessons import (
+    IGNORED,
+    Lesson,
+    Look,
+    Number,
+    Part,
+    PatchLetters,
+    PatchLook,
+    Word,
+    make_targets,
+)
 from model_runtime.training.losses import (
     AuxiliaryHeads,
     Losses,
@@ -42,6 +52,8 @@ def make_lessons(pad: int) -> list[Lesson]:
         looks=((), (Look(place=2, at=9, head=2),)),
         names=((Word(place=1, letters=(5, 6, 7)),), ()),
         sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
+        seeks=((), (Look(place=2, at=8, head=0),)),
+        parts=((Part(place=1, number=0), Part(place=3, number=2)), (Part(place=0, number=1),)),
         letters=PatchLetters(classes=classes, orders=orders),
         words=(Word(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True), Word(place=1, letters=(7,))),
         patch_looks=(PatchLook(place=8, at=9, head=1),),
@@ -79,6 +91,8 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
     assert (targets.name_rows.tolist(), targets.names.tolist()) == ([11], [[5, 6, 7]])
     assert (targets.sought_rows.tolist(), targets.sought.tolist()) == ([12, 14], [[5, 6, 7], [8, IGNORED, IGNORED]])
+    assert (targets.seek_rows.tolist(), targets.seek_at.tolist()) == ([15], [8])
+    assert (targets.part_rows.tolist(), targets.parts.tolist()) == ([11, 13, 14], [0, 2, 1])
     assert targets.letters.classes.flatten().tolist() == [IGNORED] * 15 + [3] + [IGNORED] * 32
     assert targets.letters.orders.flatten().tolist() == [IGNORED] * 15 + [4] + [IGNORED] * 32
     assert targets.states.tolist() == [1, IGNORED]
@@ -209,6 +223,10 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["word"] == pytest.approx(expected, rel=1e-5)
     scores = losses.heads.query(seen.hidden[12]) @ losses.heads.key(seen.hidden[1:7]).T / 8
     assert parts["pointer"] == pytest.approx(-scores.log_softmax(-1)[3].item(), rel=1e-5)
+    of_parts = losses.heads.part(losses._inputs.of_layer[0].x[[11, 13, 14]]).log_softmax(-1)
+    assert parts["part"] == pytest.approx(-(of_parts[0, 0] + of_parts[1, 2] + of_parts[2, 1]).item() / 3, rel=1e-5)
+    scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([15]))
+    assert parts["seek"] == pytest.approx(-scores[0, 0].log_softmax(-1)[8].item(), rel=1e-5)
     assert 0 < parts["attention"] < 20
     assert losses.total({name: torch.tensor(value) for name, value in parts.items()}).item() == pytest.approx(
         sum(parts.values())
