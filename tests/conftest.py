@@ -27,7 +27,7 @@ async def sandbox() -> AsyncIterator[KernelMaker]:
         yield made
 
 
-NUM_WHOLE, EVERY = 2, 32
+NUM_WHOLE, EVERY = 1, 32
 """CI, which has 35 minutes, runs so many cases of a slow test, and one of so many of the rest."""
 
 
