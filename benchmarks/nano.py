@@ -1,7 +1,8 @@
-"""What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, how fast it answers, and
-how fast screens are drawn.
+"""What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, on screens of what size,
+how fast it answers, and how fast screens are drawn.
 
     python -m benchmarks.nano exam FOLDER [FOLDER ...] [--count 200]
+    python -m benchmarks.nano sizes FOLDER [FOLDER ...] [--count 40]
     python -m benchmarks.nano speed FOLDER
     python -m benchmarks.nano draw
 
@@ -18,6 +19,7 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
@@ -28,6 +30,7 @@ from apps.train.exam import Marks, Sheet, examine
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen
 from apps.train.skills import Question, ask_strange
 from apps.train.suite import PAPERS
+from cua.errors import TruncatedReplyError
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions
 from envs import Observation, ScreenGeometry
@@ -37,6 +40,7 @@ SEED = 1000
 NEW = ('Double-click "{}".', 'Hover over "{}".', 'Rename "{}".', "Zoom in twice.", "What time is it?", 'Copy "{}".')
 """What training never asks for, nor anything like it: the right answer is to give up."""
 SIZE_PX = (1280, 720)
+SIZES = ((280, 224), (400, 300), (480, 320), (640, 480), (1280, 720))
 STEPS = 8
 DRAWN, WARM_UP = 300, 20
 
@@ -66,6 +70,19 @@ def _make_new_sheet(count: int) -> Sheet:
     return Sheet(name="never learnt", items=tuple(items))
 
 
+def make_sheets_of_sizes(count: int) -> list[Sheet]:
+    """Buttons and links, as the exam asks for them, on screens of one size each."""
+    sheets = []
+    for width, height in SIZES:
+        options = replace(PAPERS["button"].options, sizes_px=((width, height),))
+        rng, items = random.Random(f"exam {width} {SEED}"), []
+        for _ in range(count):
+            screen = make_screen(rng, options)
+            items.append((screen, tuple(PAPERS["button"].ask(rng, screen)[:1])))
+        sheets.append(Sheet(name=f"button, {width} x {height}", items=tuple(items)))
+    return sheets
+
+
 def describe(marks: Marks) -> str:
     """Share right with its interval, and what the others were."""
     verdicts = [verdict for of_kind in marks.of_kind.values() for verdict in of_kind]
@@ -76,9 +93,8 @@ def describe(marks: Marks) -> str:
     return f"{share:.1%} ({interval.low:.1%} to {interval.high:.1%}) | {told}"
 
 
-def take_exam(folders: Sequence[Path], count: int) -> None:
+def take_exam(folders: Sequence[Path], sheets: Sequence[Sheet], count: int) -> None:
     """Print a table for each model."""
-    sheets = make_sheets(count)
     for folder in folders:
         started = time.process_time()
         print(f"\n{folder.name}: {count} questions a row\n\n| kind | right, at 95 % | else |\n|---|---|---|")
@@ -116,15 +132,20 @@ async def measure_speed(folder: Path) -> None:
     started = time.monotonic()
     model = NanoModel(folder)
     times: list[float] = []
+    num_cut = 0
     for screen in screens:
         geometry = ScreenGeometry(native_px=SIZE_PX, sent_px=SIZE_PX)
         seen = Observation(screenshot=_encode(screen), geometry=geometry)
         begun = time.monotonic()
         messages = to_messages(f'Click the button "{screen.targets[0].name}".', [], seen, ProtocolOptions())
-        await model.generate(messages)
+        try:
+            await model.generate(messages)
+        except TruncatedReplyError:  # it takes the longest
+            num_cut += 1
         times.append(time.monotonic() - (started if not times else begun))
     await model.close()
-    print(f"first answer {times[0]:.2f} s, then {statistics.median(times[1:]):.2f} s (median of {STEPS - 1})")
+    median = statistics.median(times[1:])
+    print(f"first answer {times[0]:.2f} s, then {median:.2f} s (median of {STEPS - 1}), {num_cut} of {STEPS} cut")
 
 
 def main() -> None:
@@ -134,12 +155,17 @@ def main() -> None:
     exam = parts.add_parser("exam")
     exam.add_argument("folders", type=Path, nargs="+")
     exam.add_argument("--count", type=int, default=200)
+    sizes = parts.add_parser("sizes")
+    sizes.add_argument("folders", type=Path, nargs="+")
+    sizes.add_argument("--count", type=int, default=40)
     speed = parts.add_parser("speed")
     speed.add_argument("folder", type=Path)
     parts.add_parser("draw")
     given = parser.parse_args()
     if given.part == "exam":
-        take_exam(given.folders, given.count)
+        take_exam(given.folders, make_sheets(given.count), given.count)
+    elif given.part == "sizes":
+        take_exam(given.folders, make_sheets_of_sizes(given.count), given.count)
     elif given.part == "draw":
         measure_drawing()
     else:
