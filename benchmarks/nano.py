@@ -145,7 +145,8 @@ async def measure_speed(folder: Path) -> None:
         times.append(time.monotonic() - (started if not times else begun))
     await model.close()
     median = statistics.median(times[1:])
-    print(f"first answer {times[0]:.2f} s, then {median:.2f} s (median of {STEPS - 1}), {num_cut} of {STEPS} cut")
+    cut = f"{num_cut} of {STEPS} answers were cut at the limit"
+    print(f"first answer {times[0]:.2f} s, then {median:.2f} s (median of {STEPS - 1}), {cut}")
 
 
 def main() -> None:

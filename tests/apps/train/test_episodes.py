@@ -174,7 +174,9 @@ def test_names_and_texts_are_told_to_be_of_their_part_of_the_instruction(maker: 
                 if part.place >= start - 1:
                     assert part.number == len(done) and last.target
                 else:
-                    said = maker.tokenizer.decode([branch[part.place]]).strip(" \ufffd").lower()  # parts of letters, too
+                    said = (
+                        maker.tokenizer.decode([branch[part.place]]).strip(" \ufffd").lower()
+                    )  # parts of letters, too
                     own = work[part.number]
                     assert own.subject and (said in own.subject.name.lower() or said in own.typed.lower())
             for look in seeks:
