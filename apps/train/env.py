@@ -5,7 +5,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.train.screens.screen import TRAINED_FAMILIES, Screen, ScreenOptions, make_screen, show_done
+from apps.train.screens.done import show_done
+from apps.train.screens.screen import TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
 from apps.train.screens.widgets import Target as Element
 from envs import (
     Action,

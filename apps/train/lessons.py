@@ -22,22 +22,16 @@ from apps.train.labels import (
     label_images,
     label_name,
 )
+from apps.train.requests import MAX_IMAGES, pieces_after_image, pieces_to_image, render
 from apps.train.screens.screen import Screen
 from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, Question, ask_finish
-from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
-from cua.messages import ImagePart as SentImage
-from cua.messages import Reply
-from cua.messages import TextPart as SentText
-from cua.step import Step, Turn
-from envs import Observation, ScreenGeometry
-from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
+from model_runtime.chat import ChatMessage, Piece, TextPart, encode_chat, render_chat
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
 from model_runtime.training.lessons import Lesson, Look, Number, Part, Word
 
-MAX_IMAGES = ProtocolOptions().max_images
 SEEKING_HEAD = 0
 """Of the layer before the one that looks at the image."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
@@ -79,7 +73,7 @@ class LessonMaker:
     def make_reading(self, rng: random.Random, screen: Screen) -> Lesson:
         """A lesson of letters and words alone: nothing is asked in words."""
         image = make_image(screen)
-        trunk = self._encode(_pieces_to_image([ask_finish("")], [image]))
+        trunk = self._encode(pieces_to_image([ask_finish("")], [image]))
         first = trunk.index(self.tokenizer.special.media_pad)
         return Lesson(
             example=Example(trunk=trunk, images=(image,)),
@@ -105,7 +99,7 @@ class LessonMaker:
     def _make_request(self, way: Sequence[Question]) -> "_Branch":
         """The whole protocol; what only an image can tell is given: the thought, and where a text is clicked for."""
         question = way[-1]
-        pieces = _render(way, [BLANK] * min(len(way), MAX_IMAGES))
+        pieces = render(way, [BLANK] * min(len(way), MAX_IMAGES))
         asked = self._encode([piece for piece in pieces if not isinstance(piece, MediaItem)])[len(self.opening) :]
         answer = self._encode_answer(question, question.code.format(x="0.101", y="0.202"), is_short=False)
         first, second = find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
@@ -145,7 +139,7 @@ class LessonMaker:
         """All ways lead to one screen over the same ones; they ask for different things there."""
         screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
-        trunk = self._encode(_pieces_to_image([moment.question for moment in ways[0]], images))
+        trunk = self._encode(pieces_to_image([moment.question for moment in ways[0]], images))
         places = find_images(trunk, self.tokenizer.special.media_pad, images)
         branches = [self._make_branch(way, images, (places[-1], len(trunk)), is_short) for way in ways]
         return Lesson(
@@ -169,7 +163,7 @@ class LessonMaker:
         if is_short:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
-            asked = self._encode(_pieces_after_image([moment.question for moment in way], images))
+            asked = self._encode(pieces_after_image([moment.question for moment in way], images))
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to be looked at
         if question.subject is not None and question.kind != "absent":
@@ -290,7 +284,7 @@ class LessonMaker:
     def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
         """The whole request for the last of these moments, as the engine takes it."""
         images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
-        token_ids = (*self.prefix, *self._encode(_render([moment.question for moment in moments], images)))
+        token_ids = (*self.prefix, *self._encode(render([moment.question for moment in moments], images)))
         places = find_images(token_ids, self.tokenizer.special.media_pad, images)
         spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]
         return Prompt(token_ids=token_ids, media=tuple(spans))
@@ -366,60 +360,6 @@ def _label_seeks(names: Sequence[Word], seekers: Sequence[int], length: int) -> 
 def answer_text(action: str, code: str) -> str:
     """What stands behind the thought."""
     return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
-
-
-def _pieces_to_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
-    """The request up to the end of the current image: what all questions about it have in common."""
-    pieces = _render(questions, images)
-    return pieces[: _find_end(pieces)]
-
-
-def _pieces_after_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
-    """The rest of the user's message, and the opening of the answer."""
-    pieces = _render(questions, images)
-    return pieces[_find_end(pieces) :]
-
-
-def _find_end(pieces: Sequence[Piece]) -> int:
-    return max(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
-
-
-def _render(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
-    """What the agent sends at the last of these steps, but for the system prompt.
-
-    Args:
-        questions: Of all steps from the first one on.
-        images: Of the last `MAX_IMAGES` of them.
-    """
-    seen = [_observe(number) for number in range(len(questions))]
-    steps = [
-        Step(index=number, observation=observation, reply=Reply(content=""), turn=_turn_of(question))
-        for number, (observation, question) in enumerate(zip(seen, questions[:-1], strict=False), start=1)
-    ]
-    first = len(questions) - len(images)
-    messages = to_messages(questions[-1].instruction, steps, seen[-1], ProtocolOptions())[1:]
-    return render_chat(
-        [
-            ChatMessage(
-                role=message.role,
-                parts=tuple(
-                    TextPart(part.text) if isinstance(part, SentText) else ImagePart(images[int(part.data) - first])
-                    for part in message.parts
-                    if isinstance(part, SentText | SentImage)
-                ),
-            )
-            for message in messages
-        ]
-    )
-
-
-def _observe(number: int) -> Observation:
-    """An observation whose screenshot is its number: who renders the request puts the image there."""
-    return Observation(screenshot=b"%d" % number, geometry=ScreenGeometry(native_px=(1, 1), sent_px=(1, 1)))
-
-
-def _turn_of(question: Question) -> Turn:
-    return Turn(thought=question.thought, action_text=question.action, code=question.code)
 
 
 def make_image(screen: Screen) -> MediaItem:
