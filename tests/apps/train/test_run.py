@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from cua.errors import ConfigError
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError
+from model_runtime.training.lessons import Lesson
 from model_runtime.training.losses import LossWeights
-from model_runtime.training.trainer import STATE
+from model_runtime.training.trainer import STATE, StepReport, Trainer
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
@@ -56,6 +58,8 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "pointer",
         "attention",
         "name",
+        "seek",
+        "part",
         "target",
     }
     assert "round      4 of 4" in said[-1]
@@ -120,14 +124,14 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    names = ["begin", "look", "see", "spell", "find", "read", "speak", "round"]
+    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "speak", "round"]
     assert [stage.name for stage in course] == names
-    assert [stage.rounds_experts for stage in course] == [False] * 7 + [True]
+    assert [stage.rounds_experts for stage in course] == [False] * 9 + [True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[7]
+    assert order.stage_at(order.num_steps - 1) is course[9]
 
 
 def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(tmp_path: Path) -> None:
@@ -137,3 +141,20 @@ def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(t
     assert [round(order.image_rate_at(step), 3) for step in (0, 2, 3, 4, 9)] == [1.0, 0.6, 0.4, 0.5, 0.5]
     assert order.decay_share == 0.6
     assert [order.stage_at(step).name for step in (3, 4)] == ["see", "speak"]
+
+
+def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other one here, as `prefix_every` says; a stage of short requests has none at all."""
+    with_prefix: list[bool] = []
+    step = Trainer.step
+
+    def watch(self: Trainer, lessons: Sequence[Lesson], *, has_prefix: bool, image_rate: float) -> StepReport:
+        with_prefix.append(has_prefix)
+        return step(self, lessons, has_prefix=has_prefix, image_rate=image_rate)
+
+    monkeypatch.setattr(Trainer, "step", watch)
+    short = replace(COURSE[0], steps=2, is_short=True)
+    whole = replace(short, steps=3, is_short=False, prefix_every=2)
+    course = (short, whole, replace(short, is_short=False, prefix_every=0))
+    train(TrainingRun(folder=tmp_path, course=course, draws_in_process=False))
+    assert with_prefix == [False, False, True, False, True, False, False]
