@@ -79,7 +79,7 @@ class Word:
     is_on: bool | None = None
 
 
-Placed = TypeVar("Placed", Look, Part, Word)
+Placed = TypeVar("Placed", Number, Look, Part, Word)
 """A label of a token of a branch."""
 
 
@@ -233,23 +233,13 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         ValueError: A label speaks of a place that its example does not have.
     """
     spoken = [row for lesson, spans in _pair(lessons, batch) for row in _find_spoken(lesson, spans)]
-    numbers = [
-        (span.start + number.place - 1, number)
-        for lesson, spans in _pair(lessons, batch)
-        for span, of_branch in zip(spans, lesson.numbers, strict=False)
-        for number in of_branch
-    ]
+    numbers = [(row - 1, number) for row, number in _find_in_branches([lesson.numbers for lesson in lessons], batch)]
     looks = [
         (row, Look(place=number.place, at=number.look_at, head=number.axis), number.value)
         for row, number in numbers
         if number.look_at is not None
     ]
-    looks += [
-        (span.start + look.place - 1, look, math.nan)
-        for lesson, spans in _pair(lessons, batch)
-        for span, of_branch in zip(spans, lesson.looks, strict=False)
-        for look in of_branch
-    ]
+    looks += [(row - 1, look, math.nan) for row, look in _find_in_branches([lesson.looks for lesson in lessons], batch)]
     name_rows, names = _find_words([lesson.names for lesson in lessons], batch)
     sought_rows, sought = _find_words([lesson.sought for lesson in lessons], batch)
     seeks = list(_find_in_branches([lesson.seeks for lesson in lessons], batch))
