@@ -13,7 +13,9 @@ from model_runtime.training.losses import LossWeights
 SMALL = ((280, 224), (160, 210), (224, 280))
 MIDDLE = (*SMALL, *SMALL, (340, 220), (400, 300), (480, 320))
 """Small ones most of the time: they teach the same for less."""
-LARGE = (*MIDDLE * 30, *((640, 480),) * 20, (1280, 720))
+STRIPS = ((1280, 140), (960, 168), (640, 224), (168, 720), (224, 480))
+"""As wide or as high as large screens are, not both: places on large screens, for the price of middle ones."""
+MIXED = (*MIDDLE * 4, *STRIPS, (640, 480))
 """With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
 
 
@@ -32,7 +34,8 @@ class Stage:
         episodes: Share of the batch that are steps of work of several parts, the first one or a later one.
         pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
         requests: How many are requests without an image, for names and for what is copied.
-        image_rate: See `Trainer.step`.
+        sees_every: One step of so many trains the vision tower, which costs a third of a step, and has pages.
+        image_rate: See `Trainer.step`; of the steps that train the tower.
         final_image_rate: What that falls to until the end of the stage; None is no other.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
@@ -48,10 +51,19 @@ class Stage:
     episodes: float = 0.0
     pages: int = 0
     requests: int = 0
+    sees_every: int = 1
     image_rate: float = 1.0
     final_image_rate: float | None = None
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
+
+    def has_prefix(self, step: int) -> bool:
+        """Whether the lessons of a step begin with the system prompt."""
+        return not self.is_short and self.prefix_every > 0 and step % self.prefix_every == 0
+
+    def sees(self, step: int) -> bool:
+        """Whether a step trains the vision tower: not the one that begins with the system prompt, if it can be another."""
+        return self.image_rate > 0 and step % self.sees_every == 1 % self.sees_every
 
 
 READING_LOSSES = LossWeights.only("letter", "order", "word", "gather", "place")
@@ -65,7 +77,7 @@ SPELLING = LossWeights.only("token", "copy", "attention", "name")
 """Names and copies alone, which the language model answers for."""
 PARTS = replace(SPELLING, seek=1.0, part=1.0)
 """With which of several parts is next."""
-IMAGE_RATE = 0.1
+IMAGE_RATE = 0.2
 """Of the vision tower while the language model learns: gradients that come through a model that does not know yet
 where to look are noise, and blur what was learnt before."""
 LAST_SIGHT_RATE = 0.05
@@ -79,8 +91,14 @@ PAGES = ScreenOptions(
 )
 PAGES_AND_FORMS = replace(PAGES, families=(*[READING] * (len(TRAINED_FAMILIES) + 4), *TRAINED_FAMILIES, *["form"] * 4))
 """With more forms, since labels of fields stand where nothing is clicked."""
-SMALL_PRINT = replace(PAGES_AND_FORMS, families=(*PAGES_AND_FORMS.families, *LATER_FAMILIES * 2), text_px=(9, 22))
-"""Smaller text, as web pages have it, once letters are known."""
+SMALL_PRINT = replace(
+    PAGES_AND_FORMS,
+    families=(*PAGES_AND_FORMS.families, *LATER_FAMILIES * 2),
+    sizes_px=(*SMALL * 4, *STRIPS, (400, 300), (480, 320), (640, 480)),
+    text_px=(9, 22),
+    max_elements=200,
+)
+"""Smaller text on larger screens, as web pages have it, once letters are known."""
 NUM_REQUESTS = 8
 """That one lesson without an image has."""
 Course = tuple[Stage, ...]
@@ -98,24 +116,25 @@ def make_course(scale: float = 1.0) -> Course:
 
     scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(
-        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=MIDDLE, text_px=(10, 24), near_share=0.3
+        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=MIXED, text_px=(10, 24), near_share=0.3
     )
     read = Stage(
         name="read",
-        steps=count(3800),
+        steps=count(2700),
         options=all_kinds,
         batch=9,
         pages=2,
         requests=1,
         episodes=0.35,
         prefix_every=3,
+        sees_every=3,
         image_rate=IMAGE_RATE,
         weights=LossWeights(aim=FEW, state=FEW, reach=FEW, choice=2.0),
     )
     find = replace(
         read,
         name="find",
-        steps=count(500),
+        steps=count(450),
         options=scattered,
         batch=8,
         pages=0,
@@ -126,16 +145,15 @@ def make_course(scale: float = 1.0) -> Course:
     speak = replace(
         read,
         name="speak",
-        steps=count(300),
-        options=replace(all_kinds, sizes_px=LARGE),
+        steps=count(220),
         batch=8,
         pages=1,
         episodes=0.5,
         prefix_every=1,
         weights=replace(read.weights, letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5),
     )
-    see = Stage(name="see", steps=count(4500), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
-    small = replace(see, name="small", steps=count(1200), options=SMALL_PRINT, image_rate=0.4)
+    see = Stage(name="see", steps=count(4100), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
+    small = replace(see, name="small", steps=count(900), batch=12, options=SMALL_PRINT, image_rate=0.4)
     small = replace(small, final_image_rate=LAST_SIGHT_RATE)
     begin = replace(see, name="begin", steps=count(3000), batch=4, options=PAGES, weights=READING_LOSSES)
     return (
@@ -144,12 +162,12 @@ def make_course(scale: float = 1.0) -> Course:
         replace(begin, name="look", steps=count(1500), batch=8),
         replace(see, final_image_rate=LAST_SIGHT_RATE),
         small,
-        replace(find, name="spell", steps=count(800), requests=8, is_short=True, weights=SPELLING),
+        replace(find, name="spell", steps=count(700), requests=8, is_short=True, weights=SPELLING),
         replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
         speak,
-        replace(speak, name="round", steps=count(200), rounds_experts=True),
+        replace(speak, name="round", steps=count(160), rounds_experts=True),
     )
 
 
@@ -182,7 +200,8 @@ class LessonStream:
 
     def draw(self, stage: Stage, step: int, part: slice = slice(None)) -> list[Lesson]:
         """The batch of a step, or a part of it."""
-        places = range(stage.batch)[part]
+        first = 0 if stage.sees(step) else stage.pages
+        places = [place for place in range(stage.batch)[part] if place >= first]
         return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 
     def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:

@@ -166,11 +166,10 @@ def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
 
 
 def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
-    """Elements by the token on which their names are centred; where two meet, neither."""
+    """Elements by the token on which they are read; where two meet, neither. An icon's name is read from its shape."""
     at: dict[int, list[Target]] = {}
     for target in screen.targets:
-        if target.kind != "icon" and target.name:
-            at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
+        at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
     return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
 
 

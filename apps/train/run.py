@@ -82,6 +82,8 @@ class TrainingRun:
     def image_rate_at(self, step: int) -> float:
         """See `Trainer.step`: it falls in a line over a stage that says to what."""
         stage, done = self._find(step)
+        if not stage.sees(step):
+            return 0.0
         last = stage.image_rate if stage.final_image_rate is None else stage.final_image_rate
         return stage.image_rate + (last - stage.image_rate) * done / stage.steps
 
@@ -149,10 +151,9 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
             trainer.losses.weights = stage.weights
             if stage.rounds_experts:
                 start_rounding(trainer.model, GROUP_SIZE)
-            begins_with_prefix = stage.prefix_every and trainer.step_number % stage.prefix_every == 0
             report = trainer.step(
                 loader.draw(),
-                has_prefix=bool(begins_with_prefix and not stage.is_short),
+                has_prefix=stage.has_prefix(trainer.step_number),
                 image_rate=order.image_rate_at(trainer.step_number),
             )
             if meter is None:

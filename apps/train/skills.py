@@ -51,6 +51,8 @@ often something else is asked for, or what is not there; below which draw an emp
 closes something is asked for by that."""
 DIGIT_SHARE = 0.3
 """How many more of the texts to be copied without an image are numbers: three digits are one token of a thousand."""
+VARIED_ABSENT_SHARE = 0.28
+"""The same in training, where a third of the lessons are later steps, which ask for nothing that is not there."""
 NEAR_ABSENT_SHARE = 0.3
 """How often, in training, what is not there is one letter away from what is."""
 STRANGE = (
@@ -98,7 +100,7 @@ class Question:
         action: Its sentence.
         code: Its code; `{x}` and `{y}` stand for the coordinates.
         typed: What it types; empty for a click alone.
-        is_named: Whether the instruction says how the target is called on the screen.
+        is_named: Whether the instruction is about a name that can be read from the screen, or from an icon's shape.
         ahead: Other questions whose parts of the instruction come later, in order.
     """
 
@@ -132,7 +134,7 @@ def draw_questions(
         chance = rng.random()
         if is_varied and rng.random() < STRANGE_SHARE:
             questions.append(ask_strange(rng, target))
-        elif chance < ABSENT_SHARE:
+        elif chance < (VARIED_ABSENT_SHARE if is_varied else ABSENT_SHARE):
             questions.append(ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5))
         elif target.kind in ("checkbox", "radio") and target.is_on:
             questions.append(ask_finish(ask_for(rng, target).instruction, target))  # it is ticked already
@@ -204,7 +206,7 @@ def ask_for(rng: random.Random, target: Target) -> Question:
         thought=SEEN,
         action=CLICK,
         code=CLICK_CODE,
-        is_named=target.kind != "icon" and bool(target.name),
+        is_named=bool(target.name),
     )
 
 

@@ -36,7 +36,8 @@ class LossWeights:
         letter: Which letter each part of a patch shows, read behind the vision tower's middle block.
         order: How many letters of its word follow that one, read from the same rows: by that it is found.
         word: Which word is centred on a image's token, read from what the projector gives.
-        aim: Where what the word names is clicked, read from the same rows.
+        aim: Where what the word names is clicked, read from the same rows and, where the language model is run, from the
+            same token as it comes to the layer that is taught to look.
         state: Whether that is ticked, chosen, open or filled, read from the same rows.
         gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
             centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
@@ -55,8 +56,8 @@ class LossWeights:
             request has named the target.
         part: Which part of the request a token belongs to or acts for, read where that layer takes it: of several
             things that are asked for, one is next.
-        target: Where the target lies along the number's axis, read from that token behind that layer, by the layer
-            that reads where the image's tokens lie.
+        target: Where the target is clicked along the number's axis, read from that token behind that layer, by the
+            very layer that reads where what a word names is clicked: it has only to be copied.
     """
 
     token: float = 1.0
@@ -250,8 +251,10 @@ class Losses:
         is_said = ~targets.aims.isnan().any(1)
         if not is_said.any():
             return seen.hidden.new_zeros(())
-        rows = _find_seen(seen, batch, targets.word_rows[is_said])
-        return _compare_places(self.heads.aim(rows), targets.aims[is_said])
+        rows = [_find_seen(seen, batch, targets.word_rows[is_said])]
+        if not self.weights.is_of_images:
+            rows.append(self._inputs.of_layer[self.supervised.layer].x[targets.word_rows[is_said]])
+        return _compare_places(self.heads.aim(torch.cat(rows)), targets.aims[is_said].repeat(len(rows), 1))
 
     def _find_state(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
@@ -311,7 +314,7 @@ class Losses:
             return seen.hidden.new_zeros(())
         rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows[is_number]]
         shares = targets.look_numbers[is_number].unsqueeze(1) / len(self.numbers.ids)
-        return _compare_places(self.heads.place(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
+        return _compare_places(self.heads.aim(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Among the image's tokens of the trunk that the looking token goes on from."""

@@ -50,6 +50,8 @@ def _run_one(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
 
 MAX_WASTE = 1.5
 """Pairs of a padded batch over pairs that are needed; a sequence that would bring more starts a new batch."""
+MAX_PAIRS = 70_000
+"""Of queries and keys in a batch of several sequences: the scores of four heads stay in a core's cache."""
 
 
 @register("mla_prefill", "autograd")
@@ -85,17 +87,19 @@ def group_sequences(spans: list[Spans]) -> list[list[Spans]]:
     """Neighbours that are padded to one shape without much waste."""
     groups: list[list[Spans]] = []
     for span in spans:
-        if groups and _find_waste([*groups[-1], span]) <= MAX_WASTE:
+        if groups and _fit([*groups[-1], span]):
             groups[-1].append(span)
         else:
             groups.append([span])
     return groups
 
 
-def _find_waste(group: list[Spans]) -> float:
+def _fit(group: list[Spans]) -> bool:
+    """Whether sequences are padded to one shape."""
     sizes = [(q_end - q_start, k_end - k_start) for (q_start, q_end), (k_start, k_end) in group]
     needed = sum(queries * keys for queries, keys in sizes)
-    return len(sizes) * max(queries for queries, _ in sizes) * max(keys for _, keys in sizes) / max(needed, 1)
+    padded = len(sizes) * max(queries for queries, _ in sizes) * max(keys for _, keys in sizes)
+    return padded <= min(MAX_WASTE * max(needed, 1), MAX_PAIRS)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -> Tensor:
@@ -165,7 +169,9 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         queries, keys = _by_head(turned[rows], count).chunk(2, dim=1)
         values = _by_head(qkv[rows, 2 * heads :], count)
         if qkv.dtype == torch.bfloat16:
-            attended = _weigh(queries, keys, values, queries.shape[-1] ** -0.5)
+            some = max(MAX_PAIRS // length**2, 1)
+            parts = zip(queries.split(some), keys.split(some), values.split(some), strict=True)
+            attended = torch.cat([_weigh(*part, queries.shape[-1] ** -0.5) for part in parts])
         else:
             attended = F.scaled_dot_product_attention(queries, keys, values)
         results.append(attended.transpose(1, 2).reshape(count * length, heads, -1))
