@@ -97,7 +97,7 @@ def label_images(
         letters.append(_label_patches(rng, screen, image))
         read = _find_read(screen, image)
         aimed = _choose_aimed(rng, read, image)
-        words += _label_words(screen, read, aimed, _choose_stateful(rng, read), place)
+        words += _label_words(screen, read, _choose_stateful(rng, read), place)
         looks += _label_looks(screen, read, image, start)
         reaches += [_label_reach(read[token], image, start) for token in sorted(aimed)]
     return {
@@ -115,29 +115,33 @@ def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
     return width / padded_width, height / padded_height
 
 
-def _label_words(
-    screen: Screen, read: dict[int, Target], aimed: set[int], stateful: set[int], first: int
-) -> list[Word]:
-    """Names, read from the token on which they are centred; of some where what they name is clicked, and its state."""
+def _label_words(screen: Screen, read: dict[int, Target], stateful: set[int], first: int) -> list[Word]:
+    """Names, read from the token on which they are centred: where what they name is clicked, and of some its state."""
     height, width = screen.pixels.shape[:2]
+    away = _find_away(read, width)
     return [
         Word(
             place=first + token,
             letters=label_name(target.name),
-            aim=(target.aim[0] / width, target.aim[1] / height) if token in aimed else None,
+            aim=(target.aim[0] / width, target.aim[1] / height),
+            is_away=token in away,
             is_on=_is_on(target) if token in stateful else None,
         )
         for token, target in read.items()
     ]
 
 
+def _find_away(read: dict[int, Target], width_px: int) -> set[int]:
+    """Tokens of names that do not stand where the click goes, as labels of fields."""
+    return {token for token, target in read.items() if find_token(target.aim, width_px) != token}
+
+
 def _choose_aimed(rng: random.Random, read: dict[int, Target], image: MediaItem) -> set[int]:
-    """Tokens of names that do not stand where the click goes, as labels of fields, and of as many others, at least one.
+    """Those tokens and as many others, at least one.
 
     Names are clicked where they stand most of the time, and a mean over all of them would hardly count the others.
     """
-    width = image.frames.shape[2]
-    away = {token for token, target in read.items() if find_token(target.aim, width) != token}
+    away = _find_away(read, image.frames.shape[2])
     others = sorted(read.keys() - away)
     return away | set(rng.sample(others, min(max(len(away), 1), len(others))))
 

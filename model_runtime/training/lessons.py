@@ -70,12 +70,14 @@ class Word:
             branch.
         letters: Class of each letter, `IGNORED` where there is none to be read.
         aim: Where what is called so is clicked, as shares of the screenshot's width and height; None says nothing.
+        is_away: Whether that is elsewhere than the word, as of a field that has a label.
         is_on: Whether that is ticked, chosen, open or filled; None says nothing.
     """
 
     place: int
     letters: tuple[int, ...]
     aim: tuple[float, float] | None = None
+    is_away: bool = False
     is_on: bool | None = None
 
 
@@ -191,6 +193,7 @@ class Targets:
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
         aims: (W, 2) fp32, where what is called so is clicked, NaN where nothing is said.
+        are_away: (W,) bool, whether that is elsewhere than the word.
         states: (W,) int64, 1 where that is on, 0 where it is off, `IGNORED` where nothing is said.
         patch_looks: (G, 3) int64: a patch that looks, the one that it is to look at, both counted over all images end
             to end, and the head.
@@ -220,6 +223,7 @@ class Targets:
     word_rows: Tensor
     words: Tensor
     aims: Tensor
+    are_away: Tensor
     states: Tensor
     patch_looks: Tensor
     reaches: Tensor
@@ -274,6 +278,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
         aims=torch.tensor([word.aim or (math.nan, math.nan) for _, word in words]).view(-1, 2),
+        are_away=torch.tensor([word.is_away for _, word in words], dtype=torch.bool),
         states=torch.tensor([_class_of(word.is_on) for _, word in words], dtype=torch.int64),
         patch_looks=_find_patch_looks(lessons, [lesson.patch_looks for lesson in lessons]),
         reaches=_find_patch_looks(lessons, [lesson.reaches for lesson in lessons]),

@@ -37,7 +37,8 @@ class LossWeights:
         order: How many letters of its word follow that one, read from the same rows: by that it is found.
         word: Which word is centred on a image's token, read from what the projector gives.
         aim: Where what the word names is clicked, read from the same rows and, where the language model is run, from the
-            same token as it comes to the layer that is taught to look.
+            same token as it comes to the layer that is taught to look; names that stand elsewhere, as labels of
+            fields, count as much as all others.
         state: Whether that is ticked, chosen, open or filled, read from the same rows.
         gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
             centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
@@ -249,12 +250,17 @@ class Losses:
 
     def _find_aim(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_said = ~targets.aims.isnan().any(1)
-        if not is_said.any():
-            return seen.hidden.new_zeros(())
-        rows = [_find_seen(seen, batch, targets.word_rows[is_said])]
-        if not self.weights.is_of_images:
-            rows.append(self._inputs.of_layer[self.supervised.layer].x[targets.word_rows[is_said]])
-        return _compare_places(self.heads.aim(torch.cat(rows)), targets.aims[is_said].repeat(len(rows), 1))
+        means = []
+        for is_away in (False, True):
+            chosen = is_said & (targets.are_away == is_away)
+            if not chosen.any():
+                continue
+            rows = [_find_seen(seen, batch, targets.word_rows[chosen])]
+            if not self.weights.is_of_images:
+                rows.append(self._inputs.of_layer[self.supervised.layer].x[targets.word_rows[chosen]])
+            wanted = targets.aims[chosen].repeat(len(rows), 1)
+            means.append(_compare_places(self.heads.aim(torch.cat(rows)), wanted))
+        return torch.stack(means).mean() if means else seen.hidden.new_zeros(())
 
     def _find_state(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
