@@ -233,14 +233,16 @@ def run_vllm(
 
 def _serve(watched: "_Watched", address: tuple[str, int], when_ready: Callable[[], None], options: WatchOptions) -> int:
     deadline = time.monotonic() + options.ready_timeout_s
-    while watched.is_running and not watched.is_asked_to_end and not _answers(address):
-        if time.monotonic() > deadline:
+    has_served = False  # from its first answer on, even if that was its last
+    while watched.is_running and not watched.is_asked_to_end and not has_served:
+        has_served = _answers(address)
+        if has_served:
+            when_ready()
+        elif time.monotonic() > deadline:
             waited = f"vLLM did not serve within {options.ready_timeout_s:g} s"
             raise RuntimeFault(f"{waited}; {watched.last_line()}. Raise --timeout if it is still loading")
-        time.sleep(POLL_S)
-    has_served = watched.is_running and not watched.is_asked_to_end
-    if has_served:
-        when_ready()
+        else:
+            time.sleep(POLL_S)
     while watched.is_running and not watched.is_asked_to_end:
         time.sleep(POLL_S)
     if watched.is_asked_to_end:
