@@ -62,8 +62,13 @@ class Stage:
         return not self.is_short and self.prefix_every > 0 and step % self.prefix_every == 0
 
     def sees(self, step: int) -> bool:
-        """Whether a step trains the vision tower: not the one that begins with the system prompt, if it can be another."""
+        """Whether a step trains the vision tower: another one than that with the system prompt, if there are any."""
         return self.image_rate > 0 and step % self.sees_every == 1 % self.sees_every
+
+    @property
+    def smallest_batch(self) -> int:
+        """Lessons that each step has at least."""
+        return self.batch if self.image_rate and self.sees_every == 1 else self.batch - self.pages
 
 
 READING_LOSSES = LossWeights.only("letter", "order", "word", "gather", "place")
@@ -200,8 +205,7 @@ class LessonStream:
 
     def draw(self, stage: Stage, step: int, part: slice = slice(None)) -> list[Lesson]:
         """The batch of a step, or a part of it."""
-        first = 0 if stage.sees(step) else stage.pages
-        places = [place for place in range(stage.batch)[part] if place >= first]
+        places = range(0 if stage.sees(step) else stage.pages, stage.batch)[part]
         return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 
     def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:

@@ -117,7 +117,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
     else:
         trainer.save(order.folder)
-    count = min(order.processes, *(stage.batch for stage in order.course))  # each has a lesson of every batch at least
+    count = min(order.processes, *(stage.smallest_batch for stage in order.course))  # each has a lesson at every step
     with join_processes(count, partial(_follow, order)) as comm:
         trainer.comm = comm
         _learn(order, trainer, _Meter(order, say, trainer.step_number))

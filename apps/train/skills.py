@@ -100,7 +100,8 @@ class Question:
         action: Its sentence.
         code: Its code; `{x}` and `{y}` stand for the coordinates.
         typed: What it types; empty for a click alone.
-        is_named: Whether the instruction is about a name that can be read from the screen, or from an icon's shape.
+        is_named: Whether what the instruction is about is found by a name, read from the screen or from an icon's
+            shape; the instruction says it, or means it, as of what closes something.
         ahead: Other questions whose parts of the instruction come later, in order.
     """
 

@@ -36,8 +36,8 @@ class LossWeights:
         letter: Which letter each part of a patch shows, read behind the vision tower's middle block.
         order: How many letters of its word follow that one, read from the same rows: by that it is found.
         word: Which word is centred on a image's token, read from what the projector gives.
-        aim: Where what the word names is clicked, read from the same rows and, where the language model is run, from the
-            same token as it comes to the layer that is taught to look; names that stand elsewhere, as labels of
+        aim: Where what the word names is clicked, read from the same rows and, where the language model is run, from
+            the same token as it comes to the layer that is taught to look; names that stand elsewhere, as labels of
             fields, count as much as all others.
         state: Whether that is ticked, chosen, open or filled, read from the same rows.
         gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is

@@ -13,7 +13,7 @@ from apps.train.labels import LETTERS, Coordinates, find_token, label_images, la
 from apps.train.lessons import LessonMaker, make_image
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
-from apps.train.skills import Question, draw_questions, draw_requests
+from apps.train.skills import CLOSE, Question, ask_for, draw_questions, draw_requests
 from apps.train.vocabulary import make_vocabulary
 from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
@@ -213,7 +213,8 @@ def test_names_are_read_where_the_request_has_said_them(tokenizer: Tokenizer) ->
         questions = draw_questions(rng, screen, 4, is_varied=True)
         lesson = maker.make(rng, screen, questions, is_short=True)
         for question, branch, names in zip(questions, lesson.example.branches, lesson.names, strict=True):
-            assert bool(names) == (question.subject is not None and question.is_named)
+            is_said = question.subject is not None and question.is_named and question.instruction not in CLOSE
+            assert bool(names) == is_said
             for name in names:
                 said = tokenizer.decode(branch[: name.place + 1])
                 assert label_name(said[-len(name.letters) :]) == name.letters
@@ -322,17 +323,20 @@ def test_labels_of_fields_are_told_where_the_click_goes_and_what_is_on() -> None
         labels = label_images(rng, [screen], [image], [7])
         columns = image.grid[2]
         read = {find_token(target.read_at, image.frames.shape[2]): target for target in screen.targets}
-        aimed = {word.place - 7: word for word in labels["words"] if word.aim is not None}
+        width, words = image.frames.shape[2], {word.place - 7: word for word in labels["words"]}
+        for token, word in words.items():
+            assert word.aim == (read[token].aim[0] / 400, read[token].aim[1] / 300)
+            assert word.is_away == (token != find_token(read[token].aim, width))
+        reached = set()
         for reach in labels["reaches"]:
             row, column = divmod(reach.place, columns)
             token = row // 2 * (columns // 2) + column // 2
             target = read[token]
             assert row == int(target.read_at[1] // 14) ^ 1 and reach.head == 0
             assert reach.at == int(target.aim[1] // 14) * columns + int(target.aim[0] // 14)
-            assert aimed.pop(token).aim == (target.aim[0] / 400, target.aim[1] / 300)
-            is_away = token != find_token(target.aim, image.frames.shape[2])
-            num_away, num_at_home = num_away + is_away, num_at_home + (not is_away)
-        assert not aimed
+            reached.add(token)
+            num_away, num_at_home = num_away + words[token].is_away, num_at_home + (not words[token].is_away)
+        assert reached >= {token for token, word in words.items() if word.is_away}
         for word in labels["words"]:
             if word.is_on is not None:
                 target = read[word.place - 7]
@@ -340,6 +344,30 @@ def test_labels_of_fields_are_told_where_the_click_goes_and_what_is_on() -> None
                 states[word.is_on] += 1
     assert num_away > 30 and num_away < num_at_home <= num_away + 60
     assert states[True] > 30 and 0.5 * states[True] < states[False] <= states[True]
+
+
+def test_icons_and_fields_without_a_label_are_words_too(tokenizer: Tokenizer) -> None:
+    """An icon's name is read from its shape and sought; the field has no letters, and says where it is clicked."""
+    maker, rng, icons, num_bare = LessonMaker(tokenizer), random.Random(4), set(), 0
+    options = replace(OPTIONS, families=("toolbar", "dialog", "prompt"))
+    for _ in range(60):
+        screen = make_screen(rng, options)
+        chosen = [target for target in screen.targets if target.kind == "icon" or not target.name][:1]
+        if not chosen:
+            continue
+        question = ask_for(rng, chosen[0])
+        lesson = maker.make(rng, screen, [question])
+        first = lesson.example.trunk.index(tokenizer.special.media_pad)
+        place = first + find_token(chosen[0].read_at, screen.pixels.shape[1])
+        (word,) = [word for word in lesson.words if word.place == place] or [None]
+        if word is None:  # another name stands on the same token
+            continue
+        assert word.letters == label_name(chosen[0].name) and word.aim is not None and not word.is_away
+        assert question.is_named is bool(chosen[0].name)
+        assert all(sought.letters == word.letters for sought in lesson.sought[0])
+        assert len(lesson.sought[0]) == (4 if chosen[0].name else 0)
+        icons, num_bare = icons | {chosen[0].name}, num_bare + (not chosen[0].name)
+    assert len(icons) > 6 and num_bare > 2
 
 
 def test_classes_of_letters() -> None:

@@ -7,13 +7,17 @@ import pytest
 import torch
 
 from apps.train import run as run_module
-from apps.train.course import Stage, make_course
+from apps.train.course import LessonStream, Stage, make_course
+from apps.train.lessons import LessonMaker
+from apps.train.nano import make_config, make_model
 from apps.train.run import LOG, WHOLE, TrainingRun, train
 from apps.train.screens.screen import ScreenOptions
+from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError
+from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 from model_runtime.training.losses import LossWeights
 from model_runtime.training.trainer import STATE, StepReport, Trainer
@@ -158,3 +162,16 @@ def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pyt
     course = (short, whole, replace(short, is_short=False, prefix_every=0))
     train(TrainingRun(folder=tmp_path, course=course, draws_in_process=False))
     assert with_prefix == [False, False, True, False, True, False, False]
+
+
+def test_some_steps_alone_train_the_tower_and_have_pages(tmp_path: Path) -> None:
+    stage = replace(COURSE[1], steps=6, pages=2, sees_every=3, is_short=False, prefix_every=3)
+    order = TrainingRun(folder=tmp_path, course=(stage,))
+    assert [order.image_rate_at(step) for step in range(6)] == [0.0, 0.5, 0.0, 0.0, 0.5, 0.0]
+    assert [stage.has_prefix(step) for step in range(6)] == [True, False, False, True, False, False]
+    make_model(tmp_path, make_config(make_vocabulary()), seed=0)
+    stream = LessonStream(LessonMaker(load_tokenizer(tmp_path)), 5)
+    batches = [stream.draw(stage, step) for step in range(3)]
+    assert [[len(lesson.example.branches) for lesson in batch] for batch in batches] == [[2], [0, 0, 2], [2]]
+    assert replace(stage, sees_every=1).sees(0) and not replace(stage, image_rate=0.0).sees(1)
+    assert (stage.smallest_batch, replace(stage, sees_every=1).smallest_batch) == (1, 3)

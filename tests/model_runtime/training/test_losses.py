@@ -55,7 +55,10 @@ def make_lessons(pad: int) -> list[Lesson]:
         seeks=((), (Look(place=2, at=8, head=0),)),
         parts=((Part(place=1, number=0), Part(place=3, number=2)), (Part(place=0, number=1),)),
         letters=PatchLetters(classes=classes, orders=orders),
-        words=(Word(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True), Word(place=1, letters=(7,))),
+        words=(
+            Word(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True),
+            Word(place=1, letters=(7,), aim=(0.75, 0.1), is_away=True),
+        ),
         patch_looks=(PatchLook(place=8, at=9, head=1),),
         reaches=(PatchLook(place=14, at=2, head=0),),
     )
@@ -138,7 +141,7 @@ def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Mod
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = run(model, batch)
-    scores = losses.heads.place(losses._inputs.of_layer[2].x[targets.look_rows[:2]]).view(2, 2, 32).log_softmax(-1)
+    scores = losses.heads.aim(losses._inputs.of_layer[2].x[targets.look_rows[:2]]).view(2, 2, 32).log_softmax(-1)
     bells = make_bells(torch.tensor([0.402, 0.07]) * 32 - 0.5, 32, 1.0)
     expected = -(bells[0] * scores[0, 0]).sum() / 2 - (bells[1] * scores[1, 1]).sum() / 2
     assert losses._find_target(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
@@ -207,9 +210,12 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
     read = losses.read_letters([IMAGE])[7, 1].log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
-    aim = losses.heads.aim(seen.images[0][3]).view(2, 32).log_softmax(-1)
-    aims = make_bells(torch.tensor([0.25, 0.5]) * 32 - 0.5, 32, 1.0)
-    assert parts["aim"] == pytest.approx(-(aims * aim).sum().item() / 2, rel=1e-5)
+    rows = torch.stack(
+        [seen.images[0][3], losses._inputs.of_layer[1].x[4], seen.images[0][0], losses._inputs.of_layer[1].x[1]]
+    )
+    bells = make_bells(torch.tensor([0.25, 0.5, 0.25, 0.5, 0.75, 0.1, 0.75, 0.1]) * 32 - 0.5, 32, 1.0)
+    aims = losses.heads.aim(rows).view(8, 32).log_softmax(-1)  # a label counts as much as all names that are clicked
+    assert parts["aim"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks).tolist()
