@@ -125,14 +125,14 @@ def make_course(scale: float = 1.0) -> Course:
     )
     read = Stage(
         name="read",
-        steps=count(2700),
+        steps=count(2200),
         options=all_kinds,
         batch=9,
         pages=2,
         requests=1,
         episodes=0.35,
-        prefix_every=3,
-        sees_every=3,
+        prefix_every=4,
+        sees_every=4,
         image_rate=IMAGE_RATE,
         weights=LossWeights(aim=FEW, state=FEW, reach=FEW, choice=2.0),
     )
@@ -150,7 +150,7 @@ def make_course(scale: float = 1.0) -> Course:
     speak = replace(
         read,
         name="speak",
-        steps=count(220),
+        steps=count(170),
         batch=8,
         pages=1,
         episodes=0.5,
@@ -172,7 +172,7 @@ def make_course(scale: float = 1.0) -> Course:
         find,
         read,
         speak,
-        replace(speak, name="round", steps=count(160), rounds_experts=True),
+        replace(speak, name="round", steps=count(130), rounds_experts=True),
     )
 
 
