@@ -100,8 +100,8 @@ class Question:
         action: Its sentence.
         code: Its code; `{x}` and `{y}` stand for the coordinates.
         typed: What it types; empty for a click alone.
-        is_named: Whether what the instruction is about is found by a name, read from the screen or from an icon's
-            shape; the instruction says it, or means it, as of what closes something.
+        is_named: Whether the instruction says the name of what it is about, as it is read from the screen or from an
+            icon's shape.
         ahead: Other questions whose parts of the instruction come later, in order.
     """
 
@@ -140,7 +140,8 @@ def draw_questions(
         elif target.kind in ("checkbox", "radio") and target.is_on:
             questions.append(ask_finish(ask_for(rng, target).instruction, target))  # it is ticked already
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
-            asked = ask_to_type(rng, target, Words(rng, held_out=held_out, near_share=0.0).value())
+            words = Words(rng, held_out=held_out, near_share=0.0)
+            asked = ask_to_type(rng, target, words.text() if is_varied else words.value())
             questions.append(vary(rng, screen, asked) if is_varied else asked)
         else:
             asked = ask_for(rng, target)
@@ -165,7 +166,7 @@ def draw_parts_of_nothing(rng: random.Random, count: int) -> list[Question]:
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
         target = Target(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
-        value = str(rng.randrange(100_000)) if rng.random() < DIGIT_SHARE else words.value()
+        value = str(rng.randrange(100_000)) if rng.random() < DIGIT_SHARE else words.text()
         questions.append(ask_to_type(rng, target, value) if number % 2 else ask_for(rng, target))
     return questions
 
@@ -186,7 +187,7 @@ def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
     target = question.target
     assert target is not None
     if (target.kind, target.name) == ("icon", "close") and rng.random() < CLOSE_SHARE:
-        return replace(question, instruction=rng.choice(CLOSE))
+        return replace(question, instruction=rng.choice(CLOSE), is_named=False)  # others' icons look otherwise
     is_only = target.kind in ONLY and sum(one.kind == target.kind for one in screen.targets) == 1
     if is_only and rng.random() < ONLY_SHARE:
         form = rng.choice(TYPE_ONLY if question.typed else ONLY[target.kind])

@@ -76,15 +76,15 @@ class Muon:
             if not places:
                 continue
             present, averages = [of_shape[place] for place in places], self._averages[shape]
-            gradient = torch.stack([gradients[name] for name in present]).float()
-            average = averages[places].lerp_(gradient, 1 - self.momentum)
-            averages[places] = average
-            ahead, update = gradient.lerp_(average, self.momentum), torch.zeros_like(gradient)
             own = [place for place, name in enumerate(present) if owners[name] == comm.rank]
-            if own:
-                update[own] = orthogonalize(ahead[own].to(self.dtype)).float()
+            ahead = []
+            for place, name in zip(places, present, strict=True):  # views: an index would copy them
+                gradient = gradients[name].float()
+                average = averages[place].lerp_(gradient, 1 - self.momentum)
+                ahead.append(gradient.lerp(average, self.momentum).to(self.dtype))
+            made_here = iter(orthogonalize(torch.stack([ahead[place] for place in own])).float() if own else ())
             names += present
-            updates += update
+            updates += [next(made_here) if place in own else torch.zeros(shape) for place in range(len(present))]
         if updates:
             made = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
             parts = torch.split(made, [update.numel() for update in updates])
@@ -137,5 +137,5 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp_min(EPS)
     for _ in range(NUM_ITERATIONS):
         gram = x @ x.transpose(1, 2)
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.transpose(1, 2) if is_tall else x

@@ -19,6 +19,11 @@ def is_held_out(name: str) -> bool:
     return crc32(name.lower().encode()) % HELD_SHARE == 0
 
 
+SIGN_SHARE = 0.15
+SIGNS = ".-_@/,!"
+"""What texts have beside letters and digits. Quotation marks end them."""
+
+
 class Words:
     """Strings of one screen, of which no two are equal but for upper and lower case.
 
@@ -53,6 +58,20 @@ class Words:
         if kind < 0.7:
             return str(self.rng.randrange(10_000))
         return " ".join(self.rng.choice(self._language()) for _ in range(self.rng.choice((1, 1, 2))))
+
+    def text(self) -> str:
+        """A value in any case, with a sign in it now and then, as mail addresses and names of files have."""
+        text = self.rng.choice((str.lower, str.capitalize, str.capitalize, str.title, str.upper, self._mix))(
+            self.value()
+        )
+        if len(text) > 1 and self.rng.random() < SIGN_SHARE:
+            place = self.rng.randint(1, len(text) - 1)  # at its end, a dot and the quotation mark are one token
+            text = text[:place] + self.rng.choice(SIGNS) + text[place:]
+        return text
+
+    def _mix(self, text: str) -> str:
+        """Each letter in a case of its own."""
+        return "".join(self.rng.choice((letter.lower(), letter.upper())) for letter in text)
 
     def _is_taken(self, text: str) -> bool:
         return any(text.lower() == other.lower() for other in self._taken)

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from apps.train.episodes import MAX_PARTS, draw_request_ways, join_parts, make_episode, make_ways
-from apps.train.labels import find_images
+from apps.train.labels import find_images, find_within
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.requests import MAX_IMAGES
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
-from apps.train.screens.words import is_held_out
+from apps.train.screens.words import Words, is_held_out
 from apps.train.skills import ask_for
 from apps.train.vocabulary import make_vocabulary
 from model_runtime.tokenizer.tokenizer import load_tokenizer
@@ -125,8 +125,7 @@ def test_ways_begin_alike_and_each_goes_on_as_its_instruction_says(maker: Lesson
             else:
                 assert last.target in way[-1].screen.targets and not last.target.is_on
                 assert last.typed in last.instruction
-                closes = (last.target.kind, last.target.name) == ("icon", "close")  # by whatever that is called
-                assert not last.is_named or closes or last.target.name in last.instruction
+                assert not last.is_named or last.target.name in last.instruction
         lesson = maker.make_steps(rng, ways)
         assert len(lesson.example.branches) == 4
         for way in ways:  # what the agent would send begins with the very trunk that they share
@@ -209,3 +208,16 @@ def test_a_reading_asks_nothing(maker: LessonMaker) -> None:
     lesson = maker.make_reading(rng, make_screen(rng, ScreenOptions(families=("page",), sizes_px=((280, 224),))))
     assert lesson.example.branches == () and len(lesson.words) > 5
     assert lesson.letters is not None and (lesson.letters.classes > 0).sum() > 40
+
+
+def test_texts_to_be_typed_have_all_cases_and_stand_in_the_request_as_in_the_code(maker: LessonMaker) -> None:
+    rng, cases = random.Random(2), Counter[str]()
+    for _ in range(300):
+        text = Words(rng, held_out=False, near_share=0.0).text()
+        cases["upper" if text.isupper() else "lower" if text.islower() else "both" if text.lower() != text else "none"] += 1
+        cases["sign"] += not text.replace(" ", "").isalnum()
+        assert not set(text) & {'"', "\\", "\n"}
+        tokens = maker.tokenizer.encode(text)
+        for whole in (f'pyautogui.write("{text}")\n```', f'\nType "{text}" into the field "x".\n'):
+            assert find_within(maker.tokenizer.encode(whole), tokens) is not None
+    assert min(cases.values()) > 20, cases

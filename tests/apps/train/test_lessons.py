@@ -13,7 +13,7 @@ from apps.train.labels import LETTERS, Coordinates, find_token, label_images, la
 from apps.train.lessons import LessonMaker, make_image
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
-from apps.train.skills import CLOSE, Question, ask_for, draw_questions, draw_requests
+from apps.train.skills import Question, ask_for, draw_questions, draw_requests
 from apps.train.vocabulary import make_vocabulary
 from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
@@ -213,8 +213,7 @@ def test_names_are_read_where_the_request_has_said_them(tokenizer: Tokenizer) ->
         questions = draw_questions(rng, screen, 4, is_varied=True)
         lesson = maker.make(rng, screen, questions, is_short=True)
         for question, branch, names in zip(questions, lesson.example.branches, lesson.names, strict=True):
-            is_said = question.subject is not None and question.is_named and question.instruction not in CLOSE
-            assert bool(names) == is_said
+            assert bool(names) == (question.subject is not None and question.is_named)
             for name in names:
                 said = tokenizer.decode(branch[: name.place + 1])
                 assert label_name(said[-len(name.letters) :]) == name.letters
