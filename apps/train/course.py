@@ -125,7 +125,7 @@ def make_course(scale: float = 1.0) -> Course:
     )
     read = Stage(
         name="read",
-        steps=count(2200),
+        steps=count(3000),
         options=all_kinds,
         batch=9,
         pages=2,
