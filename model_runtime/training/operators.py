@@ -170,7 +170,7 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         values = _by_head(qkv[rows, 2 * heads :], count)
         if qkv.dtype == torch.bfloat16:
             some = max(MAX_PAIRS // length**2, 1)
-            parts = zip(queries.split(some), keys.split(some), values.split(some), strict=True)
+            parts = zip(*(torch.split(x, some) for x in (queries, keys, values)), strict=True)
             attended = torch.cat([_weigh(*part, queries.shape[-1] ** -0.5) for part in parts])
         else:
             attended = F.scaled_dot_product_attention(queries, keys, values)
