@@ -170,8 +170,9 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         values = _by_head(qkv[rows, 2 * heads :], count)
         if qkv.dtype == torch.bfloat16:
             some = max(MAX_PAIRS // length**2, 1)
+            scale = queries.shape[-1] ** -0.5
             parts = zip(*(torch.split(x, some) for x in (queries, keys, values)), strict=True)
-            attended = torch.cat([_weigh(*part, queries.shape[-1] ** -0.5) for part in parts])
+            attended = torch.cat([_weigh(q, k, v, scale) for q, k, v in parts])
         else:
             attended = F.scaled_dot_product_attention(queries, keys, values)
         results.append(attended.transpose(1, 2).reshape(count * length, heads, -1))
