@@ -16,9 +16,9 @@ from model_runtime.training.attention import AttentionInputs, find_log_shares, f
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
 from model_runtime.training.patches import PatchRows
+from model_runtime.training.places import PLACE_BINS, compare_places, find_places, make_bells
 
 POINTER_DIM = 64
-PLACE_BINS = 32
 MAX_PARTS = 4
 """Of a request, that are told apart."""
 
@@ -259,7 +259,7 @@ class Losses:
             if not self.weights.is_of_images:
                 rows.append(self._inputs.of_layer[self.supervised.layer].x[targets.word_rows[chosen]])
             wanted = targets.aims[chosen].repeat(len(rows), 1)
-            means.append(_compare_places(self.heads.aim(torch.cat(rows)), wanted))
+            means.append(compare_places(self.heads.aim(torch.cat(rows)), wanted))
         return torch.stack(means).mean() if means else seen.hidden.new_zeros(())
 
     def _find_state(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
@@ -312,7 +312,7 @@ class Losses:
             rows.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
         places = [find_places(image.grid) for image in batch.images]
         wanted = torch.cat([place / shown for place, shown in zip(places, targets.shown, strict=True)])  # (rows, 2)
-        return _compare_places(self.heads.place(torch.cat(rows)), wanted.repeat(len(rows), 1))
+        return compare_places(self.heads.place(torch.cat(rows)), wanted.repeat(len(rows), 1))
 
     def _find_target(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         is_number = ~targets.look_numbers.isnan()
@@ -320,7 +320,7 @@ class Losses:
             return seen.hidden.new_zeros(())
         rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows[is_number]]
         shares = targets.look_numbers[is_number].unsqueeze(1) / len(self.numbers.ids)
-        return _compare_places(self.heads.aim(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
+        return compare_places(self.heads.aim(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Among the image's tokens of the trunk that the looking token goes on from."""
@@ -370,38 +370,3 @@ def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
     place_of = torch.full((len(batch.token_ids),), -1)
     place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
     return torch.cat(seen.images)[place_of[rows]]
-
-
-def _compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
-    """Scores (R, 2 * bins), wanted (R, numbers) as shares of the image, and which axis each number is of: both."""
-    scores = scores.view(len(scores), -1, PLACE_BINS)
-    if axes is not None:
-        scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS))
-    bells = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0)
-    return -(bells * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
-
-
-def find_places(grid: tuple[int, int, int]) -> Tensor:
-    """Middles of an image's tokens, as shares of its width and height: (tokens, 2).
-
-    Args:
-        grid: Frames, rows and columns of its patches; two by two are a token.
-    """
-    _, rows, columns = grid
-    y, x = torch.meshgrid(torch.arange(rows // 2), torch.arange(columns // 2), indexing="ij")
-    return torch.stack([(x.flatten() + 0.5) * 2 / columns, (y.flatten() + 0.5) * 2 / rows], dim=1)
-
-
-def make_bells(centers: Tensor, count: int, width: float) -> Tensor:
-    """Normal densities over whole numbers, each row summing to 1.
-
-    Args:
-        centers: (K,), from 0 to count.
-        count: Numbers from 0 on.
-        width: Standard deviation.
-
-    Returns:
-        (K, count) fp32.
-    """
-    distances = torch.arange(count) - centers.float().unsqueeze(1)
-    return (-0.5 * (distances / width).square()).softmax(-1)

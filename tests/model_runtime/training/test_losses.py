@@ -26,9 +26,8 @@ from model_runtime.training.losses import (
     LossWeights,
     NumberTokens,
     SupervisedHeads,
-    find_places,
-    make_bells,
 )
+from model_runtime.training.places import find_places, make_bells
 from tests.model_runtime.vision.weights import make_item
 
 IMAGE = make_item(1, 4, 6, seed=1)  # 24 patches, 6 tokens
@@ -154,7 +153,7 @@ def test_padding_does_not_count_as_a_place(model: K25Model, monkeypatch: pytest.
     losses = make_losses(model)
     seen = run(model, batch)
     asked: list[torch.Tensor] = []
-    monkeypatch.setattr(losses_module, "_compare_places", lambda scores, wanted: asked.append(wanted[:6]))
+    monkeypatch.setattr(losses_module, "compare_places", lambda scores, wanted: asked.append(wanted[:6]))
     losses._find_place(seen, batch, make_targets(lessons, batch))
     losses._find_place(seen, batch, make_targets([replace(lessons[0], shown=((0.5, 1.0),)), lessons[1]], batch))
     whole, half = asked

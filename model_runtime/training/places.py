@@ -1,0 +1,50 @@
+"""Places in an image as bins along its width and height, and bells over them."""
+
+import torch
+from torch import Tensor
+
+PLACE_BINS = 32
+
+
+def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
+    """Mean cross-entropy of bins along width and height against bells one bin wide.
+
+    Args:
+        scores: (R, 2 * `PLACE_BINS`), those along the width first.
+        wanted: (R, 2) fp32, shares of width and height; (R, 1) with `axes`.
+        axes: (R, 1) int64, the one axis of each row that is asked for, 0 or 1.
+
+    Returns:
+        () fp32.
+    """
+    scores = scores.view(len(scores), -1, PLACE_BINS)
+    if axes is not None:
+        scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS))
+    bells = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0)
+    return -(bells * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
+
+
+def find_places(grid: tuple[int, int, int]) -> Tensor:
+    """Middles of an image's tokens, as shares of its width and height: (tokens, 2).
+
+    Args:
+        grid: Frames, rows and columns of its patches; two by two are a token.
+    """
+    _, rows, columns = grid
+    y, x = torch.meshgrid(torch.arange(rows // 2), torch.arange(columns // 2), indexing="ij")
+    return torch.stack([(x.flatten() + 0.5) * 2 / columns, (y.flatten() + 0.5) * 2 / rows], dim=1)
+
+
+def make_bells(centers: Tensor, count: int, width: float) -> Tensor:
+    """Normal densities over whole numbers, each row summing to 1.
+
+    Args:
+        centers: (K,), from 0 to count.
+        count: Numbers from 0 on.
+        width: Standard deviation.
+
+    Returns:
+        (K, count) fp32.
+    """
+    distances = torch.arange(count) - centers.float().unsqueeze(1)
+    return (-0.5 * (distances / width).square()).softmax(-1)
