@@ -12,7 +12,7 @@ HELP = """Train nano-K2.5: screens that are drawn here, on the processors of thi
 in the release's layout. Interrupted, the same command goes on where it was.
 
 \b
-    cua train nano                    the whole course: two hours on two cores
+    cua train nano                    the whole course: about two hours on two cores
     cua train smoke --smoke           three minutes: does it begin to read?
     K25_NANO=nano/model cua task "Click the button OK" --url ... --model nano"""
 
