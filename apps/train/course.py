@@ -32,7 +32,8 @@ class Stage:
         is_short: Whether instruction and code stand alone, without the system prompt.
         prefix_every: One step of so many begins with the system prompt, which costs a third of a step; 0 is none.
         episodes: Share of the batch that are steps of work of several parts, the first one or a later one.
-        pages: How many of the batch are pages full of words, to be read alone, so that this is not forgotten.
+        pages: How many of the batch are pages and forms to be read alone, so that neither letters nor what labels stand
+            for are forgotten; of small print every other one.
         requests: How many are requests without an image, for names and for what is copied.
         sees_every: One step of so many trains the vision tower, which costs a third of a step, and has pages.
         image_rate: See `Trainer.step`; of the steps that train the tower.
@@ -78,7 +79,7 @@ FEW = 0.3
 learn to read more slowly beside it."""
 SIGHT = replace(READING_LOSSES, aim=FEW, state=FEW, reach=FEW)
 """With what names say of their elements: where these are clicked, and whether they are on."""
-SPELLING = LossWeights.only("token", "copy", "attention", "name")
+SPELLING = LossWeights.only("token", "copy", "attention", "name", "spell")
 """Names and copies alone, which the language model answers for."""
 PARTS = replace(SPELLING, seek=1.0, part=1.0)
 """With which of several parts is next."""
@@ -125,10 +126,10 @@ def make_course(scale: float = 1.0) -> Course:
     )
     read = Stage(
         name="read",
-        steps=count(3000),
+        steps=count(2700),
         options=all_kinds,
-        batch=9,
-        pages=2,
+        batch=12,
+        pages=5,
         requests=1,
         episodes=0.35,
         prefix_every=4,
@@ -151,8 +152,8 @@ def make_course(scale: float = 1.0) -> Course:
         read,
         name="speak",
         steps=count(170),
-        batch=8,
-        pages=1,
+        batch=10,
+        pages=3,
         episodes=0.5,
         prefix_every=1,
         weights=replace(read.weights, letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5),
@@ -167,7 +168,7 @@ def make_course(scale: float = 1.0) -> Course:
         replace(begin, name="look", steps=count(1500), batch=8),
         replace(see, final_image_rate=LAST_SIGHT_RATE),
         small,
-        replace(find, name="spell", steps=count(700), requests=8, is_short=True, weights=SPELLING),
+        replace(find, name="spell", steps=count(900), requests=8, is_short=True, weights=SPELLING),
         replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
@@ -210,7 +211,7 @@ class LessonStream:
 
     def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:
         if place < stage.pages:
-            return self.maker.make_reading(rng, make_screen(rng, SMALL_PRINT))
+            return self.maker.make_reading(rng, make_screen(rng, (SMALL_PRINT, PAGES_AND_FORMS)[place // 2 % 2]))
         if place < stage.pages + stage.requests:
             several = 0 if stage.is_short else NUM_REQUESTS // 2
             alone = [(question,) for question in draw_requests(rng, NUM_REQUESTS - several)]

@@ -127,8 +127,7 @@ def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) ->
     elif pressed and (len(chosen) < count or rng.random() < 0.7):
         chosen = [*chosen[: count - 1], rng.choice(pressed)]
     words = Words(rng, held_out=held_out, near_share=0.0)
-    text = words.value if held_out else words.text
-    return [ask_to_type(rng, one, text()) if one.kind == "field" else ask_for(rng, one) for one in chosen]
+    return [ask_to_type(rng, one, words.text()) if one.kind == "field" else ask_for(rng, one) for one in chosen]
 
 
 def _play(

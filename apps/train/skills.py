@@ -141,7 +141,7 @@ def draw_questions(
             questions.append(ask_finish(ask_for(rng, target).instruction, target))  # it is ticked already
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
             words = Words(rng, held_out=held_out, near_share=0.0)
-            asked = ask_to_type(rng, target, words.text() if is_varied else words.value())
+            asked = ask_to_type(rng, target, words.text())
             questions.append(vary(rng, screen, asked) if is_varied else asked)
         else:
             asked = ask_for(rng, target)

@@ -13,7 +13,7 @@ from apps.train.skills import Question, ask_absent, ask_for, ask_to_type
 from envs.env import EnvSpec, TaskSpec
 from envs.suite import FAMILY, Baseline, Suite
 
-REVISION = "4"
+REVISION = "5"
 MAX_STEPS = 6
 SIZES = ((280, 224), (400, 300), (480, 320))
 BUTTONS = ScreenOptions(
@@ -37,7 +37,7 @@ def _ask_one(*kinds: Kind) -> Ask:
 def _ask_to_type(rng: random.Random, screen: Screen) -> list[Question]:
     fitting = [one for one in screen.targets if one.kind == "field" and not one.value]
     words = Words(rng, held_out=True, near_share=0.0)
-    return [ask_to_type(rng, rng.choice(fitting), words.value())] if fitting else []
+    return [ask_to_type(rng, rng.choice(fitting), words.text())] if fitting else []
 
 
 def _ask_absent(rng: random.Random, screen: Screen) -> list[Question]:

@@ -19,8 +19,8 @@ PIECE = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]+|\s
 def make_ranks(texts: Iterable[str]) -> bytes:
     """Content of a `tiktoken.model`.
 
-    Each word has all of its beginnings as tokens: then byte-pair encoding joins any text that begins so from the left,
-    and comes to the whole word whatever it joins first.
+    A piece that is a token is taken as it is (tiktoken looks for whole pieces first), and what it begins with is none:
+    so all other words fall into letters, each of which is a token, and a name has as many tokens as letters.
 
     Args:
         texts: What stands in every request and answer.
@@ -29,14 +29,12 @@ def make_ranks(texts: Iterable[str]) -> bytes:
     for digits in (2, 3):
         tokens.update(dict.fromkeys(f"{number:0{digits}}".encode() for number in range(10**digits)))
     for text in texts:
-        tokens.update(dict.fromkeys(_beginnings(text)))
+        tokens.update(dict.fromkeys(_words(text)))
     return b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens))
 
 
-def _beginnings(text: str) -> Iterator[bytes]:
-    for piece in PIECE.findall(text):
-        word = piece.encode()
-        yield from (word[:length] for length in range(2, len(word) + 1) if not word[:length].isdigit())
+def _words(text: str) -> Iterator[bytes]:
+    yield from (piece.encode() for piece in PIECE.findall(text) if len(piece.encode()) > 1 and not piece.isdigit())
 
 
 def protocol_texts() -> list[str]:

@@ -53,8 +53,11 @@ class LossWeights:
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
             that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
             request has named it, a layer before.
-        seek: How much of its attention a head gives, a layer before, from the same token to the one with which the
-            request has named the target.
+        spell: How much of their attention the heads of the layers before that give, from each token of a name in the
+            request, to the tokens before it: the first head to the last one, the second to the one before that, and
+            so on.
+        seek: How much of its attention each of some heads gives, a layer before, from the same token to the one with
+            which the request has named the target.
         part: Which part of the request a token belongs to or acts for, read where that layer takes it: of several
             things that are asked for, one is next.
         target: Where the target is clicked along the number's axis, read from that token behind that layer, by the
@@ -76,6 +79,7 @@ class LossWeights:
     pointer: float = 1.0
     attention: float = 1.0
     name: float = 1.0
+    spell: float = 1.0
     seek: float = 1.0
     part: float = 1.0
     target: float = 1.0
@@ -89,7 +93,8 @@ class LossWeights:
     def is_of_images(self) -> bool:
         """Whether only what the vision tower and the projector give is asked for."""
         of_text = (self.token, self.number, self.choice, self.copy)
-        return not any((*of_text, self.pointer, self.attention, self.name, self.seek, self.part, self.target))
+        between = (self.pointer, self.attention, self.name, self.spell, self.seek, self.part, self.target)
+        return not any((*of_text, *between))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +119,13 @@ class SupervisedHeads:
     Attributes:
         layer: Theirs, from 0; another one follows it.
         heads: By axis; behind them those of `Look`, each for one purpose.
-        seeker: The head of the layer before that is taught to look for what the request names.
+        seekers: The heads of the layer before that are taught to look for what the request names: one is too narrow
+            for eight letters.
     """
 
     layer: int
     heads: tuple[int, ...] = (0, 1, 2, 3)
-    seeker: int = 0
+    seekers: tuple[int, ...] = (0, 1)
 
 
 class AuxiliaryHeads(nn.Module):
@@ -168,7 +174,7 @@ class Losses:
         assert model.vision is not None
         self.model, self.heads, self.weights, self.numbers, self.supervised = model, heads, weights, numbers, supervised
         self._patches = PatchRows(model.vision)
-        self._inputs = AttentionInputs(model, range(self._layer_before, supervised.layer + 2))
+        self._inputs = AttentionInputs(model, range(supervised.layer + 2))
 
     def read_letters(self, images: Sequence[MediaItem]) -> Tensor:
         """Scores of the letters in each part of each patch, of all images end to end: (patches, parts, letters)."""
@@ -279,6 +285,20 @@ class Losses:
         ]
         return torch.stack(read).mean() if read else seen.hidden.new_zeros(())
 
+    def _find_spell(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        rows, shares = targets.name_rows, []
+        for number in range(max(self._layer_before, 1) if len(rows) else 0):
+            mla = self.model.layers[number].attention
+            scores = find_scores(mla, self._inputs.of_layer[number], batch, rows)
+            for head in range(scores.shape[1]):
+                back = number * scores.shape[1] + head + 1
+                is_said = torch.zeros(len(rows), dtype=torch.bool)
+                is_said[back:] = rows[back:] - rows[:-back] == back  # of the same name
+                if back < self.heads.word_length and is_said.any():
+                    places = batch.forward.positions[rows[is_said]] - back
+                    shares.append(find_log_shares(scores[is_said], places, head=head).mean())
+        return -torch.stack(shares).mean() if shares else seen.hidden.new_zeros(())
+
     def _find_seek(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.seek_rows):
             return seen.hidden.new_zeros(())
@@ -286,7 +306,8 @@ class Losses:
         scores = find_scores(
             self.model.layers[number].attention, self._inputs.of_layer[number], batch, targets.seek_rows
         )
-        return -find_log_shares(scores, targets.seek_at + batch.prefix.stop, head=self.supervised.seeker).mean()
+        places = targets.seek_at + batch.prefix.stop
+        return -torch.stack([find_log_shares(scores, places, head=head) for head in self.supervised.seekers]).mean()
 
     def _find_part(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.part_rows):

@@ -26,7 +26,7 @@ def oracle(question: Question, screen: Screen) -> str:
 
 def draw(seed: int) -> list[tuple[Screen, Question]]:
     rng = random.Random(seed)
-    screens = [make_screen(rng, OPTIONS) for _ in range(40)]
+    screens = [make_screen(rng, OPTIONS) for _ in range(60)]
     return [(screen, question) for screen in screens for question in draw_questions(rng, screen, 3, held_out=True)]
 
 

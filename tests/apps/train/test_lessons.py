@@ -44,7 +44,7 @@ def test_words_of_the_protocol_are_one_token_each_and_names_are_letters(tokenize
     def cut(text: str) -> list[str]:
         return [tokenizer.token_bytes(token).decode() for token in tokenizer.encode(text)]
 
-    assert cut(" Please generate the screenshot") == [" ", "Please", " generate", " the", " screenshot"]
+    assert cut("Please generate the screenshot") == ["Please", " generate", " the", " screenshot"]
     assert cut("pyautogui.click(x=0.042, y=0.999)") == [
         *("pyautogui", ".click", "(x", "=", "0", ".", "042"),
         *(",", " y", "=", "0", ".", "999", ")"),

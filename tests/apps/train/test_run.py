@@ -62,6 +62,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "pointer",
         "attention",
         "name",
+        "spell",
         "seek",
         "part",
         "target",

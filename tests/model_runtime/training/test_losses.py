@@ -49,7 +49,7 @@ def make_lessons(pad: int) -> list[Lesson]:
         choices=((2,), ()),
         copies=((), (1, 2)),
         looks=((), (Look(place=2, at=9, head=2),)),
-        names=((Word(place=1, letters=(5, 6, 7)),), ()),
+        names=((Word(place=1, letters=(5, 6, 7)), Word(place=2, letters=(6, 5))), ()),
         sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
         seeks=((), (Look(place=2, at=8, head=0),)),
         parts=((Part(place=1, number=0), Part(place=3, number=2)), (Part(place=0, number=1),)),
@@ -91,7 +91,7 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert (targets.choice_rows.tolist(), targets.copy_rows.tolist()) == ([11], [14, 15])
     assert targets.word_rows.tolist() == [4, 1]
     assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
-    assert (targets.name_rows.tolist(), targets.names.tolist()) == ([11], [[5, 6, 7]])
+    assert (targets.name_rows.tolist(), targets.names.tolist()) == ([11, 12], [[5, 6, 7], [6, 5, IGNORED]])
     assert (targets.sought_rows.tolist(), targets.sought.tolist()) == ([12, 14], [[5, 6, 7], [8, IGNORED, IGNORED]])
     assert (targets.seek_rows.tolist(), targets.seek_at.tolist()) == ([15], [8])
     assert (targets.part_rows.tolist(), targets.parts.tolist()) == ([11, 13, 14], [0, 2, 1])
@@ -231,7 +231,9 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     of_parts = losses.heads.part(losses._inputs.of_layer[0].x[[11, 13, 14]]).log_softmax(-1)
     assert parts["part"] == pytest.approx(-(of_parts[0, 0] + of_parts[1, 2] + of_parts[2, 1]).item() / 3, rel=1e-5)
     scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([15]))
-    assert parts["seek"] == pytest.approx(-scores[0, 0].log_softmax(-1)[8].item(), rel=1e-5)
+    assert parts["seek"] == pytest.approx(-scores[0, :2].log_softmax(-1)[:, 8].mean().item(), rel=1e-5)
+    scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([12]))
+    assert parts["spell"] == pytest.approx(-scores[0, 0].log_softmax(-1)[9].item(), rel=1e-5)  # one token back
     assert 0 < parts["attention"] < 20
     assert losses.total({name: torch.tensor(value) for name, value in parts.items()}).item() == pytest.approx(
         sum(parts.values())
