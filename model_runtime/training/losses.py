@@ -119,8 +119,7 @@ class SupervisedHeads:
     Attributes:
         layer: Theirs, from 0; another one follows it.
         heads: By axis; behind them those of `Look`, each for one purpose.
-        seekers: The heads of the layer before that are taught to look for what the request names: one is too narrow
-            for eight letters.
+        seekers: The heads of the layer before that are taught to look for what the request names.
     """
 
     layer: int

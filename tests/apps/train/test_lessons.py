@@ -50,6 +50,7 @@ def test_words_of_the_protocol_are_one_token_each_and_names_are_letters(tokenize
         *(",", " y", "=", "0", ".", "999", ")"),
     ]
     assert cut('"hjkw"') == ['"', "h", "j", "k", "w", '"']
+    assert cut('"stand"') == ['"', *"stand", '"']  # begins and ends as words of the protocol do
 
 
 def test_every_coordinate_is_one_token(tokenizer: Tokenizer) -> None:
