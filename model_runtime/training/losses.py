@@ -120,11 +120,14 @@ class SupervisedHeads:
         layer: Theirs, from 0; another one follows it.
         heads: By axis; behind them those of `Look`, each for one purpose.
         seekers: The heads of the layer before that are taught to look for what the request names.
+        sharpness: Scores are divided by it where the loss on attention is taken. Above 1, heads look at less than what
+            might be meant, each as likely as it is: what they bring is less of a mixture.
     """
 
     layer: int
     heads: tuple[int, ...] = (0, 1, 2, 3)
     seekers: tuple[int, ...] = (0, 1)
+    sharpness: float = 1.0
 
 
 class AuxiliaryHeads(nn.Module):
@@ -366,7 +369,7 @@ class Losses:
             return seen.hidden.new_zeros(())
         number = self.supervised.layer
         mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
-        scores = find_scores(mla, given, batch, targets.look_rows)
+        scores = find_scores(mla, given, batch, targets.look_rows) / self.supervised.sharpness
         is_number = ~targets.look_numbers.isnan()
         shares = []
         for role, head in enumerate(self.supervised.heads):

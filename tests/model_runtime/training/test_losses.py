@@ -70,7 +70,7 @@ def make_losses(model: K25Model, weights: LossWeights | None = None) -> Losses:
         AuxiliaryHeads(model, num_letters=27, word_length=4, patch_parts=2),
         weights=weights or LossWeights(),
         numbers=NumberTokens(ids=torch.arange(100, 200), width=2.0),
-        supervised=SupervisedHeads(layer=1, heads=(2, 0, 1)),
+        supervised=SupervisedHeads(layer=1, heads=(2, 0, 1), sharpness=2.0),
     )
 
 
@@ -290,7 +290,8 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = run(model, batch)
     given = losses._inputs.of_layer[1]
-    shares = find_scores(model.layers[1].attention, given, batch, targets.look_rows).log_softmax(-1)
+    scores = find_scores(model.layers[1].attention, given, batch, targets.look_rows)
+    shares = (scores / losses.supervised.sharpness).log_softmax(-1)
     expected = [  # heads 2, 0 and 1 of this test; each counts the same
         (shares[0, 2, 4] + shares[1, 2, 0]) / 2,
         (shares[0, 0, 0] + shares[1, 0, 5]) / 2,
