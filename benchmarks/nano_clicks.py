@@ -95,7 +95,7 @@ class Tracer:
         aim, of_layer = self.losses.heads.aim, self._inputs.of_layer
         behind = [_find_point(row) for row in aim(of_layer[self.layer + 1].x[targets.number_rows])]
         logits = self.model.logits(seen.hidden[targets.number_rows])[:, self.losses.numbers.ids]
-        x, y = ((logits.argmax(-1) + 0.5) / logits.shape[1]).tolist()
+        x, y = (logits.argmax(-1) / logits.shape[1]).tolist()
         points = (_find_point(aim(image[right])), (behind[0][0], behind[1][1]), (x, y))
         return Trace(
             stages=torch.tensor(

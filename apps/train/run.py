@@ -32,7 +32,7 @@ SAY_EVERY = 10
 NUMBER_WIDTH = 12.0
 """Thousandths of the screen within which a coordinate is nearly right: a third of a small button."""
 SHARPNESS = 2.0
-"""Of the heads that look at what is meant: with it, clicks are right more often."""
+"""Of the heads that look at what is meant: docs/training.md, "Looking sharply"."""
 SMOOTHING = 0.95
 GROUP_SIZE = 32
 
