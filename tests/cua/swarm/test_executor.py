@@ -265,20 +265,29 @@ async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluste
     items = [f"{letter} 8" for letter in "abcdef"]
 
     class Killing(Cast):
-        is_killed = False
+        """Takes the node away while all children wait for their fifth reply, of whichever node they are."""
+
+        def __init__(self) -> None:
+            super().__init__(items)
+            self.num_waiting = 0
+            self.is_killed = asyncio.Event()
 
         async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
-            if not self.is_killed and sum(message.role == "assistant" for message in messages) == 4:
-                self.is_killed = messages[1].text != "all"
-                if self.is_killed:
-                    await asyncio.to_thread(lose_node, cluster, cluster.list_all_nodes()[-1])
-            await asyncio.sleep(0.02)
+            number = sum(message.role == "assistant" for message in messages)
+            if messages[1].text != "all" and number == 4 and not self.is_killed.is_set():
+                self.num_waiting += 1
+                if self.num_waiting == len(items):
+                    try:
+                        await asyncio.to_thread(lose_node, cluster, cluster.list_all_nodes()[-1])
+                    finally:  # the child that asks may be of the lost node: nobody waits for its answer then
+                        self.is_killed.set()
+                await asyncio.wait_for(self.is_killed.wait(), 120)
             return await super().generate(messages, tools, sampling)
 
-    model = Killing(items)
+    model = Killing()
     options = replace(RAY, ray_address=cluster.address)
     done = await play(tmp_path, model, options)
-    assert model.is_killed
+    assert model.is_killed.is_set()
     assert [(child.state, child.answer) for child in done.children] == [("finished", f"done {item}") for item in items]
     tries = [child.num_tries for child in done.children]
     assert 1 <= tries.count(2) <= 5, tries  # those of the node, and no others
