@@ -53,6 +53,9 @@ nano-smoke: venv ## three minutes of its course: does it begin to read?
 	@rm -rf nano-smoke
 	@$(VENV)/cua train nano-smoke --smoke
 
+# several tests at a time share few cores: OpenMP's threads would wait there for each other, and spin
+test test-all: export OMP_NUM_THREADS ?= 1
+
 test: dev ## set up what is missing and run the tests, but for the slow ones (10 minutes)
 	@$(VENV)/python -m pytest $(PYTEST) -m "not slow" $(ARGS)
 

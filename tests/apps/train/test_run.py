@@ -110,7 +110,7 @@ def test_there_are_no_more_processes_than_lessons(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(name="point", steps=3, options=OPTIONS, batch=2, questions=2, is_short=True)
-    order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2)
+    order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2, draws_in_process=False)
     train(order)
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
     monkeypatch.setattr(run_module, "SAY_EVERY", 2)
