@@ -121,7 +121,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         train(replace(order, folder=tmp_path / "cut"), stop)
     said: list[str] = []
-    train(replace(order, folder=tmp_path / "cut"), said.append)
+    train(replace(order, folder=tmp_path / "cut", draws_in_process=True), said.append)
     assert said[0] == "going on after step 1 of 3"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
