@@ -1,4 +1,4 @@
-"""The suite `screens`: work on drawn screens whose names, fonts and layouts no training of ours has seen."""
+"""The suite `screens`: work on drawn screens whose names, fonts, themes and layouts no training of ours has seen."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from apps.train.skills import Question, ask_absent, ask_for, ask_to_type
 from envs.env import EnvSpec, TaskSpec
 from envs.suite import FAMILY, Baseline, Suite
 
-REVISION = "5"
+REVISION = "6"
 MAX_STEPS = 6
 SIZES = ((280, 224), (400, 300), (480, 320))
 BUTTONS = ScreenOptions(
@@ -71,6 +71,7 @@ PAPERS: Mapping[str, Paper] = {
     "button": Paper(BUTTONS, _ask_one("button", "link")),
     "button-one-letter-apart": Paper(replace(BUTTONS, near_share=1.0), _ask_one("button", "link")),
     "button-other-font": Paper(replace(BUTTONS, held_out_fonts=True), _ask_one("button", "link")),
+    "button-other-theme": Paper(replace(BUTTONS, held_out_theme=True), _ask_one("button", "link")),
     "button-12-px": Paper(replace(BUTTONS, text_px=(12, 12)), _ask_one("button", "link")),
     **{kind: Paper(replace(ALL_KINDS, families=families), _ask_one(kind)) for kind, families in _FAMILIES.items()},
     "type": Paper(replace(ALL_KINDS, families=("form",)), _ask_to_type),
@@ -112,7 +113,7 @@ class ScreenTask:
 
 
 def make_suite() -> Suite:
-    """Sixteen kinds of work on drawn screens, each drawn anew from a seed."""
+    """Seventeen kinds of work on drawn screens, each drawn anew from a seed."""
     return Suite(
         name="screens",
         about=f"{len(PAPERS)} kinds of work on drawn screens with names and layouts that no training has seen",
@@ -128,8 +129,8 @@ def make_suite() -> Suite:
 
 
 _BASELINES = {
-    name: Baseline(score=score, num_episodes=160, command=f"cua eval screens --baseline {name}")
-    for name, score in {"null": 0.0, "fail": 0.0625, "random": 0.05}.items()
+    name: Baseline(score=score, num_episodes=170, command=f"cua eval screens --baseline {name}")
+    for name, score in {"null": 0.0, "fail": 0.0588, "random": 0.047}.items()
 }
 
 

@@ -45,6 +45,7 @@ class ScreenOptions:
         near_share: How often a name is one letter away from another one on the screen.
         held_out_names: Whether names are those that training never has.
         held_out_fonts: Whether fonts are.
+        held_out_theme: Whether boxes look as training never draws them.
         max_elements: On one screen.
     """
 
@@ -54,6 +55,7 @@ class ScreenOptions:
     near_share: float = 0.3
     held_out_names: bool = False
     held_out_fonts: bool = False
+    held_out_theme: bool = False
     max_elements: int = 14
 
 
@@ -95,19 +97,19 @@ class Builder:
         largest = min(options.text_px[1], max(options.text_px[0], height // 10))
         self.rng, self.options, self._sizes_px = rng, options, (options.text_px[0], largest)
         self.words = Words(rng, held_out=options.held_out_names, near_share=options.near_share)
-        theme = self._draw_theme()
+        theme = self._draw_theme(self._sizes_px)
         self.pen = Pen(canvas=Canvas(width, height, theme.ground), theme=theme, rng=rng)
         self.targets: list[Target] = []
 
-    def _draw_theme(self) -> Theme:
-        return draw_theme(self.rng, sizes_px=self._sizes_px, held_out_fonts=self.options.held_out_fonts)
+    def _draw_theme(self, sizes_px: tuple[int, int]) -> Theme:
+        fonts, theme = self.options.held_out_fonts, self.options.held_out_theme
+        return draw_theme(self.rng, sizes_px=sizes_px, held_out_fonts=fonts, held_out_theme=theme)
 
     def redraw_theme(self) -> Theme:
         """Another theme from here on, its text small more often than large: more can be read then."""
         smallest, largest = self._sizes_px
         sizes = (smallest, self.rng.randint(smallest, largest))
-        theme = draw_theme(self.rng, sizes_px=sizes, held_out_fonts=self.options.held_out_fonts)
-        self.pen = replace(self.pen, theme=theme)
+        self.pen = replace(self.pen, theme=self._draw_theme(sizes))
         return self.pen.theme
 
     @property
@@ -267,7 +269,7 @@ def _dialog(builder: Builder) -> None:
     top = builder.rng.randint(0, builder.canvas.height - tall)
     box = (left, top, left + wide, top + tall)
     builder.canvas.hide_letters(box)
-    builder.canvas.round_box(box, builder.theme.panel, builder.theme.radius, builder.theme.faint)
+    builder.pen.draw_box(box, builder.theme.panel, builder.theme.radius, builder.theme.faint)
     pen, x, y = builder.pen, left + 10, top + 6
     pen.write(x, y + pen.line_px // 2, builder.words.filler(1), builder.theme.ink)
     builder.add(draw_icon, box[2] - pen.line_px - 10, y + 2, pen.line_px, name="close")

@@ -2,7 +2,7 @@
 
 import random
 from colorsys import hls_to_rgb
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from apps.train.screens.canvas import Color
@@ -25,6 +25,7 @@ class Theme:
         accent: Of what is chosen, and of the main button.
         on_accent: Of text on it.
         radius: Of corners, in pixels.
+        relief_px: Width of the light and the dark edges that raise or sink a box; 0 where boxes are flat.
     """
 
     face: Face
@@ -35,15 +36,19 @@ class Theme:
     accent: Color
     on_accent: Color
     radius: int
+    relief_px: int = 0
 
 
-def draw_theme(rng: random.Random, *, sizes_px: tuple[int, int], held_out_fonts: bool) -> Theme:
+def draw_theme(
+    rng: random.Random, *, sizes_px: tuple[int, int], held_out_fonts: bool, held_out_theme: bool = False
+) -> Theme:
     """A theme whose text can be read.
 
     Args:
         rng: Where it is drawn from.
         sizes_px: Smallest and largest size of text.
         held_out_fonts: Whether its font is one that training never sees.
+        held_out_theme: Whether its boxes stand out by relief, as on desktops of the nineties; training has flat ones.
     """
     path: Path = rng.choice(find_fonts(held_out=held_out_fonts))
     face = Face(path, rng.randint(*sizes_px))
@@ -54,7 +59,7 @@ def draw_theme(rng: random.Random, *, sizes_px: tuple[int, int], held_out_fonts:
         ground = _color(hue, rng.uniform(0.05, 0.2) if is_dark else rng.uniform(0.88, 1.0), rng.uniform(0, 0.3))
         panel = _color(hue, rng.uniform(0.12, 0.28) if is_dark else rng.uniform(0.93, 1.0), rng.uniform(0, 0.3))
     accent = _color(rng.random(), rng.uniform(0.25, 0.6), rng.uniform(0.3, 0.9))
-    return Theme(
+    theme = Theme(
         face=face,
         ground=ground,
         panel=panel,
@@ -64,12 +69,25 @@ def draw_theme(rng: random.Random, *, sizes_px: tuple[int, int], held_out_fonts:
         on_accent=_readable(rng, (accent,)),
         radius=rng.choice((0, 0, 2, 4, 6, 10)),
     )
+    return _raise(rng, theme) if held_out_theme else theme
+
+
+def _raise(rng: random.Random, theme: Theme) -> Theme:
+    """The same in one shade of gray, with relief in place of round corners."""
+    gray = _color(rng.random(), rng.uniform(0.7, 0.82), rng.uniform(0, 0.15))
+    ink = _readable(rng, (gray,))
+    return replace(theme, ground=gray, panel=gray, ink=ink, faint=shade(gray, -0.3), radius=0, relief_px=2)
 
 
 def contrast(a: Color, b: Color) -> float:
     """From 1 to 21. Source: WCAG 2.2, "contrast ratio" and "relative luminance"."""
     lighter, darker = sorted((_luminance(a), _luminance(b)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
+
+
+def shade(color: Color, change: float) -> Color:
+    """A colour lighter by a share of what is left to white, or darker (below 0) by a share of what it has."""
+    return _mix(color, (255, 255, 255) if change > 0 else (0, 0, 0), abs(change))
 
 
 def _luminance(color: Color) -> float:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from apps.train.screens.canvas import Box, Canvas, Color
-from apps.train.screens.theme import Theme
+from apps.train.screens.theme import Theme, shade
 
 Kind = Literal["button", "link", "field", "checkbox", "radio", "tab", "item", "menu", "icon", "slider"]
 FIELD_AIM_PX = 24
@@ -71,6 +71,20 @@ class Pen:
         """A text whose line has its middle there; the middle of its letters."""
         return self.canvas.text(x, middle, text, self.theme.face, color)
 
+    def draw_box(
+        self, box: Box, color: Color, radius: int = 0, edge: Color | None = None, *, is_sunken: bool = False
+    ) -> None:
+        """A box as the theme has it: flat with an edge or none, or raised or sunken by a light and a dark edge."""
+        width = self.theme.relief_px
+        if not width:
+            self.canvas.round_box(box, color, radius, edge)
+            return
+        left, top, right, bottom = box
+        light, dark = shade(color, 0.7), shade(color, -0.5)
+        self.canvas.fill(box, light if is_sunken else dark)
+        self.canvas.fill((left, top, right - width, bottom - width), dark if is_sunken else light)
+        self.canvas.fill((left + width, top + width, right - width, bottom - width), color)
+
 
 Draw = Callable[[Pen, str, int, int, int], Target]
 """An element called so, with its upper left corner at x, y and so wide at the most."""
@@ -84,7 +98,7 @@ def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
     is_main = pen.rng.random() < 0.5
     ground, ink = (pen.theme.accent, pen.theme.on_accent) if is_main else (pen.theme.panel, pen.theme.ink)
     has_edge = not is_main or pen.rng.random() < 0.3
-    pen.canvas.round_box(box, ground, pen.theme.radius, pen.theme.faint if has_edge else None)
+    pen.draw_box(box, ground, pen.theme.radius, pen.theme.faint if has_edge else None)
     read_at = pen.write(x + (wide - pen.width_px(name)) // 2, y + tall // 2, name, ink)
     return Target(kind="button", name=name, box=box, read_at=read_at)
 
@@ -104,14 +118,14 @@ def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
     left, top = (x + label + 8, y) if is_beside else (x, y + pen.line_px)
     read_at = pen.write(x, y + (tall if is_beside else pen.line_px) // 2, name, pen.theme.ink)
     box = (left, top, min(left + pen.rng.randint(60, 260), x + width), top + tall)
-    pen.canvas.round_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint)
+    pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint, is_sunken=True)
     return Target(kind="field", name=name, box=box, read_at=read_at)
 
 
 def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
     """A field without a label, the only one of its screen."""
     box = (x, y, min(x + pen.rng.randint(60, 260), x + width), y + pen.line_px + pen.rng.randint(4, 12))
-    pen.canvas.round_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint)
+    pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint, is_sunken=True)
     read_at = (min(x + FIELD_AIM_PX, (box[0] + box[2]) / 2), (box[1] + box[3]) / 2)
     return Target(kind="field", name=name, box=box, read_at=read_at)
 
@@ -140,9 +154,10 @@ def _draw_choice(pen: Pen, name: str, place: tuple[int, int, int], *, kind: Kind
     size, tall, is_on = max(pen.theme.face.size_px - 2, 10), pen.line_px, pen.rng.random() < 0.4
     middle = y + tall // 2
     box = (x, middle - size // 2, x + size, middle - size // 2 + size)
-    pen.canvas.round_box(
-        box, pen.theme.panel, size // 2 if kind == "radio" else min(pen.theme.radius, 3), pen.theme.ink
-    )
+    if kind == "radio":
+        pen.canvas.round_box(box, pen.theme.panel, size // 2, pen.theme.ink)
+    else:
+        pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 3), pen.theme.ink, is_sunken=True)
     if is_on:
         _fill_mark(pen, box, kind)
     read_at = pen.write(x + size + 6, middle, name, pen.theme.ink)
@@ -215,7 +230,7 @@ def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
     """A image that says a name; names are those of `ICONS`."""
     size = min(max(pen.line_px, 16), width)
     if pen.rng.random() < 0.5:
-        pen.canvas.round_box((x - 3, y - 3, x + size + 3, y + size + 3), pen.theme.panel, pen.theme.radius)
+        pen.draw_box((x - 3, y - 3, x + size + 3, y + size + 3), pen.theme.panel, pen.theme.radius)
     pen.canvas.stamp(x, y, make_icon(name, size), pen.theme.ink)
     box = (x - 3, y - 3, x + size + 3, y + size + 3)
     return Target(kind="icon", name=name, box=box, read_at=(x + size / 2, y + size / 2))
