@@ -23,7 +23,7 @@ from apps.train.course import LessonStream, Stage, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.run import INIT, TrainingRun, start_trainer
 from model_runtime.tokenizer.tokenizer import load_tokenizer
-from model_runtime.training.losses import LossWeights
+from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.trainer import STATE
 
 LAST = 8

@@ -8,7 +8,7 @@ from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import LATER_FAMILIES, READING, TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import draw_questions, draw_requests
 from model_runtime.training.lessons import Lesson
-from model_runtime.training.losses import LossWeights
+from model_runtime.training.loss_weights import LossWeights
 
 SMALL = ((280, 224), (160, 210), (224, 280))
 MIDDLE = (*SMALL, *SMALL, (340, 220), (400, 300), (480, 320))
@@ -77,8 +77,9 @@ READING_LOSSES = LossWeights.only("letter", "order", "word", "gather", "place")
 FEW = 0.3
 """Weight of what few names of a batch are asked for: a mean over few is noise as much as it is news, and small batches
 learn to read more slowly beside it."""
-SIGHT = replace(READING_LOSSES, aim=FEW, state=FEW, reach=FEW)
-"""With what names say of their elements: where these are clicked, and whether they are on."""
+SIGHT = replace(READING_LOSSES, match=1.0, aim=FEW, state=FEW, reach=FEW, mark=FEW)
+"""With which token a name is found at, and what names say of their elements: where these are clicked, and whether they
+are on."""
 SPELLING = LossWeights.only("token", "copy", "attention", "name", "spell")
 """Names and copies alone, which the language model answers for."""
 PARTS = replace(SPELLING, seek=1.0, part=1.0)
@@ -135,7 +136,7 @@ def make_course(scale: float = 1.0) -> Course:
         prefix_every=4,
         sees_every=4,
         image_rate=IMAGE_RATE,
-        weights=LossWeights(aim=FEW, state=FEW, reach=FEW, choice=2.0),
+        weights=LossWeights(aim=FEW, state=FEW, reach=FEW, mark=FEW, choice=2.0),
     )
     find = replace(
         read,
@@ -146,7 +147,7 @@ def make_course(scale: float = 1.0) -> Course:
         pages=0,
         episodes=0.0,
         image_rate=0.0,
-        weights=replace(read.weights, letter=0.0, order=0.0, state=0.0, gather=0.0, reach=0.0),
+        weights=replace(read.weights, letter=0.0, order=0.0, state=0.0, gather=0.0, reach=0.0, mark=0.0),
     )
     speak = replace(
         read,

@@ -27,8 +27,8 @@ WORD_LENGTH = 8
 """Of a name, its last letters are read: where it ends they are so many tokens away, wherever it has begun."""
 READING_HEADS = WORD_LENGTH // 2
 """Of the vision tower, which bring letters together in two patches, and which it has to have."""
-REACHING_HEAD = 0
-"""Of the vision tower, which finds where what a word names is clicked."""
+REACHING_HEAD, MARKING_HEAD = 0, 1
+"""Of the vision tower: one finds where what a word names is clicked, one what says whether it is on."""
 STATEFUL = ("checkbox", "radio", "tab", "item", "field")
 """Kinds that are ticked, chosen, open or filled, or not."""
 GROUND_SHARE = 0.05
@@ -92,7 +92,7 @@ def label_images(
         places: Of each image's first token in the trunk.
     """
     starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
-    letters, words, looks, reaches = [], [], [], []
+    letters, words, looks, reaches, marks = [], [], [], [], []
     for screen, image, place, start in zip(screens, images, places, starts, strict=True):
         letters.append(_label_patches(rng, screen, image))
         read = _find_read(screen, image)
@@ -100,11 +100,13 @@ def label_images(
         words += _label_words(screen, read, _choose_stateful(rng, read), place)
         looks += _label_looks(screen, read, image, start)
         reaches += [_label_reach(read[token], image, start) for token in sorted(aimed)]
+        marks += [_label_mark(target, image, start) for target in read.values() if target.kind in STATEFUL]
     return {
         "letters": PatchLetters.join(letters),
         "words": tuple(words),
         "patch_looks": tuple(looks),
         "reaches": tuple(reaches),
+        "marks": tuple(marks),
         "shown": tuple(map(find_shown, screens, images)),
     }
 
@@ -162,11 +164,31 @@ def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
 
     From its other row, right: the heads of the one in which the name stands bring letters there.
     """
+    return _label_look(target, target.aim, image, first, side=1, head=REACHING_HEAD)
+
+
+def _label_mark(target: Target, image: MediaItem, first: int) -> PatchLook:
+    """The patch of what says whether it is on, looked at from there, left."""
+    return _label_look(target, _find_mark(target), image, first, side=0, head=MARKING_HEAD)
+
+
+def _find_mark(target: Target) -> tuple[float, float]:
+    """Of a checkbox or a radio button its box, of a field where its text begins, of others their lower edge."""
+    left, top, _, bottom = target.box
+    if target.kind in ("checkbox", "radio"):
+        return left + (bottom - top) / 3, (top + bottom) / 2
+    return (left + 10, (top + bottom) / 2) if target.kind == "field" else (target.read_at[0], bottom - 2)
+
+
+def _label_look(
+    target: Target, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
+) -> PatchLook:
+    """The patch at a point, looked at from the row of the name's token in which the name does not stand."""
     columns = image.frames.shape[2] // PATCH_PX
-    (x, y), (aim_x, aim_y) = target.read_at, target.aim
-    row, column = int(y // PATCH_PX) ^ 1, 2 * int(x // TOKEN_PX) + 1
-    at = int(aim_y // PATCH_PX) * columns + int(aim_x // PATCH_PX)
-    return PatchLook(place=first + row * columns + column, at=first + at, head=REACHING_HEAD)
+    x, y = target.read_at
+    row, column = int(y // PATCH_PX) ^ 1, 2 * int(x // TOKEN_PX) + side
+    at = int(point[1] // PATCH_PX) * columns + int(point[0] // PATCH_PX)
+    return PatchLook(place=first + row * columns + column, at=first + at, head=head)
 
 
 def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:

@@ -22,7 +22,8 @@ from cua.errors import ConfigError
 from model_runtime.parallel.comm import Comm
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.export import export_model
-from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHeads
+from model_runtime.training.loss_weights import LossWeights
+from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
 from model_runtime.training.quantization import start_rounding
 from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions
 

@@ -145,6 +145,7 @@ class Lesson:
         words: To be read from the images.
         patch_looks: Letters that patches are to look at.
         reaches: Where what words name is clicked, which patches are to look at.
+        marks: Where what says whether that is on is drawn, which patches are to look at.
         shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
             padding; all of it where nothing is said.
     """
@@ -163,6 +164,7 @@ class Lesson:
     words: tuple[Word, ...] = ()
     patch_looks: tuple[PatchLook, ...] = ()
     reaches: tuple[PatchLook, ...] = ()
+    marks: tuple[PatchLook, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
 
 
@@ -198,6 +200,7 @@ class Targets:
         patch_looks: (G, 3) int64: a patch that looks, the one that it is to look at, both counted over all images end
             to end, and the head.
         reaches: (R, 3) int64, the same.
+        marks: (M, 3) int64, the same.
         shown: (images, 2) fp32, shares of width and height that are not padding.
     """
 
@@ -227,6 +230,7 @@ class Targets:
     states: Tensor
     patch_looks: Tensor
     reaches: Tensor
+    marks: Tensor
     shown: Tensor
 
 
@@ -282,6 +286,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         states=torch.tensor([_class_of(word.is_on) for _, word in words], dtype=torch.int64),
         patch_looks=_find_patch_looks(lessons, [lesson.patch_looks for lesson in lessons]),
         reaches=_find_patch_looks(lessons, [lesson.reaches for lesson in lessons]),
+        marks=_find_patch_looks(lessons, [lesson.marks for lesson in lessons]),
         shown=torch.tensor([share for lesson in lessons for share in _shown_of(lesson)]).view(-1, 2),
     )
 

@@ -15,86 +15,14 @@ from model_runtime.model import K25Model
 from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
+from model_runtime.training.loss_weights import LossWeights
+from model_runtime.training.matching import WordMatcher
 from model_runtime.training.patches import PatchRows
 from model_runtime.training.places import PLACE_BINS, compare_places, find_places, make_bells
 
 POINTER_DIM = 64
 MAX_PARTS = 4
 """Of a request, that are told apart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossWeights:
-    """How much each part counts.
-
-    Attributes:
-        token: Cross-entropy of the next token.
-        number: The same for tokens that are numbers, against a bell over the numbers near the right one.
-        choice: The same for tokens by which one answer begins to differ from others, which `token` counts as one of
-            many.
-        copy: The same for tokens that are copied from the request.
-        letter: Which letter each part of a patch shows, read behind the vision tower's middle block.
-        order: How many letters of its word follow that one, read from the same rows: by that it is found.
-        word: Which word is centred on a image's token, read from what the projector gives.
-        aim: Where what the word names is clicked, read from the same rows and, where the language model is run, from
-            the same token as it comes to the layer that is taught to look; names that stand elsewhere, as labels of
-            fields, count as much as all others.
-        state: Whether that is ticked, chosen, open or filled, read from the same rows.
-        gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
-            centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
-        reach: The same from the patch beside it to the patch that is clicked when that word is asked for.
-        place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
-            Read from what the projector gives and, where the language model is run, from the same token as it comes to
-            the layer that is taught to look.
-        pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
-        attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
-            a number of that axis; before numbers of others, to the first token, which says nothing. So for the heads
-            that look before a choice and before what is copied; each head counts the same.
-        name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
-            that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
-            request has named it, a layer before.
-        spell: How much of their attention the heads of the layers before that give, from each token of a name in the
-            request, to the tokens before it: the first head to the last one, the second to the one before that, and
-            so on.
-        seek: How much of its attention each of some heads gives, a layer before, from the same token to the one with
-            which the request has named the target.
-        part: Which part of the request a token belongs to or acts for, read where that layer takes it: of several
-            things that are asked for, one is next.
-        target: Where the target is clicked along the number's axis, read from that token behind that layer, by the
-            very layer that reads where what a word names is clicked: it has only to be copied.
-    """
-
-    token: float = 1.0
-    number: float = 1.0
-    choice: float = 1.0
-    copy: float = 1.0
-    letter: float = 1.0
-    order: float = 1.0
-    word: float = 1.0
-    aim: float = 1.0
-    state: float = 1.0
-    gather: float = 1.0
-    reach: float = 1.0
-    place: float = 1.0
-    pointer: float = 1.0
-    attention: float = 1.0
-    name: float = 1.0
-    spell: float = 1.0
-    seek: float = 1.0
-    part: float = 1.0
-    target: float = 1.0
-
-    @classmethod
-    def only(cls, *parts: str) -> "LossWeights":
-        """These count 1, the others nothing."""
-        return cls(**{field.name: float(field.name in parts) for field in fields(cls)})
-
-    @property
-    def is_of_images(self) -> bool:
-        """Whether only what the vision tower and the projector give is asked for."""
-        of_text = (self.token, self.number, self.choice, self.copy)
-        between = (self.pointer, self.attention, self.name, self.spell, self.seek, self.part, self.target)
-        return not any((*of_text, *between))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +79,7 @@ class AuxiliaryHeads(nn.Module):
         self.state = nn.Linear(hidden, 2)
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
         self.part = nn.Linear(hidden, MAX_PARTS)
+        self.match = WordMatcher(hidden, num_letters=num_letters, word_length=word_length)
 
 
 class Losses:
@@ -246,6 +175,9 @@ class Losses:
     def _find_reach(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.reaches)
 
+    def _find_mark(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._find_looked_at(seen, batch, targets.marks)
+
     def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor) -> Tensor:
         if not len(looks):
             return seen.hidden.new_zeros(())
@@ -255,6 +187,15 @@ class Losses:
         if not len(targets.word_rows):
             return seen.hidden.new_zeros(())
         return self._read_words(_find_seen(seen, batch, targets.word_rows), targets.words)
+
+    def _find_match(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.word_rows):
+            return seen.hidden.new_zeros(())
+        places, counts = _find_places_of(batch, targets.word_rows), [len(rows) for rows in seen.images]
+        given = [torch.cat(seen.images)]
+        if not self.weights.is_of_images:
+            given.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
+        return torch.stack([self.heads.match(rows, counts, places, targets.words) for rows in given]).mean()
 
     def _find_aim(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_said = ~targets.aims.isnan().any(1)
@@ -390,6 +331,11 @@ def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
 
 def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
     """What the projector has given for some of the images' tokens."""
+    return torch.cat(seen.images)[_find_places_of(batch, rows)]
+
+
+def _find_places_of(batch: TrainingBatch, rows: Tensor) -> Tensor:
+    """Of the images' tokens in these rows, counted over all images end to end."""
     place_of = torch.full((len(batch.token_ids),), -1)
     place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
-    return torch.cat(seen.images)[place_of[rows]]
+    return place_of[rows]

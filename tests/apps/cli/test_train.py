@@ -12,7 +12,7 @@ from apps.train.course import SMOKE_LOSSES, Course, Stage, make_smoke_course
 from apps.train.run import LOG, read_losses
 from apps.train.screens.screen import ScreenOptions
 from cua.errors import ConfigError
-from model_runtime.training.losses import LossWeights
+from model_runtime.training.loss_weights import LossWeights
 
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
 SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, seek=0.0, part=0.0, target=0.0)

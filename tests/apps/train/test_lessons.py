@@ -5,14 +5,16 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from apps.train.episodes import make_episode
-from apps.train.labels import LETTERS, Coordinates, find_token, label_images, label_name, letter_class
+from apps.train.labels import LETTERS, STATEFUL, Coordinates, find_token, label_images, label_name, letter_class
 from apps.train.lessons import LessonMaker, make_image
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
+from apps.train.screens.widgets import fill_field, mark_chosen, tick
 from apps.train.skills import Question, ask_for, draw_questions, draw_requests
 from apps.train.vocabulary import make_vocabulary
 from cua.gui_agent.interpreter.run import run
@@ -420,3 +422,34 @@ def test_questions_of_training_are_sometimes_asked_without_marks_or_names(tokeni
                 assert [one.kind for one in screen.targets].count(target.kind) == 1
     assert min(told.values()) > 3, told
     assert all(question.is_named for question in draw_questions(rng, screen, 50))
+
+
+def test_a_token_is_told_where_it_shows_that_what_it_names_is_on() -> None:
+    """What ticking, choosing or filling draws lies in the patch that its name's token is to look at."""
+    rng, seen = random.Random(5), Counter[str]()
+    options = ScreenOptions(families=("form", "list", "toolbar"), sizes_px=((400, 300),), text_px=(12, 22))
+    for _ in range(60):
+        screen = make_screen(rng, options)
+        image = make_image(screen)
+        columns = image.grid[2]
+        marks = {look.place: look for look in label_images(rng, [screen], [image], [0])["marks"]}
+        for target in screen.targets:
+            if target.kind not in STATEFUL or target.is_on or target.value:
+                continue
+            pen = replace(screen.pen, canvas=screen.pen.canvas.copy())
+            if target.kind == "field":
+                fill_field(pen, target, "done")
+            elif target.kind in ("checkbox", "radio"):
+                tick(pen, target)
+            else:
+                mark_chosen(pen, target)
+            x, y = target.read_at
+            look = marks.get((int(y // 14) ^ 1) * columns + 2 * int(x // 28))
+            changed = {
+                (row // 14, column // 14) for row, column in np.argwhere((pen.canvas.pixels != screen.pixels).any(2))
+            }
+            if look is not None and changed:
+                assert look.head == 1
+                assert divmod(look.at, columns) in changed, (target, changed)
+                seen[target.kind] += 1
+    assert set(seen) == set(STATEFUL) and min(seen.values()) > 10

@@ -19,7 +19,7 @@ from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
-from model_runtime.training.losses import LossWeights
+from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.trainer import STATE, StepReport, Trainer
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
@@ -53,11 +53,13 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "copy",
         "letter",
         "word",
+        "match",
         "order",
         "aim",
         "state",
         "gather",
         "reach",
+        "mark",
         "place",
         "pointer",
         "attention",

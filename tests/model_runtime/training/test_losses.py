@@ -20,10 +20,10 @@ from model_runtime.training.lessons import (
     Word,
     make_targets,
 )
+from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.losses import (
     AuxiliaryHeads,
     Losses,
-    LossWeights,
     NumberTokens,
     SupervisedHeads,
 )
@@ -60,6 +60,7 @@ def make_lessons(pad: int) -> list[Lesson]:
         ),
         patch_looks=(PatchLook(place=8, at=9, head=1),),
         reaches=(PatchLook(place=14, at=2, head=0),),
+        marks=(PatchLook(place=15, at=6, head=1),),
     )
     return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
 
@@ -99,6 +100,7 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert targets.letters.orders.flatten().tolist() == [IGNORED] * 15 + [4] + [IGNORED] * 32
     assert targets.states.tolist() == [1, IGNORED]
     assert (targets.patch_looks.tolist(), targets.reaches.tolist()) == ([[8, 9, 1]], [[14, 2, 0]])
+    assert targets.marks.tolist() == [[15, 6, 1]]
 
 
 def test_places_are_shares_of_the_image_in_raster_order() -> None:
@@ -221,11 +223,16 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["gather"] == pytest.approx(-share, rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.reaches).tolist()
     assert parts["reach"] == pytest.approx(-share, rel=1e-5)
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.marks).tolist()
+    assert parts["mark"] == pytest.approx(-share, rel=1e-5)
     state = losses.heads.state(seen.images[0][3]).log_softmax(-1)[1]
     assert parts["state"] == pytest.approx(-state.item(), rel=1e-5)
     words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
     expected = -(words[0, 0, 5] + words[0, 1, 6] + words[1, 0, 7]).item() / 3
     assert parts["word"] == pytest.approx(expected, rel=1e-5)
+    rows_of_tokens = (seen.images[0], losses._inputs.of_layer[1].x[1:7])
+    matches = [losses.heads.match(rows, (6,), torch.tensor([3, 0]), targets.words).item() for rows in rows_of_tokens]
+    assert parts["match"] == pytest.approx(sum(matches) / 2, rel=1e-5)
     scores = losses.heads.query(seen.hidden[12]) @ losses.heads.key(seen.hidden[1:7]).T / 8
     assert parts["pointer"] == pytest.approx(-scores.log_softmax(-1)[3].item(), rel=1e-5)
     of_parts = losses.heads.part(losses._inputs.of_layer[0].x[[11, 13, 14]]).log_softmax(-1)

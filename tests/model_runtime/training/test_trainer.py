@@ -9,7 +9,8 @@ from model_runtime.errors import CheckpointError
 from model_runtime.model import load_model
 from model_runtime.training.batch import Example
 from model_runtime.training.lessons import Lesson, Number, Word
-from model_runtime.training.losses import AuxiliaryHeads, Losses, LossWeights, NumberTokens, SupervisedHeads
+from model_runtime.training.loss_weights import LossWeights
+from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
 from model_runtime.training.release import release_tensors
 from model_runtime.training.trainer import OF_IMAGES, STATE, Trainer, TrainingOptions, find_rate, is_hidden_matrix
 from tests.model_runtime.vision.weights import make_item
