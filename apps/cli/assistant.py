@@ -21,7 +21,7 @@ def assistant(
     token_file: Annotated[Path | None, Flag(help="File with the token that lets people in.")] = None,
     allow_host: Annotated[list[str] | None, Flag(help="Further name under which it is reached; repeat.")] = None,
     browser: Annotated[bool, Flag("--browser/--no-browser", help="Open the page in the browser.")] = True,
-    model: Annotated[str | None, Flag("--model", "-m", help="literal (embedded), or a model id.")] = None,
+    model: Annotated[str | None, Flag("--model", "-m", help="literal or nano (both run here), or a model id.")] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
 ) -> None:

@@ -46,7 +46,8 @@ def run(
     given: typer.Context,
     suite: Annotated[str | None, typer.Argument(help="Name of `cua eval list`, or FILE.py[:FUNCTION].")] = None,
     model: Annotated[
-        str | None, Flag("--model", "-m", help="literal (embedded), scripted:FILE, or a model id at OPENAI_BASE_URL.")
+        str | None,
+        Flag("--model", "-m", help="literal or nano (both run here), scripted:FILE, or a model id at OPENAI_BASE_URL."),
     ] = None,
     agent: Annotated[str | None, Flag(help="gui, tools or swarm; the suite's usual one when left out.")] = None,
     tasks: Annotated[list[str] | None, Flag(help="Tasks whose id fits this glob; repeat for more.")] = None,

@@ -26,7 +26,8 @@ def task(
     app: Annotated[str | None, Flag(help="Program to start on the desktop, with its arguments.")] = None,
     display: Annotated[str | None, Flag(help="X display to work on, such as :0; a private one when left out.")] = None,
     model: Annotated[
-        str | None, Flag("--model", "-m", help="literal (embedded), scripted:FILE, or a model id at OPENAI_BASE_URL.")
+        str | None,
+        Flag("--model", "-m", help="literal or nano (both run here), scripted:FILE, or a model id at OPENAI_BASE_URL."),
     ] = None,
     base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
     fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
