@@ -135,6 +135,7 @@ def test_the_course_has_its_stages_in_order() -> None:
     assert [stage.name for stage in course] == names
     assert [stage.rounds_experts for stage in course] == [False] * 9 + [True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
+    assert not any(stage.options.held_out_theme for stage in course)
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
