@@ -76,8 +76,8 @@ READING_LOSSES = LossWeights.only("letter", "order", "word", "gather", "place")
 """Letters, words and places alone, which the vision tower and the projector answer for."""
 FEW = 0.3
 """Weight of what few names of a batch are asked for: a mean over few is noise as much as it is news, and small batches
-learn to read more slowly beside it."""
-SIGHT = replace(READING_LOSSES, match=1.0, aim=FEW, state=FEW, reach=FEW, mark=FEW)
+learn to read more slowly beside it. Reading is slower beside a larger weight of `match`, too."""
+SIGHT = replace(READING_LOSSES, match=FEW, aim=FEW, state=FEW, reach=FEW, mark=FEW)
 """With which token a name is found at, and what names say of their elements: where these are clicked, and whether they
 are on."""
 SPELLING = LossWeights.only("token", "copy", "attention", "name", "spell")

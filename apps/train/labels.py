@@ -162,7 +162,8 @@ def _is_on(target: Target) -> bool:
 def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
     """The patch of the click, looked at from the token on which the name is centred.
 
-    From its other row, right: the heads of the one in which the name stands bring letters there.
+    From its other row, right: in a tower of three blocks, the heads of the one in which the name stands bring letters
+    there.
     """
     return _label_look(target, target.aim, image, first, side=1, head=REACHING_HEAD)
 

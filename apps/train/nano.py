@@ -60,9 +60,9 @@ def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 5, vi
         },
         vision={
             "hidden_size": vision_size,
-            "num_hidden_layers": 3,
+            "num_hidden_layers": 4,
             "num_attention_heads": vision_size // 32,
-            "intermediate_size": 8 * vision_size,
+            "intermediate_size": 6 * vision_size,
             "init_pos_emb_height": 32,
             "init_pos_emb_width": 32,
             "mm_hidden_size": vision_size,

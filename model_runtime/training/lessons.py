@@ -112,7 +112,7 @@ class PatchLetters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchLook:
-    """A patch, and which other one of its image a head of the tower's last block is to look at from there.
+    """A patch, and which other one of its image a head of the vision tower is to look at from there.
 
     Attributes:
         place: Of the patch, counted over all images of the lesson end to end.

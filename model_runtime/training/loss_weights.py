@@ -22,11 +22,12 @@ class LossWeights:
             the same token as it comes to the layer that is taught to look; names that stand elsewhere, as labels of
             fields, count as much as all others.
         state: Whether that is ticked, chosen, open or filled, read from the same rows.
-        gather: How much of its attention a head of the tower's last block gives, from a patch on which a word is
+        gather: How much of its attention a head behind the tower's middle block gives, from a patch on which a word is
             centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
-        reach: The same from the patch beside it to the patch that is clicked when that word is asked for.
-        mark: The same from the fourth patch of its token to the one that shows whether what it names is on, such as the
-            box left of it.
+        reach: The same, in the last block, from the patch beside it to the patch that is clicked when that word is
+            asked for.
+        mark: The same, there, from the fourth patch of its token to the one that shows whether what it names is on,
+            such as the box left of it.
         place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
             Read from what the projector gives and, where the language model is run, from the same token as it comes to
             the layer that is taught to look.

@@ -170,18 +170,18 @@ class Losses:
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
     def _find_gather(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_looked_at(seen, batch, targets.patch_looks)
+        return self._find_looked_at(seen, batch, targets.patch_looks, self._patches.gathering)
 
     def _find_reach(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_looked_at(seen, batch, targets.reaches)
+        return self._find_looked_at(seen, batch, targets.reaches, self._patches.reaching)
 
     def _find_mark(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_looked_at(seen, batch, targets.marks)
+        return self._find_looked_at(seen, batch, targets.marks, self._patches.reaching)
 
-    def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor) -> Tensor:
+    def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor, block: int) -> Tensor:
         if not len(looks):
             return seen.hidden.new_zeros(())
-        return -self._patches.find_log_shares(batch.images, looks).mean()
+        return -self._patches.find_log_shares(batch.images, looks, block=block).mean()
 
     def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):

@@ -3,10 +3,10 @@
 The tower takes images by their size and in several passes; here patches lie as the images do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model_runtime.media import MediaItem
@@ -16,26 +16,38 @@ from model_runtime.vision.tower import VisionTower, make_groups
 
 
 class PatchRows:
-    """Keeps, from each forward pass, the rows behind the middle block and what the last block's attention was given.
+    """Keeps, from each forward pass, the rows behind the middle block and what attention in two later ones was given.
 
     Args:
         tower: On one rank.
+
+    Attributes:
+        gathering: The block whose heads bring a word's letters together, the one behind the middle.
+        reaching: The one whose heads look from a word to what it names, the last.
     """
 
     def __init__(self, tower: VisionTower) -> None:
         self.tower = tower
         self._middle: list[Tensor] = []
-        self._inputs: list[tuple[Tensor, Packing]] = []
+        self._inputs: dict[int, list[tuple[Tensor, Packing]]] = {}
         blocks = tower.blocks
+        middle, self.reaching = (len(blocks) - 1) // 2, len(blocks) - 1
+        self.gathering = min(middle + 1, self.reaching)
         self._hooks = (
             tower.register_forward_pre_hook(lambda module, inputs: self._forget()),
-            blocks[(len(blocks) - 1) // 2].register_forward_hook(lambda module, inputs, output: self._keep(output)),
-            blocks[-1].attention.register_forward_pre_hook(lambda module, inputs: self._inputs.append(inputs)),
+            blocks[middle].register_forward_hook(lambda module, inputs, output: self._keep(output)),
+            *(
+                blocks[number].attention.register_forward_pre_hook(self._keep_inputs(number))
+                for number in {self.gathering, self.reaching}
+            ),
         )
 
     def _forget(self) -> None:
         self._middle.clear()
         self._inputs.clear()
+
+    def _keep_inputs(self, number: int) -> Callable[[nn.Module, tuple[Tensor, Packing]], None]:
+        return lambda module, inputs: self._inputs.setdefault(number, []).append(inputs)
 
     def _keep(self, rows: Tensor) -> None:
         self._middle.append(rows if rows.requires_grad else rows.clone())  # without gradients, blocks write over them
@@ -44,21 +56,22 @@ class PatchRows:
         """Rows behind the middle block: (patches of all images, width)."""
         return self._sort(images, self._middle)
 
-    def find_log_shares(self, images: Sequence[MediaItem], looks: Tensor) -> Tensor:
-        """Logarithms of the shares of its attention that a head of the last block gives from a patch to another one.
+    def find_log_shares(self, images: Sequence[MediaItem], looks: Tensor, *, block: int) -> Tensor:
+        """Logarithms of the shares of its attention that a head of a block gives from a patch to another one.
 
         Args:
             images: Of the last forward pass.
+            block: `gathering` or `reaching`.
             looks: (G, 3) int64: the patch that looks and the one that is looked at, both counted over all images end
                 to end and of the same image, and the head.
 
         Returns:
             (G,) fp32, at most 0, in another order.
         """
-        attention = self.tower.blocks[-1].attention
+        attention, inputs = self.tower.blocks[block].attention, self._inputs[block]
         heads, dim = attention.num_heads, attention.head_dim
-        x = self._sort(images, [x for x, _ in self._inputs])
-        rotations = self._sort(images, [packing.rotations for _, packing in self._inputs])
+        x = self._sort(images, [x for x, _ in inputs])
+        rotations = self._sort(images, [packing.rotations for _, packing in inputs])
         rows = 2 * heads * dim  # queries and keys
         both = F.linear(x, attention.qkv_weight[:rows], attention.qkv_bias[:rows]).view(len(x), 2 * heads, dim)
         queries, keys = rotate(both, rotations).chunk(2, dim=1)

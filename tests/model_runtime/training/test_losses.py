@@ -219,11 +219,11 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["aim"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks).tolist()
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks, block=losses._patches.gathering).tolist()
     assert parts["gather"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.reaches).tolist()
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.reaches, block=losses._patches.reaching).tolist()
     assert parts["reach"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.marks).tolist()
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.marks, block=losses._patches.reaching).tolist()
     assert parts["mark"] == pytest.approx(-share, rel=1e-5)
     state = losses.heads.state(seen.images[0][3]).log_softmax(-1)[1]
     assert parts["state"] == pytest.approx(-state.item(), rel=1e-5)

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.model import K25Model, load_model
 from model_runtime.ops.reference.norm import rotate
 from model_runtime.training.patches import PatchRows
@@ -16,23 +17,27 @@ def model(tiny_dir: Path) -> K25Model:
     return load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_()
 
 
-def test_shares_are_those_of_the_tower_s_own_attention(model: K25Model) -> None:
-    """Values that name their patch come out of the last block's attention as the shares themselves."""
+@pytest.mark.parametrize("block", [2, 3])
+def test_shares_are_those_of_the_tower_s_own_attention(tmp_path: Path, block: int) -> None:
+    """Values that name their patch come out of a block's attention as the shares themselves."""
+    write_tiny(tmp_path, config=tiny_config(vision={"num_hidden_layers": 4}, dtype="float32"))
+    model = load_model(tmp_path, dtype=torch.float32, kernels="autograd").requires_grad_()
     assert model.vision is not None
     rows = PatchRows(model.vision)
+    assert (rows.gathering, rows.reaching) == (2, 3)
     model.encode_media(IMAGES)
-    attention = model.vision.blocks[-1].attention
+    attention = model.vision.blocks[block].attention
     place, at, head = 36 + 7, 36 + 20, 1  # of the second image
-    (x, packing) = next(inputs for inputs in rows._inputs if len(inputs[0]) == 64)
+    (x, packing) = next(inputs for inputs in rows._inputs[block] if len(inputs[0]) == 64)
     first = 4  # the tower takes the smallest first
     qkv = torch.nn.functional.linear(x, attention.qkv_weight, attention.qkv_bias).view(64, -1, attention.head_dim)
     turned = rotate(qkv[:, : 2 * attention.num_heads], packing.rotations)
     keys = turned[first : first + 24, attention.num_heads + head]
     expected = (keys @ turned[first + 7, head] / attention.head_dim**0.5).log_softmax(-1)[20]
-    found = rows.find_log_shares(IMAGES, torch.tensor([[place, at, head]]))
+    found = rows.find_log_shares(IMAGES, torch.tensor([[place, at, head]]), block=block)
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     asked = torch.tensor([[place, 36 + key, head] for key in range(24)])
-    assert rows.find_log_shares(IMAGES, asked).exp().sum().item() == pytest.approx(1.0, rel=1e-5)
+    assert rows.find_log_shares(IMAGES, asked, block=block).exp().sum().item() == pytest.approx(1.0, rel=1e-5)
 
 
 def test_rows_are_kept_as_they_were(model: K25Model) -> None:
