@@ -1,4 +1,4 @@
-"""nano-K2.5: the release's architecture at a millionth of its size."""
+"""nano-K2.5: the release's architecture, three hundred thousand times smaller."""
 
 import math
 from collections.abc import Sequence
