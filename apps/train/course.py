@@ -127,7 +127,7 @@ def make_course(scale: float = 1.0) -> Course:
     )
     read = Stage(
         name="read",
-        steps=count(2700),
+        steps=count(2450),
         options=all_kinds,
         batch=12,
         pages=5,
@@ -159,7 +159,7 @@ def make_course(scale: float = 1.0) -> Course:
         prefix_every=1,
         weights=replace(read.weights, letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5),
     )
-    see = Stage(name="see", steps=count(4100), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
+    see = Stage(name="see", steps=count(3900), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
     small = replace(see, name="small", steps=count(900), batch=12, options=SMALL_PRINT, image_rate=0.4)
     small = replace(small, final_image_rate=LAST_SIGHT_RATE)
     begin = replace(see, name="begin", steps=count(3000), batch=4, options=PAGES, weights=READING_LOSSES)
@@ -169,7 +169,7 @@ def make_course(scale: float = 1.0) -> Course:
         replace(begin, name="look", steps=count(1500), batch=8),
         replace(see, final_image_rate=LAST_SIGHT_RATE),
         small,
-        replace(find, name="spell", steps=count(900), requests=8, is_short=True, weights=SPELLING),
+        replace(find, name="spell", steps=count(800), requests=8, is_short=True, weights=SPELLING),
         replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
