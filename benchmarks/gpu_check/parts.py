@@ -207,7 +207,7 @@ def _prefill(setting: Setting) -> Iterator[Command]:
 @part(
     name="tune",
     title="The tuner for the three kernels that are worst against their goals, and these again",
-    expected="tiles rest on floors and on what the compiler makes of them; nobody has measured any",
+    expected="tiles rest on floors and on what the compiler makes of them, where tiles.json has no measurement",
     limit_s=330,
     figures=("tiles.json", "decode-tuned.json", "moe-tuned.json", "vision-tuned.json"),
 )

@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.runner import Runner, StepInput
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.model import K25Model
+from model_runtime.ops import find_ops
 
 BLOCK_SIZE = 64
 
@@ -125,12 +127,48 @@ def check_layer(place: Place) -> Found:
     return found
 
 
+class SharedChoice:
+    """Sends a second model's tokens to the experts that the first one chose.
+
+    Where two scores differ by less than a rounding, either choice is right, and everything behind it differs as a
+    whole. What the second model would have chosen is counted.
+
+    Args:
+        device: Of both models.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._first, self._second = (find_ops(device, kernels).route for kernels in ("torch", "triton"))
+        self._made: deque[tuple[Tensor, Tensor]] = deque()
+        self.num_tokens, self.num_others = 0, 0
+
+    def lead(self, *inputs: Any) -> tuple[Tensor, Tensor]:
+        """`route` of the model that runs first."""
+        made = self._first(*inputs)
+        self._made.append(made)
+        return made
+
+    def follow(self, *inputs: Any) -> tuple[Tensor, Tensor]:
+        """`route` of the other one, which must ask for the same tokens in the same order."""
+        _, experts = self._second(*inputs)
+        made = self._made.popleft()
+        is_same = (experts.sort(-1).values == made[1].sort(-1).values).all(-1)
+        self.num_tokens, self.num_others = self.num_tokens + len(experts), self.num_others + int((~is_same).sum())
+        return made
+
+
+MOST_OTHERS = {torch.float32: 0.0, torch.bfloat16: 0.05}
+"""Share of tokens whose experts may differ."""
+
+
 def compare_kernels(place: Place, dtype: torch.dtype, sizes: Sequence[int], found: Found) -> None:
     """A dense layer and one with experts: prompts, decoding behind contexts of different lengths, images."""
     config = make_config(layers=2, experts=16, vocab_size=4352, is_toy=place.is_toy)
-    ours, theirs = (make_model(config, place.device, kernels, dtype=dtype) for kernels in ("triton", "torch"))
+    choice = SharedChoice(place.device)
+    theirs = make_model(config, place.device, "torch", dtype=dtype, route=choice.lead)
+    ours = make_model(config, place.device, "triton", dtype=dtype, route=choice.follow)
     steps = [(f"prompt of {size}", make_steps([size], [0], config, size)) for size in sizes]
-    runners = [make_runner(model, has_graphs=False) for model in (ours, theirs)]
+    runners = [make_runner(model, has_graphs=False) for model in (theirs, ours)]
     for name, step in steps:
         judge(found, dtype, name, *(runner.run(step) for runner in runners))
         place.wait()
@@ -142,12 +180,16 @@ def compare_kernels(place: Place, dtype: torch.dtype, sizes: Sequence[int], foun
         judge(found, dtype, f"decoding, batch {batch}", *(runner.run(step) for runner in runners))
         place.wait()
     items = [make_screenshot(config, 1, is_toy=True), make_screenshot(config, 2, is_toy=place.is_toy)]
-    features = [torch.cat(model.encode_media(items)).float() for model in (ours, theirs)]
+    features = [torch.cat(model.encode_media(items)).float() for model in (theirs, ours)]
     judge(found, dtype, "images", *features)
+    share, most = choice.num_others / choice.num_tokens, MOST_OTHERS[dtype]
+    found.add(str(dtype).removeprefix("torch."), "share of tokens sent to other experts", share, most)
+    if share > most:
+        found.faults.append(f"{choice.num_others} of {choice.num_tokens} tokens went to other experts in {dtype}")
     place.wait()
 
 
-def judge(found: Found, dtype: torch.dtype, name: str, ours: Tensor, theirs: Tensor) -> None:
+def judge(found: Found, dtype: torch.dtype, name: str, theirs: Tensor, ours: Tensor) -> None:
     """A row, and a fault where they are too far apart."""
     error = float((ours.double() - theirs.double()).abs().max() / theirs.double().abs().max())
     allowed = MAX_ERROR[dtype]

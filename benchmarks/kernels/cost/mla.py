@@ -7,7 +7,7 @@ from model_runtime.config import TextConfig
 from model_runtime.kernels.tiles import find_tile
 from model_runtime.launch.sizes import BF16_BYTES, FP32_BYTES, attention_parameters
 
-GRAIN, LEAST_GRAINS, PARTIAL_GRAINS = 128, 2, 2
+GRAIN, LEAST_GRAINS, PARTIAL_GRAINS = 64, 1, 2
 """As in `mla_schedule.py`, which is not imported because it needs torch; a test compares them."""
 
 
@@ -56,8 +56,8 @@ def decode_parts(text: TextConfig, context: int, batch: int, multiprocessors: in
 def count_pieces(context: int, batch: int, multiprocessors: int) -> int:
     """Pieces of each of equally long contexts: as many as fill the chip once, or twice where that is quicker."""
     grains = ceil(context / GRAIN)
-    options = []
     fewest = ceil(batch / multiprocessors)
+    options = [(fewest * grains, fewest, 1)]
     for waves in (fewest, fewest + 1):
         most = max(LEAST_GRAINS, ceil(grains / (waves * multiprocessors // batch)))
         options.append((waves * (most + PARTIAL_GRAINS * (most < grains)), waves, ceil(grains / most)))

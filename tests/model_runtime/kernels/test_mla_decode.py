@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from model_runtime.kernels import mla_decode as kernels
+from model_runtime.kernels import mla_schedule
 from model_runtime.kernels.launch import LaunchError, run
 from model_runtime.kernels.mla_schedule import AttentionPlan, make_plan
 from model_runtime.kernels.tiles import Tile
@@ -97,14 +98,15 @@ def test_the_release_s_heads_and_widths() -> None:
     assert relative_error(found, paged.attend_exactly(q, 512)) < 1e-2
 
 
-def test_pieces_make_the_whole() -> None:
-    """One context in five pieces, one in two, two whole, among them one of a single key."""
+def test_pieces_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contexts in twenty pieces, five and two, and one of a single key."""
     paged = Paged([1250, 300, 1, 100], 16)
     q = paged.queries(4)
-    whole = make_plan(paged.tables, paged.lens, num_programs=4)
     pieces = make_plan(paged.tables, paged.lens, num_programs=100)
+    monkeypatch.setattr(mla_schedule, "GRAIN", 2048)
+    whole = make_plan(paged.tables, paged.lens, num_programs=100)
     assert (len(whole.joins), whole.num_places) == (0, 0)
-    assert pieces.joins[:, 3].tolist() == [5, 2]
+    assert pieces.joins[:, 3].tolist() == [20, 5, 2]
     found = decode(q, paged, pieces, WIDE)
     assert relative_error(found, paged.attend_exactly(q)) < 1e-6
     assert relative_error(found, decode(q, paged, whole, WIDE)) < 1e-6

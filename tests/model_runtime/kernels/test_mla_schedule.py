@@ -40,7 +40,6 @@ def test_every_key_is_in_one_piece() -> None:
             assert [piece[1] for piece in own[:-1]] == [piece[0] for piece in own[1:]]
             assert all(first % GRAIN == 0 and first < last and end == length for first, last, end, _ in own)
             assert [piece[3] for piece in own] == places.get(seq, [-1])
-            assert len(own) == 1 or own[-1][1] - own[-1][0] > GRAIN
         assert sorted(chain(*places.values())) == list(range(sum(join[3] for join in joins)))
 
 
@@ -48,10 +47,10 @@ def test_every_key_is_in_one_piece() -> None:
     ("lens", "pieces"),
     [
         ([1], [1]),
-        ([256], [1]),
-        ([257], [2]),
-        ([1024], [4]),
-        ([262_144], [128]),  # 2048 grains in 132 equal parts are 16 each
+        ([128], [1]),  # two results to be joined cost more than two grains one after the other
+        ([257], [5]),
+        ([1024], [16]),
+        ([262_144], [128]),  # 4096 grains in 132 equal parts are 32 each
         ([16_384] * 32, [4] * 32),  # one each would leave 100 of 132 multiprocessors idle
         ([16_384] * 132, [1] * 132),
         ([2000] * 120, [1] * 120),
@@ -62,6 +61,14 @@ def test_every_key_is_in_one_piece() -> None:
 def test_as_many_pieces_as_fill_the_chip(lens: list[int], pieces: list[int]) -> None:
     items, _ = cut(decode_spans(lens), NUM_PROGRAMS)
     assert [sum(item[0] == seq for item in items) for seq in range(len(lens))] == pieces
+
+
+@pytest.mark.parametrize("num_queries", [2, 8, GRAIN])
+def test_each_of_several_queries_sees_a_key_of_the_last_piece(num_queries: int) -> None:
+    for num_keys in range(num_queries, 40 * GRAIN, 7):
+        items, _ = cut([Span(0, num_queries, 0, num_keys)], NUM_PROGRAMS)
+        first_query_sees = num_keys - num_queries + 1
+        assert all(item[3] < first_query_sees for item in items)
 
 
 def test_a_second_wave_is_cut_finer_only_where_that_helps() -> None:
