@@ -1,11 +1,12 @@
 """Sentences with words that nobody foresaw: quoted text is typed as it stands or not at all, and no word is dropped."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cua.models.literal.grammar import parse_instruction
 from cua.models.literal.model import explain_unreadable
 from cua.models.literal.steps import PickSuggestion, PlainStep, PressKeys, SetValue, TypeText, Unreadable
+from cua.models.literal.work_steps import LeaveUnsent
 
 SENTENCES = (
     "type {a} into Name",
@@ -57,6 +58,7 @@ def typed_texts(step: PlainStep | Unreadable) -> list[str]:
 
 @settings(max_examples=400)
 @given(sentences())
+@example((f'banana banana click "{FIRST}", "{SECOND}" and never Save', ["banana", "banana", "never"]))
 def test_only_quoted_text_is_typed_and_no_word_is_dropped_or_left_unnamed(
     made: tuple[str, list[str]],
 ) -> None:
@@ -68,8 +70,9 @@ def test_only_quoted_text_is_typed_and_no_word_is_dropped_or_left_unnamed(
     assert set(typed) <= {FIRST, SECOND, FIRST.upper(), SECOND.upper()}, steps
     kept = " ".join(repr(step) for step in steps)
     is_repeated = len(set(map(repr, steps))) < len(steps)
-    times = {"twice": is_repeated or any(isinstance(step, PressKeys) and step.times == 2 for step in steps)}
-    assert [word for word in strange if word not in kept and not times.get(word)] == [], steps
+    is_twice = is_repeated or any(isinstance(step, PressKeys) and step.times == 2 for step in steps)
+    understood = {"twice": is_twice, "never": any(isinstance(step, LeaveUnsent) for step in steps)}
+    assert [word for word in strange if word not in kept and not understood.get(word)] == [], steps
     unread = [step for step in steps if isinstance(step, Unreadable)]
     explanation = explain_unreadable(unread)
     assert all((step.words or step.text) in explanation for step in unread)
