@@ -56,8 +56,8 @@ class MediaOptions:
         in_patch_limit_each_frame: Patches of a video frame, before padding.
         patch_limit_on_one_side: Patches along one side.
         sample_fps: Frames a second that are taken from a video.
-        fills_tokens: Whether images are stretched to whole tokens, by half a token at most, where the release pads
-            them with black. For a model that has seen few sizes: a share of the width that it is asked for is one of
+        fills_tokens: Whether images are stretched to whole tokens, by less than one, where the release pads them with
+            black. For a model that has seen few sizes: a share of the width that it is asked for is one of
             what is not black, and it does not know of a strip that is new to it how wide it is.
         extra: What the file held beside these.
     """
@@ -186,9 +186,8 @@ def fit_size(width: int, height: int, patch_limit: int, side_limit: int, *, fill
     patches = max(1, width // PATCH_PX) * max(1, height // PATCH_PX)
     scale = min(1.0, math.sqrt(patch_limit / patches), side_px / width, side_px / height)
     resized = tuple(min(max(1, int(side * scale)), side_px) for side in (width, height))
-    if fills_tokens:
-        resized = tuple(max(round(side / MERGED_PX), 1) * MERGED_PX for side in resized)
     padded = tuple(-(-side // MERGED_PX) * MERGED_PX for side in resized)
+    resized = padded if fills_tokens else resized
     return Fit(resized=(resized[0], resized[1]), padded=(padded[0], padded[1]))
 
 
