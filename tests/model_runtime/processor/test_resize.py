@@ -74,7 +74,7 @@ def test_sizes_are_the_peers(width: int, height: int, limit: int) -> None:
         ((28, 56), (28, 56)),
         ((1, 43), (28, 56)),
         ((7169, 14), (7168, 28)),
-        ((41, 41), (28, 28)),
+        ((41, 29), (56, 56)),
     ],
 )
 def test_images_that_fill_tokens_are_stretched(size: tuple[int, int], filled: tuple[int, int]) -> None:
