@@ -90,7 +90,10 @@ def part(**facts: Any) -> Callable[[Commands], Commands]:
     return add
 
 
-TESTED = ("pytest", "transformers", "safetensors", "tiktoken", "llguidance", "fastapi", "compressed_tensors")
+TESTED = (
+    *("pytest", "pytest_asyncio", "hypothesis", "transformers", "safetensors", "tiktoken", "llguidance", "fastapi"),
+    "compressed_tensors",
+)
 """What the tests of `model_runtime` import; without them they would all be left out without a word."""
 
 INTERPRETED, COMPILED = {"TRITON_INTERPRET": "1"}, {"TRITON_INTERPRET": "0"}
@@ -125,14 +128,15 @@ add_program(
 @part(
     name="tests",
     title="The tests that need a GPU",
-    expected="the whole model on the GPU beside the CPU; each folder of tests stops at its first fault",
+    expected="the whole model on the GPU beside the CPU; each folder of tests stops at its third fault",
     limit_s=90,
     modules=("torch", "triton", *TESTED),
 )
 def _tests(setting: Setting) -> Iterator[Command]:
-    for folder in ("kernels", "model", "engine"):  # each stops at its first fault, and the next one goes on
-        where = f"tests/model_runtime/{folder}"
-        yield run_module(setting, "pytest", "-m", "gpu", "-x", "-p", "no:cacheprovider", where, env=COMPILED)
+    for folder in ("kernels", "model"):  # each stops by itself, and the next one goes on
+        where = ("--confcutdir=tests/model_runtime", f"tests/model_runtime/{folder}")  # without the sandbox's packages
+        options = ("-m", "gpu", "--maxfail", "3", "-p", "no:cacheprovider")
+        yield run_module(setting, "pytest", *options, *where, env=COMPILED)
 
 
 @part(
