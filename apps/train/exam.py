@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from PIL import Image
-
 from apps.evals.statistics import Interval, wilson_interval
 from apps.train.episodes import Moment
 from apps.train.lessons import LessonMaker
@@ -22,10 +20,8 @@ from cua.messages import Reply
 from envs import Action, Click, ScreenGeometry, Terminate, TypeText
 from model_runtime.engine.contract import EngineRequest, SamplingParams
 from model_runtime.launch.options import NativeOptions
-from model_runtime.media import MediaItem, Prompt
+from model_runtime.media import Prompt
 from model_runtime.native import make_engine
-from model_runtime.processor import Processor
-from model_runtime.processor.media_rules import make_item
 
 if TYPE_CHECKING:
     from model_runtime.engine.thread import EngineThread
@@ -95,20 +91,16 @@ def examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
 async def _examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
     engine = make_engine(NativeOptions(model_dir=model_dir, device="cpu", dtype="float32", cache_gib=0.5))
     try:
-        maker, processor = LessonMaker(engine.tokenizer), Processor.load(model_dir)
-        return [await _answer_sheet(engine, maker, processor, sheet) for sheet in sheets]
+        maker = LessonMaker(engine.tokenizer)
+        return [await _answer_sheet(engine, maker, sheet) for sheet in sheets]
     finally:
         await engine.close()
 
 
-async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, processor: Processor, sheet: Sheet) -> Marks:
-    def see(screen: Screen) -> MediaItem:
-        image = Image.fromarray(screen.pixels)
-        return make_item([image], processor.fit(*image.size))
-
+async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, sheet: Sheet) -> Marks:
     marks = Marks(sheet.name)
     asked = [
-        (screen, question, maker.make_prompt([Moment(screen=screen, question=question)], see))
+        (screen, question, maker.make_prompt([Moment(screen=screen, question=question)]))
         for screen, questions in sheet.items
         for question in questions
     ]

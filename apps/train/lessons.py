@@ -1,7 +1,7 @@
 """Screens and questions as lessons: the very requests that the agent sends, as tokens, with labels."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -281,14 +281,9 @@ class LessonMaker:
                 )
         return ()
 
-    def make_prompt(self, moments: Sequence[Moment], see: Callable[[Screen], MediaItem] | None = None) -> Prompt:
-        """The whole request for the last of these moments, as the engine takes it.
-
-        Args:
-            moments: In order.
-            see: How screens become images; None is as in training.
-        """
-        images = [(see or make_image)(moment.screen) for moment in moments[-MAX_IMAGES:]]
+    def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
+        """The whole request for the last of these moments, as the engine takes it."""
+        images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
         token_ids = (*self.prefix, *self._encode(render([moment.question for moment in moments], images)))
         places = find_images(token_ids, self.tokenizer.special.media_pad, images)
         spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]

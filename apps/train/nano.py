@@ -12,7 +12,6 @@ from apps.train.vocabulary import make_vocabulary
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.config.types import K25Config
 from model_runtime.model import K25Model, load_model
-from model_runtime.processor import MediaOptions
 from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.vision.tower import CHANNELS, VisionTower
@@ -20,8 +19,6 @@ from model_runtime.vision.tower import CHANNELS, VisionTower
 MAX_PATCHES = 4_900
 """Of a screenshot: 1280 x 720 has 4,784, larger ones are made smaller."""
 MAX_POSITIONS = 16_384
-MEDIA = MediaOptions(fills_tokens=True)
-"""Of the processor: screens of all sizes come when it is used, and it is trained on a dozen."""
 BRIGHTNESS_SCALE = 0.05
 """Of the filter of a patch's brightness."""
 PLACE_WAVES, PLACE_SCALE = 8, 0.2

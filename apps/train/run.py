@@ -14,7 +14,7 @@ from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
 from apps.train.look import look
-from apps.train.nano import MEDIA, make_config, make_model
+from apps.train.nano import make_config, make_model
 from apps.train.page import read_log, write_page
 from apps.train.processes import join_processes
 from apps.train.vocabulary import make_vocabulary
@@ -125,8 +125,8 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         trainer.comm = comm
         _learn(order, trainer, _Meter(order, say, trainer.step_number))
     ranks = make_vocabulary()
-    export_model(trainer.model.eval(), order.folder / MODEL, ranks=ranks, media=MEDIA, group_size=GROUP_SIZE)
-    export_model(trainer.model, order.folder / WHOLE, ranks=ranks, media=MEDIA)
+    export_model(trainer.model.eval(), order.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
+    export_model(trainer.model, order.folder / WHOLE, ranks=ranks)
     return order.folder / MODEL
 
 

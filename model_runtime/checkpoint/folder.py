@@ -136,7 +136,6 @@ def _processor_json(config: K25Config, media: MediaOptions) -> dict[str, Any]:
             "temporal_merge_kernel_size": CHUNK_FRAMES,
             "timestamp_mode": "hh:mm:ss.fff",
             "config_type": "media_proc.processors.moonvit.MoonViTMediaProcessorConfig",
-            **({"fills_tokens": True} if media.fills_tokens else {}),  # ours; the release's file has no such line
         }
     }
 

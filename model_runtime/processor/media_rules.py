@@ -56,9 +56,6 @@ class MediaOptions:
         in_patch_limit_each_frame: Patches of a video frame, before padding.
         patch_limit_on_one_side: Patches along one side.
         sample_fps: Frames a second that are taken from a video.
-        fills_tokens: Whether images are stretched to whole tokens, by less than one, where the release pads them with
-            black. For a model that has seen few sizes: a share of the width that it is asked for is one of
-            what is not black, and it does not know of a strip that is new to it how wide it is.
         extra: What the file held beside these.
     """
 
@@ -66,7 +63,6 @@ class MediaOptions:
     in_patch_limit_each_frame: int = 4096
     patch_limit_on_one_side: int = 512
     sample_fps: float = 2.0
-    fills_tokens: bool = False
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -125,10 +121,6 @@ def parse_media_options(content: object, where: str) -> MediaOptions:
             raise ConfigError(f"{where}: media_proc_cfg.{name} is {found[name]!r}; this runtime has {expected!r} only")
     own = {each.name: found[each.name] for each in fields(MediaOptions) if each.name in found and each.name != "extra"}
     for name, value in own.items():
-        if name == "fills_tokens":
-            if not isinstance(value, bool):
-                raise ConfigError(f"{where}: media_proc_cfg.{name} is {value!r}, expected true or false")
-            continue
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or value <= 0 or (name != "sample_fps" and value != int(value)):
             raise ConfigError(f"{where}: media_proc_cfg.{name} is {value!r}, expected a number above 0")
@@ -170,7 +162,7 @@ class Fit:
         return (self.padded[0] // MERGED_PX) * (self.padded[1] // MERGED_PX)
 
 
-def fit_size(width: int, height: int, patch_limit: int, side_limit: int, *, fills_tokens: bool = False) -> Fit:
+def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
     """The largest size within the limits that is not above the original.
 
     The limits hold before padding; padding may exceed `patch_limit`, as in the release.
@@ -180,14 +172,12 @@ def fit_size(width: int, height: int, patch_limit: int, side_limit: int, *, fill
         height: In px, at least 1.
         patch_limit: Patches in all.
         side_limit: Patches along one side.
-        fills_tokens: See `MediaOptions`.
     """
     side_px = side_limit * PATCH_PX
     patches = max(1, width // PATCH_PX) * max(1, height // PATCH_PX)
     scale = min(1.0, math.sqrt(patch_limit / patches), side_px / width, side_px / height)
     resized = tuple(min(max(1, int(side * scale)), side_px) for side in (width, height))
     padded = tuple(-(-side // MERGED_PX) * MERGED_PX for side in resized)
-    resized = padded if fills_tokens else resized
     return Fit(resized=(resized[0], resized[1]), padded=(padded[0], padded[1]))
 
 

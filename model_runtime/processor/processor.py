@@ -269,8 +269,7 @@ class Processor:
     def fit(self, width: int, height: int, *, is_frame: bool = False) -> Fit:
         """Sizes to which an image (or a video frame) of `width` x `height` px is resized and padded."""
         limit = self.options.in_patch_limit_each_frame if is_frame else self.options.in_patch_limit
-        side_limit, fills = self.options.patch_limit_on_one_side, self.options.fills_tokens
-        return fit_size(width, height, limit, side_limit, fills_tokens=fills)
+        return fit_size(width, height, limit, self.options.patch_limit_on_one_side)
 
     def count_tokens(self, width: int, height: int, *, is_frame: bool = False) -> int:
         """Tokens of an image of `width` x `height` px, or of a chunk of such video frames, however many it has."""

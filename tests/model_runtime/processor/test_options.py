@@ -64,7 +64,6 @@ def test_numbers_are_read_and_unknown_keys_kept(tmp_path: Path) -> None:
         ({"in_patch_limit": "16384"}, "expected a number above 0"),
         ({"in_patch_limit": 1.5}, "expected a number above 0"),
         ({"sample_fps": True}, "expected a number above 0"),
-        ({"fills_tokens": 1}, "fills_tokens is 1, expected true or false"),
         ([], "there is no object media_proc_cfg"),
     ],
 )

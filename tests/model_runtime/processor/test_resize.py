@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from model_runtime.processor import MediaOptions, Processor
+from model_runtime.processor import Processor
 from model_runtime.processor.media_rules import fit_size, hash_frames, make_item
 
 # screenshot, resized, padded, tokens as an image, tokens of a chunk as video
@@ -65,23 +65,6 @@ def test_sizes_are_the_peers(width: int, height: int, limit: int) -> None:
     assert (fit.resized[::-1], fit.padded[::-1]) == (resized, padded)
     assert max(fit.padded) <= 512 * 14
     assert fit.padded[0] % 28 == fit.padded[1] % 28 == 0
-
-
-@pytest.mark.parametrize(
-    ("size", "filled"),
-    [
-        ((332, 214), (336, 224)),
-        ((28, 56), (28, 56)),
-        ((1, 43), (28, 56)),
-        ((7169, 14), (7168, 28)),
-        ((41, 29), (56, 56)),
-    ],
-)
-def test_images_that_fill_tokens_are_stretched(size: tuple[int, int], filled: tuple[int, int]) -> None:
-    image, fit = noise(*size), Processor(options=MediaOptions(fills_tokens=True)).fit(*size)
-    assert fit.resized == fit.padded == filled
-    item = make_item([image], fit)
-    assert np.array_equal(item.frames[0], np.asarray(image.resize(filled, Image.Resampling.BICUBIC)))
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:

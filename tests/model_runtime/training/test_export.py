@@ -1,5 +1,4 @@
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from model_runtime.checkpoint.tiny import tiny_ranks
 from model_runtime.config import load_config
 from model_runtime.errors import ConfigError
 from model_runtime.model import K25Model, load_model
-from model_runtime.processor import MediaOptions, Processor
 from model_runtime.training.export import export_model
 from model_runtime.training.quantization import start_rounding, stop_rounding
 from model_runtime.training.release import release_tensors
@@ -44,13 +42,6 @@ def test_an_untrained_model_is_written_as_it_was_read(tiny_dir: Path, tmp_path: 
         assert torch.equal(before.get(name), after.get(name)), name
     for name in ("config.json", "tiktoken.model", "tokenizer_config.json", "preprocessor_config.json"):
         assert (tmp_path / name).read_bytes() == (tiny_dir / name).read_bytes(), name
-
-
-def test_how_images_are_prepared_is_written(tiny_dir: Path, tmp_path: Path) -> None:
-    model, ranks = load_model(tiny_dir, dtype=torch.float32), (tiny_dir / "tiktoken.model").read_bytes()
-    media = MediaOptions(fills_tokens=True)
-    export_model(model, tmp_path, ranks=ranks, media=media)
-    assert Processor.load(tmp_path).options == replace(media, extra=Processor.load(tiny_dir).options.extra)
 
 
 def test_what_was_trained_is_what_is_served(trained: K25Model, tmp_path: Path) -> None:
