@@ -17,6 +17,8 @@ STRIPS = ((1280, 140), (960, 168), (640, 224), (168, 720), (224, 480))
 """As wide or as high as large screens are, not both: places on large screens, for the price of middle ones."""
 MIXED = (*MIDDLE * 4, *STRIPS, (640, 480))
 """With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
+OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
+"""Of no whole number of tokens: how much of the last ones is black says how wide a screen is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class Stage:
         final_image_rate: What that falls to until the end of the stage; None is no other.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
+        starts_again: Whether the learning rates, which came to their end before it, start again; of the last stage.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Stage:
     final_image_rate: float | None = None
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
+    starts_again: bool = False
 
     def has_prefix(self, step: int) -> bool:
         """Whether the lessons of a step begin with the system prompt."""
@@ -112,7 +116,8 @@ Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0) -> Course:
-    """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, and experts in INT4.
+    """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, experts in INT4, and
+    all of it together.
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
@@ -175,6 +180,18 @@ def make_course(scale: float = 1.0) -> Course:
         read,
         speak,
         replace(speak, name="round", steps=count(130), rounds_experts=True),
+        # the tower with all else at every step, and screens of sizes that are no whole number of tokens
+        replace(
+            read,
+            name="settle",
+            steps=count(1600),
+            options=replace(all_kinds, sizes_px=(*MIXED, *OTHERS)),
+            episodes=0.4,
+            prefix_every=2,
+            sees_every=1,
+            rounds_experts=True,
+            starts_again=True,
+        ),
     )
 
 

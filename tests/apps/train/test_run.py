@@ -131,15 +131,17 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "speak", "round"]
+    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "speak", "round", "settle"]
     assert [stage.name for stage in course] == names
-    assert [stage.rounds_experts for stage in course] == [False] * 9 + [True]
+    assert [stage.rounds_experts for stage in course] == [False] * 9 + [True] * 2
     assert all(stage.steps == 1 for stage in make_course(0.0))
     assert not any(stage.options.held_out_theme for stage in course)
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[9]
+    assert order.stage_at(order.num_steps - 1) is course[10]
+    assert order.again_steps == course[10].steps
+    assert replace(order, course=course[:10]).again_steps == 0
 
 
 def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(tmp_path: Path) -> None:
