@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-import string
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from apps.train.episodes import Moment
 from apps.train.exam import Marks, Sheet, examine
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import Screen, make_screen
-from apps.train.screens.words import SIGNS
 from apps.train.skills import Question
 from apps.train.suite import PAPERS
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
@@ -26,18 +24,16 @@ from tests.apps.cli.running import cua
 
 MAX_SIZE_BYTES = 12_000_000
 TENSORS = "model-00001-of-00001.safetensors"
-UNKNOWN_SIGNS = {*string.ascii_uppercase, *SIGNS}
-"""What no text to be typed had when these weights were trained, as their card says."""
 
 
 def draw_sheet(name: str, count: int) -> Sheet:
-    """Questions of the suite `screens`, from a seed of this test's own; texts as these weights know them."""
+    """Questions of the suite `screens`, from a seed of this test's own."""
     paper, rng = PAPERS[name], random.Random(f"shipped {name}")
     items: list[tuple[Screen, tuple[Question, ...]]] = []
     while len(items) < count:
         screen = make_screen(rng, paper.options)
         asked = paper.ask(rng, screen)
-        if asked and not set(asked[0].typed) & UNKNOWN_SIGNS:
+        if asked:
             items.append((screen, (asked[0],)))
     return Sheet(name=name, items=tuple(items))
 
@@ -77,7 +73,7 @@ def marks() -> dict[str, Marks]:
     return {each.name: each for each in examine(WEIGHTS, sheets)}
 
 
-@pytest.mark.parametrize(("name", "least"), [("button", 0.75), ("item", 0.7), ("type", 0.5), ("absent", 0.4)])
+@pytest.mark.parametrize(("name", "least"), [("button", 0.75), ("item", 0.65), ("type", 0.6), ("absent", 0.5)])
 def test_they_were_trained(marks: dict[str, Marks], name: str, least: float) -> None:
     """Far above what guessing comes to, below what the model card says, since 40 questions are few."""
     verdicts = [verdict for of_kind in marks[name].of_kind.values() for verdict in of_kind]
