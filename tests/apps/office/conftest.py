@@ -13,7 +13,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(needs_libreoffice)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def libreoffice() -> Path:
     """Tests that ask for it are skipped where there is none."""
     return Path(find_soffice() or "")

@@ -39,8 +39,8 @@ WORKS = "@book{doe, author={Doe, Jo}, title={A Book}, publisher={P}, year={2001}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean file of each kind."""
+def made(tmp_path_factory: pytest.TempPathFactory, libreoffice: Path) -> Path:
+    """A clean file of each kind; the workbook's values are LibreOffice's."""
     folder = tmp_path_factory.mktemp("made")
     Image.new("RGB", (60, 40), "navy").save(folder / "one.png")
     manuscript = Manuscript(text=TEXT, title="Title", bibliography=WORKS, folder=folder)
