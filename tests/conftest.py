@@ -32,7 +32,7 @@ NUM_WHOLE, EVERY = 1, 32
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "CI" not in os.environ or config.getoption("lf", default=False):  # what has failed is tried again, whichever case it is
+    if "CI" not in os.environ or config.getoption("lf", default=False):  # what failed is tried again, whichever it is
         return
     seen: Counter[str] = Counter()
     left_out = []
