@@ -18,7 +18,7 @@ STRIPS = ((1280, 140), (960, 168), (640, 224), (168, 720), (224, 480))
 MIXED = (*MIDDLE * 4, *STRIPS, (640, 480))
 """With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
 OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
-"""Of no whole number of tokens: how much of the last ones is black says how wide a screen is."""
+"""Of which none is whole tokens both ways: how much of the last ones is black says how wide a screen is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
