@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,6 +14,7 @@ in the release's layout. Interrupted, the same command goes on where it was.
 \b
     cua train nano                    the whole course: about two hours on two cores
     cua train smoke --smoke           three minutes: does it begin to read?
+    cua train large --size large --device cuda    a larger one, on screens up to 1280 x 720, on a GPU
     K25_NANO=nano/model cua task "Click the button OK" --url ... --model nano"""
 
 Flag = typer.Option
@@ -24,6 +25,10 @@ def train(
     scale: Annotated[float, Flag(min=0.0, help="Of the number of steps; 1 is the whole course.")] = 1.0,
     seed: Annotated[int, Flag(help="Of weights and screens.")] = 0,
     processes: Annotated[int, Flag(min=0, help="That learn together; 0 takes one for each processor.")] = 0,
+    size: Annotated[Literal["small", "large"], Flag(help="Of the model: 3.4 or 15.4 million parameters.")] = "small",
+    device: Annotated[
+        str, Flag(help="cpu, or a GPU as torch names it, such as cuda: there one process learns.")
+    ] = "cpu",
     smoke: Annotated[bool, Flag("--smoke", help="A short course; fails when its losses do not come down.")] = False,
 ) -> None:
     """Train, or go on training: see `HELP`."""
@@ -36,8 +41,8 @@ def train(
     from apps.train.run import TrainingRun, read_losses
     from apps.train.run import train as run
 
-    course = make_smoke_course() if smoke else make_course(scale)
-    order = TrainingRun(folder=folder, course=course, seed=seed, processes=count)
+    course = make_smoke_course() if smoke else make_course(scale, has_large_screens=size == "large")
+    order = TrainingRun(folder=folder, course=course, seed=seed, processes=count, size=size, device=device)
     model = run(order, lambda text: terminal.echo(text, err=True))
     terminal.echo(str(model))
     if not smoke:

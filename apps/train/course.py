@@ -17,6 +17,8 @@ STRIPS = ((1280, 140), (960, 168), (640, 224), (168, 720), (224, 480))
 """As wide or as high as large screens are, not both: places on large screens, for the price of middle ones."""
 MIXED = (*MIDDLE * 4, *STRIPS, (640, 480))
 """With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
+LARGE = ((800, 600), (1024, 768), (1280, 720))
+"""For the large model, on a GPU."""
 OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
 """Of which none is whole tokens both ways: how much of the last ones is black says how wide a screen is."""
 
@@ -115,20 +117,22 @@ NUM_REQUESTS = 8
 Course = tuple[Stage, ...]
 
 
-def make_course(scale: float = 1.0) -> Course:
+def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Course:
     """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, experts in INT4, and
     all of it together.
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
+        has_large_screens: Whether one screen in eight of the later stages is as large as a desktop's.
     """
+    mixed = (*MIXED, *LARGE * 2) if has_large_screens else MIXED
 
     def count(steps: int) -> int:
         return max(round(scale * steps), 1)
 
     scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(
-        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=MIXED, text_px=(10, 24), near_share=0.3
+        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=mixed, text_px=(10, 24), near_share=0.3
     )
     read = Stage(
         name="read",
@@ -185,7 +189,7 @@ def make_course(scale: float = 1.0) -> Course:
             read,
             name="settle",
             steps=count(1600),
-            options=replace(all_kinds, sizes_px=(*MIXED, *OTHERS)),
+            options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,
             sees_every=1,

@@ -1,9 +1,10 @@
-"""Draws lessons in another process while the model learns from those before; the order is the stream's own."""
+"""Draws lessons in other processes while the model learns from those before; the order is the stream's own."""
 
 import os
 import pickle
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context, parent_process
@@ -19,7 +20,7 @@ _stream = threading.local()
 
 
 class LessonLoader:
-    """The batches of a course, one drawn ahead. Use as a context manager: it has a process of its own.
+    """The batches of a course, drawn ahead, one by each process. Use as a context manager: it has processes of its own.
 
     Args:
         folder: Of the tokenizer.
@@ -27,7 +28,8 @@ class LessonLoader:
         stage_at: Which stage a step belongs to.
         first_step: Where it begins.
         part: Which lessons of each batch.
-        in_process: Whether they are drawn in a process of their own, which takes seconds to start; else in a thread.
+        in_process: Whether they are drawn in processes of their own, which take seconds to start; else in a thread.
+        processes: How many; a thread is one.
     """
 
     def __init__(
@@ -39,14 +41,17 @@ class LessonLoader:
         first_step: int = 0,
         part: slice = slice(None),
         in_process: bool = True,
+        processes: int = 1,
     ) -> None:
         self._stage_at, self._step, self._part = stage_at, first_step, part
         self._pool: Executor
         if in_process:
-            self._pool = ProcessPoolExecutor(1, get_context("spawn"), _start_process, (folder, seed))
+            self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_process, (folder, seed))
         else:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))
-        self._coming = self._order()
+        self._coming: deque[Future[bytes]] = deque()
+        for _ in range(processes):
+            self._order()
 
     def __enter__(self) -> "LessonLoader":
         return self
@@ -58,15 +63,15 @@ class LessonLoader:
         """The next batch.
 
         Raises:
-            BrokenProcessPool: The process was killed.
+            BrokenProcessPool: A process was killed.
         """
-        packed = self._coming.result()
-        self._step += 1
-        self._coming = self._order()
+        packed = self._coming.popleft().result()
+        self._order()
         return list(pickle.loads(packed))
 
-    def _order(self) -> "Future[bytes]":
-        return self._pool.submit(_draw, self._stage_at(self._step), self._step, self._part)
+    def _order(self) -> None:
+        self._coming.append(self._pool.submit(_draw, self._stage_at(self._step), self._step, self._part))
+        self._step += 1
 
 
 def _start_process(folder: Path, seed: int) -> None:

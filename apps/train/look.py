@@ -59,7 +59,7 @@ def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, s
             lessons = [maker.make_reading(rng, screen) for screen in screens]
             batch = make_batch([lesson.example for lesson in lessons], pad)
             see(model, batch)
-            read = losses.read_letters(batch.images).argmax(-1)
+            read = losses.read_letters(batch.images).argmax(-1).cpu()
             return _show_letters(screens, lessons, read)
         questions = [ask_for(rng, rng.choice(screen.targets)) for screen in screens]
         lessons = [

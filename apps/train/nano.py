@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -27,24 +27,48 @@ NUMBER_WAVES = 32
 """Waves over the thousand coordinates that their tokens' rows are made of."""
 
 
-def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 5, vision_size: int = 128) -> K25Config:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NanoSize:
+    """What makes one nano-K2.5 larger than another.
+
+    Attributes:
+        hidden_size: Width of the language model.
+        num_layers: Of the language model, the first of them dense.
+        expert_size: Width inside an expert, a multiple of 32, the inputs that share a scale in INT4.
+        vision_size: Width of the vision tower, a multiple of 32, the width of its heads.
+        vision_layers: Of the vision tower.
+    """
+
+    hidden_size: int = 128
+    num_layers: int = 5
+    expert_size: int = 64
+    vision_size: int = 128
+    vision_layers: int = 4
+
+
+SIZES = {
+    "small": NanoSize(),
+    "large": NanoSize(hidden_size=256, num_layers=7, expert_size=128, vision_size=256, vision_layers=6),
+}
+"""By the names of `cua train --size`: 3.4 and 15.4 million parameters. The large one is for a GPU."""
+
+
+def make_config(ranks: bytes, size: NanoSize = SIZES["small"]) -> K25Config:
     """The numbers of nano-K2.5.
 
     Args:
         ranks: Content of its `tiktoken.model`.
-        hidden_size: Width of the language model.
-        num_layers: Of the language model, the first of them dense.
-        vision_size: Width of the vision tower, a multiple of 32, the width of its heads.
+        size: How large.
     """
     num_ranks = ranks.count(b"\n")
     special = SpecialTokens(num_ranks)
     config = tiny_config(
         text={
             "vocab_size": num_ranks + NUM_SLOTS,
-            "hidden_size": hidden_size,
-            "num_hidden_layers": num_layers,
-            "intermediate_size": 256,
-            "moe_intermediate_size": 64,
+            "hidden_size": size.hidden_size,
+            "num_hidden_layers": size.num_layers,
+            "intermediate_size": 4 * size.expert_size,
+            "moe_intermediate_size": size.expert_size,
             "num_attention_heads": 4,
             "q_lora_rank": 64,
             "kv_lora_rank": 64,
@@ -59,32 +83,33 @@ def make_config(ranks: bytes, *, hidden_size: int = 128, num_layers: int = 5, vi
             "pad_token_id": special.id_of("[PAD]"),
         },
         vision={
-            "hidden_size": vision_size,
-            "num_hidden_layers": 4,
-            "num_attention_heads": vision_size // 32,
-            "intermediate_size": 6 * vision_size,
+            "hidden_size": size.vision_size,
+            "num_hidden_layers": size.vision_layers,
+            "num_attention_heads": size.vision_size // 32,
+            "intermediate_size": 6 * size.vision_size,
             "init_pos_emb_height": 32,
             "init_pos_emb_width": 32,
-            "mm_hidden_size": vision_size,
+            "mm_hidden_size": size.vision_size,
         },
         dtype="float32",
     )
     return replace(config, media_placeholder_token_id=special.media_pad)
 
 
-def make_model(folder: Path, config: K25Config, seed: int) -> K25Model:
-    """An untrained model, ready to be trained.
+def make_model(folder: Path, config: K25Config, seed: int, device: str = "cpu") -> K25Model:
+    """An untrained model, ready to be trained; with one seed the same one on all devices.
 
     Args:
         folder: Where its files are written, unless they are there.
         config: Of `make_config`.
         seed: Of the weights.
+        device: Where it is trained.
     """
     if not (folder / "tiktoken.model").is_file():
         write_tiny(folder, config=config, seed=seed, num_shards=1)
         (folder / "tiktoken.model").write_bytes(make_vocabulary())
     torch.manual_seed(seed)
-    model = load_model(folder, dtype="float32", kernels="autograd")
+    model = load_model(folder, device=device, dtype="float32", kernels="autograd")
     assert model.vision is not None
     start_vision(model.vision)
     tokenizer = load_tokenizer(folder)
@@ -127,7 +152,7 @@ def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
     """
     embedding, head = model.embedding.weight, model.head.weight
     places = torch.tensor(ids)
-    waves = _mix_waves(len(ids), NUMBER_WAVES, embedding.shape[1])
+    waves = _mix_waves(len(ids), NUMBER_WAVES, embedding.shape[1]).to(embedding.device)
     own = embedding[places] / embedding[places].std()
     embedding[places] = (waves + own) / 2**0.5 * embedding.std()
     head.copy_(embedding * (head.std() / embedding.std()))

@@ -1,6 +1,8 @@
 """A training run in a folder: stages, a log, saved states, and the exported model."""
 
 import json
+import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +16,13 @@ from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
 from apps.train.look import look
-from apps.train.nano import make_config, make_model
+from apps.train.nano import SIZES, make_config, make_model
 from apps.train.page import read_log, write_page
 from apps.train.processes import join_processes
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.parallel.comm import Comm
+from model_runtime.placement import set_device
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.export import export_model
 from model_runtime.training.loss_weights import LossWeights
@@ -53,8 +56,11 @@ class TrainingRun:
         row_rate: See `TrainingOptions`.
         filter_rate: See `TrainingOptions`.
         sees_in_bf16: See `TrainingOptions`.
-        draws_in_process: Whether lessons are drawn in a process of their own.
+        draws_in_process: Whether lessons are drawn in processes of their own.
         processes: That learn together, each from a part of every batch; no more than the smallest batch has lessons.
+        size: A name of `SIZES`.
+        device: Where the model is, "cpu" or a GPU as torch names it. On a GPU one process learns, and all but one
+            processor draw lessons.
     """
 
     folder: Path
@@ -67,6 +73,13 @@ class TrainingRun:
     sees_in_bf16: bool = True
     draws_in_process: bool = True
     processes: int = 1
+    size: str = "small"
+    device: str = "cpu"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the model is anywhere but on the processor."""
+        return self.device != "cpu"
 
     @property
     def num_steps(self) -> int:
@@ -116,16 +129,19 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         it in bf16.
 
     Raises:
-        ConfigError: The folder holds something else.
+        ConfigError: The folder holds something else, or the device is not here.
         CheckpointError: What was saved there is of another run.
     """
+    check_device(order.device)
+    set_device(torch.device(order.device))
     trainer = start_trainer(order)
     if (order.folder / STATE).is_file():
         trainer.load(order.folder)
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
     else:
         trainer.save(order.folder)
-    count = min(order.processes, *(stage.smallest_batch for stage in order.course))  # each has a lesson at every step
+    most = 1 if order.is_on_gpu else order.processes
+    count = min(most, *(stage.smallest_batch for stage in order.course))  # each has a lesson at every step
     with join_processes(count, partial(_follow, order)) as comm:
         trainer.comm = comm
         _learn(order, trainer, _Meter(order, say, trainer.step_number))
@@ -133,6 +149,20 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
     export_model(trainer.model.eval(), order.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
     export_model(trainer.model, order.folder / WHOLE, ranks=ranks)
     return order.folder / MODEL
+
+
+def check_device(name: str) -> None:
+    """Whether a model can be trained there.
+
+    Raises:
+        ConfigError: It is none, or none that torch finds here.
+    """
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise ConfigError(f"{name!r} is no device to train on; name cpu, cuda or cuda:N")
+    count = torch.cuda.device_count() if name != "cpu" else 0
+    if name != "cpu" and (torch.device(name).index or 0) >= count:
+        text = f"torch {torch.__version__} finds {count} GPUs here, and the device is {name}"
+        raise ConfigError(f"{text}; name another one or cpu, or install a torch that is built for the GPU")
 
 
 def _follow(order: TrainingRun, comm: Comm) -> None:
@@ -151,6 +181,7 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
         first_step=trainer.step_number,
         part=slice(trainer.comm.rank, None, trainer.comm.size),
         in_process=order.draws_in_process,
+        processes=max((os.cpu_count() or 1) - 1, 1) if order.is_on_gpu and order.draws_in_process else 1,
     )
     saved_at = time.monotonic()
     with loader:
@@ -202,12 +233,15 @@ def start_trainer(order: TrainingRun) -> Trainer:
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
         raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")
-    model = make_model(folder / INIT, make_config(make_vocabulary()), order.seed)
+    config = make_config(make_vocabulary(), SIZES[order.size])
+    model = make_model(folder / INIT, config, order.seed, order.device)
+    if model.config.text.hidden_size != config.text.hidden_size:
+        raise ConfigError(f"{folder} holds a model of another size than {order.size}; name that size or a new folder")
     torch.manual_seed(order.seed)
     maker = LessonMaker(load_tokenizer(folder / INIT))
     losses = Losses(
         model,
-        AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH, patch_parts=HALVES),
+        AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH, patch_parts=HALVES).to(model.device),
         weights=LossWeights(),
         numbers=NumberTokens(ids=maker.number_ids(), width=NUMBER_WIDTH),
         supervised=SupervisedHeads(layer=max(model.config.text.num_hidden_layers - 2, 0), sharpness=SHARPNESS),

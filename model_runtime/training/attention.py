@@ -74,11 +74,13 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
     """
     slots, lengths = find_context(batch, rows)
     latents = given.cache.view(-1, given.cache.shape[-1])
-    keys = latents.index_select(0, slots.flatten()).view(*slots.shape, -1)  # (R, keys, latent_dim)
-    queries = mla.find_queries(given.x.index_select(0, rows), given.plan.rotations[rows])  # (R, heads, latent_dim)
+    device = latents.device
+    keys = latents.index_select(0, slots.flatten().to(device)).view(*slots.shape, -1)  # (R, keys, latent_dim)
+    own = rows.to(device)
+    queries = mla.find_queries(given.x.index_select(0, own), given.plan.rotations[own])  # (R, heads, latent_dim)
     scores = torch.bmm(queries, keys.transpose(1, 2)).float() * mla.scale
-    is_seen = torch.arange(slots.shape[1], device=slots.device) < lengths.unsqueeze(1)
-    return scores.masked_fill(~is_seen.unsqueeze(1), -torch.inf)
+    is_seen = torch.arange(slots.shape[1]) < lengths.unsqueeze(1)
+    return scores.masked_fill(~is_seen.unsqueeze(1).to(device), -torch.inf)
 
 
 def find_context(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,4 +111,4 @@ def find_log_shares(scores: Tensor, targets: Tensor, *, head: int) -> Tensor:
     Returns:
         (R,) fp32, at most 0.
     """
-    return scores[:, head].log_softmax(-1).gather(1, targets.unsqueeze(1)).squeeze(1)
+    return scores[:, head].log_softmax(-1).gather(1, targets.unsqueeze(1).to(scores.device)).squeeze(1)

@@ -6,7 +6,7 @@ the step are its cache, a row a token, made anew for each step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBatch:
-    """Examples laid end to end: the prefix, all trunks in order, then all branches in order.
+    """Examples laid end to end: the prefix, all trunks in order, then all branches in order; on the host.
 
     Attributes:
         token_ids: (N,) int64.
@@ -55,7 +55,7 @@ class TrainingBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activations:
-    """What a forward pass gives to losses.
+    """What a forward pass gives to losses, on the model's device.
 
     Attributes:
         hidden: (N, hidden), normed, ready for `model.logits`.
@@ -107,15 +107,16 @@ def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True, bf
         trains_images: Whether gradients reach the vision tower and the projector.
         bf16: Whether these compute matrix products in bf16.
     """
-    embeds = model.embed(batch.token_ids.to(model.device))
+    device = model.device
+    embeds = model.embed(batch.token_ids.to(device))
     with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
         images = _encode(model, batch, bf16) if batch.images else ()
     if images:
-        embeds = embeds.index_copy(0, batch.image_rows.to(model.device), torch.cat(images).to(embeds.dtype))
+        embeds = embeds.index_copy(0, batch.image_rows.to(device), torch.cat(images).to(embeds.dtype))
     text = model.config.text
     shape = (len(embeds), 1, text.latent_dim)
     caches = tuple(embeds.new_zeros(shape) for _ in range(text.num_hidden_layers))
-    return Activations(hidden=model(embeds, batch.forward, caches), images=images, caches=caches)
+    return Activations(hidden=model(embeds, _move(batch.forward, device), caches), images=images, caches=caches)
 
 
 def see(model: K25Model, batch: TrainingBatch, *, bf16: bool = False) -> Activations:
@@ -130,6 +131,15 @@ def _encode(model: K25Model, batch: TrainingBatch, bf16: bool) -> tuple[Tensor, 
     hook = embed.register_forward_hook(lambda _module, _inputs, rows: rows.float())  # what blocks add up
     with hook, torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
         return tuple(rows.float() for rows in model.encode_media(batch.images))
+
+
+def _move(forward: ForwardBatch, device: torch.device) -> ForwardBatch:
+    return replace(
+        forward,
+        positions=forward.positions.to(device),
+        slot_mapping=forward.slot_mapping.to(device),
+        block_tables=forward.block_tables.to(device),
+    )
 
 
 def _check_images(example: Example, number: int, placeholder_id: int) -> None:

@@ -170,7 +170,8 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Labels as rows of a batch.
+    """Labels as rows of a batch, on the host: torch takes rows of a GPU's tensors by them, and to ask how many there
+    are of a kind costs no wait for the GPU.
 
     Attributes:
         rows: (T,) int64, tokens whose next token is to be predicted, numbers left out.

@@ -145,7 +145,8 @@ class Losses:
         if not len(targets.number_rows):
             return seen.hidden.new_zeros(())
         chances = self.model.logits(seen.hidden[targets.number_rows]).log_softmax(-1)[:, self.numbers.ids]  # (K, count)
-        return -(make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width) * chances).sum(-1).mean()
+        bells = make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width)
+        return -(bells.to(chances.device) * chances).sum(-1).mean()
 
     def _find_choice(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_next(seen, batch, targets.choice_rows)
@@ -302,7 +303,8 @@ class Losses:
                 self.heads.query(seen.hidden[targets.look_rows[is_here]]),
             )
             wanted = torch.searchsorted(places, targets.look_at[is_here] + trunk.start)
-            losses.append(F.cross_entropy(queries @ keys.T / POINTER_DIM**0.5, wanted, reduction="none"))
+            scores = queries @ keys.T / POINTER_DIM**0.5
+            losses.append(F.cross_entropy(scores, wanted.to(scores.device), reduction="none"))
         return torch.cat(losses).mean() if losses else seen.hidden.new_zeros(())
 
     def _find_attention(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
@@ -326,7 +328,7 @@ def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
     """Mean over what is asked for; 0 where nothing is. Arguments as torch's, `IGNORED` classes left out."""
     if not bool((classes != IGNORED).any()):
         return scores.new_zeros(())
-    return F.cross_entropy(scores.float(), classes, ignore_index=IGNORED)
+    return F.cross_entropy(scores.float(), classes.to(scores.device), ignore_index=IGNORED)
 
 
 def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:

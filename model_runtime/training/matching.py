@@ -44,16 +44,18 @@ class WordMatcher(nn.Module):
         """
         image_of = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
         scores = self._find_codes(words) @ self.key(rows).T / CODE_DIM**0.5  # (W, T)
-        scores = scores.masked_fill(image_of != image_of[places].unsqueeze(1), -torch.inf)
+        is_elsewhere = image_of != image_of[places].unsqueeze(1)
+        scores = scores.masked_fill(is_elsewhere.to(scores.device), -torch.inf)
         is_same = (words.unsqueeze(1) == words).all(2) & (image_of[places].unsqueeze(1) == image_of[places])
         word, other = is_same.nonzero(as_tuple=True)
-        is_right = torch.zeros_like(scores, dtype=torch.bool).index_put((word, places[other]), torch.tensor(True))
-        shares = scores.float().log_softmax(1).masked_fill(~is_right, -torch.inf)
+        is_right = torch.zeros(scores.shape, dtype=torch.bool).index_put((word, places[other]), torch.tensor(True))
+        shares = scores.float().log_softmax(1).masked_fill(~is_right.to(scores.device), -torch.inf)
         return -shares.logsumexp(1).mean()
 
     def _find_codes(self, words: Tensor) -> Tensor:
         """(W, `CODE_DIM`)."""
         letters = F.pad(words, (0, self.word_length - words.shape[1]), value=IGNORED)
         classes = torch.where(letters == IGNORED, self.num_letters, letters)
-        codes: Tensor = self.code(classes + torch.arange(self.word_length) * (self.num_letters + 1)).sum(1)
+        numbers = classes + torch.arange(self.word_length) * (self.num_letters + 1)
+        codes: Tensor = self.code(numbers.to(self.code.weight.device)).sum(1)
         return codes

@@ -84,7 +84,7 @@ class Muon:
                 ahead.append(gradient.lerp(average, self.momentum).to(self.dtype))
             made_here = iter(orthogonalize(torch.stack([ahead[place] for place in own])).float() if own else ())
             names += present
-            updates += [next(made_here) if place in own else torch.zeros(shape) for place in range(len(present))]
+            updates += [next(made_here) if place in own else averages.new_zeros(shape) for place in range(len(present))]
         if updates:
             made = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
             parts = torch.split(made, [update.numel() for update in updates])

@@ -52,6 +52,8 @@ MAX_WASTE = 1.5
 """Pairs of a padded batch over pairs that are needed; a sequence that would bring more starts a new batch."""
 MAX_PAIRS = 70_000
 """Of queries and keys in a batch of several sequences: the scores of four heads stay in a core's cache."""
+MAX_PAIRS_ON_GPU = 1 << 25
+"""There few large products are sooner done: 128 MiB of scores a head."""
 
 
 @register("mla_prefill", "autograd")
@@ -71,7 +73,8 @@ def mla_prefill(
     Returns:
         (N, heads, value_dim).
     """
-    groups = group_sequences(list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True)))
+    spans = list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True))
+    groups = group_sequences(spans, _find_max_pairs(q))
     sizes_q = [group[-1][0][1] - group[0][0][0] for group in groups]
     sizes_k = [group[-1][1][1] - group[0][1][0] for group in groups]
     # split, not sliced: the gradient of a slice is as large as the whole
@@ -83,23 +86,27 @@ Spans = tuple[tuple[int, int], tuple[int, int]]
 """Bounds of one sequence in the queries, and in the keys."""
 
 
-def group_sequences(spans: list[Spans]) -> list[list[Spans]]:
+def _find_max_pairs(x: Tensor) -> int:
+    return MAX_PAIRS if x.device.type == "cpu" else MAX_PAIRS_ON_GPU
+
+
+def group_sequences(spans: list[Spans], max_pairs: int = MAX_PAIRS) -> list[list[Spans]]:
     """Neighbours that are padded to one shape without much waste."""
     groups: list[list[Spans]] = []
     for span in spans:
-        if groups and _fit([*groups[-1], span]):
+        if groups and _fit([*groups[-1], span], max_pairs):
             groups[-1].append(span)
         else:
             groups.append([span])
     return groups
 
 
-def _fit(group: list[Spans]) -> bool:
+def _fit(group: list[Spans], max_pairs: int) -> bool:
     """Whether sequences are padded to one shape."""
     sizes = [(q_end - q_start, k_end - k_start) for (q_start, q_end), (k_start, k_end) in group]
     needed = sum(queries * keys for queries, keys in sizes)
     padded = len(sizes) * max(queries for queries, _ in sizes) * max(keys for _, keys in sizes)
-    return padded <= min(MAX_WASTE * max(needed, 1), MAX_PAIRS)
+    return padded <= min(MAX_WASTE * max(needed, 1), max_pairs)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -> Tensor:
@@ -169,7 +176,7 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         queries, keys = _by_head(turned[rows], count).chunk(2, dim=1)
         values = _by_head(qkv[rows, 2 * heads :], count)
         if qkv.dtype == torch.bfloat16:
-            some = max(MAX_PAIRS // length**2, 1)
+            some = max(_find_max_pairs(qkv) // length**2, 1)
             scale = queries.shape[-1] ** -0.5
             parts = zip(*(torch.split(x, some) for x in (queries, keys, values)), strict=True)
             attended = torch.cat([_weigh(q, k, v, scale) for q, k, v in parts])

@@ -82,7 +82,8 @@ class PatchRows:
             for head in range(heads):
                 place, at, _ = of_image[of_image[:, 2] == head].T
                 scores = queries[place, head] @ keys[start:end, head].T / dim**0.5
-                shares.append(scores.float().log_softmax(-1).gather(1, (at - start).unsqueeze(1)).squeeze(1))
+                seen = (at - start).unsqueeze(1).to(scores.device)
+                shares.append(scores.float().log_softmax(-1).gather(1, seen).squeeze(1))
             start = end
         return torch.cat(shares)
 

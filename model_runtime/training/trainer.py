@@ -1,7 +1,7 @@
 """Steps of training: forward, losses, gradients, both optimizers, clipped heads, balanced experts; saved and resumed.
 
-A step on the same machine, from the same state and lessons, gives the same weights to the last bit, so a run that was
-interrupted and resumed ends where one that was not ends.
+A step on the same processor, from the same state and lessons, gives the same weights to the last bit, so a run that was
+interrupted and resumed ends where one that was not ends. On a GPU sums are not always formed in one order.
 
 Source: Kimi K2 report (arXiv 2507.20534), section 2.1 (MuonClip) and 2.5 (warm-up, constant rate, decay, weight decay
 0.1); gradient clipping: Pascanu et al. 2013, arXiv 1211.5063, algorithm 1.
@@ -9,7 +9,7 @@ Source: Kimi K2 report (arXiv 2507.20534), section 2.1 (MuonClip) and 2.5 (warm-
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ class Trainer:
 
     Args:
         model: With the operators `autograd`, in fp32.
-        losses: Its losses, with the heads that are trained beside it.
+        losses: Its losses, with the heads that are trained beside it, on the model's device.
         options: See there.
         prefix: Token ids that every lesson begins with, such as a system prompt.
         comm: The processes that train it together: each has the same weights and learns from lessons of its own, and
@@ -170,7 +170,7 @@ class Trainer:
             image_rate: Of the vision tower and the projector, as a share of the others' learning rates; at 0 they stay
                 as they are, and a step costs less.
         """
-        with _deterministic():
+        with _deterministic() if self.model.device.type == "cpu" else nullcontext():
             return self._step(lessons, self.prefix if has_prefix else (), image_rate)
 
     def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float) -> StepReport:
@@ -266,7 +266,7 @@ class Trainer:
             CheckpointError: Nothing is kept there, or of another model or another schedule.
         """
         try:
-            state = torch.load(folder / STATE, weights_only=True)
+            state = torch.load(folder / STATE, weights_only=True, map_location=self.model.device)
         except FileNotFoundError:
             raise CheckpointError(f"no {STATE} in {folder}: nothing was saved there") from None
         except Exception as error:  # whatever unpickling a damaged file raises
@@ -280,7 +280,7 @@ class Trainer:
         for muon in self._muons.values():
             muon.load_state_dict(state["muon"])
         self._adam.load_state_dict(state["adam"])
-        torch.set_rng_state(state["torch_rng"])
+        torch.set_rng_state(state["torch_rng"].cpu())
         self.step_number = state["step"]
 
 

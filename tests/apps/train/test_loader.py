@@ -28,7 +28,7 @@ def as_bytes(batches: Sequence[list[Lesson]]) -> list[bytes]:
     return [pickle.dumps([(lesson.example, lesson.numbers, lesson.words) for lesson in batch]) for batch in batches]
 
 
-def test_the_same_lessons_one_batch_ahead(tmp_path: Path) -> None:
+def test_the_same_lessons_in_their_order_by_one_process_or_two(tmp_path: Path) -> None:
     make_model(tmp_path, make_config(make_vocabulary()), seed=0)
 
     def stage_at(step: int) -> Stage:
@@ -38,7 +38,7 @@ def test_the_same_lessons_one_batch_ahead(tmp_path: Path) -> None:
     expected = [stream.draw(stage_at(step), step) for step in range(4)]
     with LessonLoader(tmp_path, 5, stage_at=stage_at) as loader:
         found = [loader.draw(), loader.draw()]
-    with LessonLoader(tmp_path, 5, stage_at=stage_at, first_step=2) as loader:
+    with LessonLoader(tmp_path, 5, stage_at=stage_at, first_step=2, processes=2) as loader:
         found += [loader.draw(), loader.draw()]
     assert [len(batch) for batch in found] == [2] * 4
     assert as_bytes(found) == as_bytes(expected)

@@ -10,7 +10,7 @@ from apps.train import run as run_module
 from apps.train.course import LessonStream, Stage, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
-from apps.train.run import LOG, WHOLE, TrainingRun, train
+from apps.train.run import LOG, WHOLE, TrainingRun, start_trainer, train
 from apps.train.screens.screen import ScreenOptions
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -21,6 +21,7 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.trainer import STATE, StepReport, Trainer
+from tests.model_runtime.training.two_memories import two_memories
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
@@ -129,6 +130,33 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
 
+def test_a_whole_run_keeps_to_its_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that are saved and read, pages with pictures and the export included."""
+    monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
+    order = TrainingRun(folder=tmp_path / "plain", course=COURSE, draws_in_process=False)
+    train(order)
+    with two_memories():
+        train(replace(order, folder=tmp_path / "two"))
+    plain, two = weights_in(tmp_path / "plain"), weights_in(tmp_path / "two")
+    assert [name for name in plain if not torch.equal(plain[name], two[name])] == []
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("tpu", "no device to train on; name cpu, cuda or cuda:N"), ("cuda:99", r"finds \d+ GPUs here")],
+)
+def test_a_device_that_is_not_here(tmp_path: Path, device: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        train(TrainingRun(folder=tmp_path, course=COURSE, device=device))
+    assert not any(tmp_path.iterdir())
+
+
+def test_another_size_needs_another_folder(tmp_path: Path) -> None:
+    start_trainer(TrainingRun(folder=tmp_path, course=COURSE))
+    with pytest.raises(ConfigError, match="holds a model of another size than large"):
+        start_trainer(TrainingRun(folder=tmp_path, course=COURSE, size="large"))
+
+
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
     names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "speak", "round", "settle"]
@@ -142,6 +170,14 @@ def test_the_course_has_its_stages_in_order() -> None:
     assert order.stage_at(order.num_steps - 1) is course[10]
     assert order.again_steps == course[10].steps
     assert replace(order, course=course[:10]).again_steps == 0
+
+
+def test_the_large_model_sees_large_screens_too() -> None:
+    plain, large = make_course(), make_course(has_large_screens=True)
+    read, plain_read = large[7].options.sizes_px, plain[7].options.sizes_px
+    assert set(read) - set(plain_read) == {(800, 600), (1024, 768), (1280, 720)}
+    assert sum(width * height >= 480_000 for width, height in read) / len(read) == pytest.approx(1 / 8, abs=0.03)
+    assert [stage.steps for stage in large] == [stage.steps for stage in plain]
 
 
 def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(tmp_path: Path) -> None:
