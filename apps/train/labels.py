@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -54,6 +55,7 @@ class Coordinates:
         return tuple(f"0.{min(int(value), NUM_COORDINATES - 1):03}" for value in (self.x, self.y))  # type: ignore[return-value]
 
 
+@lru_cache(maxsize=1024)
 def letter_class(letter: str) -> int:
     """Class of a letter, upper and lower case alike; one class for all that are not of the English alphabet."""
     place = LETTERS.find(letter.lower())
@@ -72,8 +74,11 @@ def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> Patc
     draw = np.random.default_rng(rng.getrandbits(32)).random((rows, HALVES * columns))
     classes = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
     orders = np.full_like(classes, IGNORED)
-    for row, column, letter in find_cells(list(screen.letters), PATCH_PX // HALVES, PATCH_PX):
-        classes[row, column], orders[row, column] = letter_class(letter.text), min(letter.from_end, WORD_LENGTH)
+    cells = list(find_cells(list(screen.letters), PATCH_PX // HALVES, PATCH_PX))
+    if cells:
+        at_rows, at_columns, letters = zip(*cells, strict=True)
+        classes[at_rows, at_columns] = [letter_class(letter.text) for letter in letters]
+        orders[at_rows, at_columns] = [min(letter.from_end, WORD_LENGTH) for letter in letters]
     return PatchLetters(
         classes=torch.from_numpy(classes.astype(np.int64).reshape(-1, HALVES)),
         orders=torch.from_numpy(orders.astype(np.int64).reshape(-1, HALVES)),

@@ -1,8 +1,8 @@
 """Drawing on an array of pixels: boxes with round corners, lines, text, and the pointer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,8 @@ Box = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom lie outside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """Where a letter was drawn.
+class Letter(NamedTuple):
+    """Where a letter was drawn; a page has hundreds, so one that is quickly made.
 
     Attributes:
         text: Which.
@@ -106,19 +105,42 @@ class Canvas:
         Returns:
             The middle of the text.
         """
-        baseline = middle + round(0.35 * face.size_px)
-        read_at = ((x + round(x + face.width_px(text))) / 2, float(middle))
-        pen = float(x)
-        for place, letter in enumerate(text):
-            glyph = face.glyph(letter)
-            left, top = round(pen) + glyph.left, baseline + glyph.top
+        glyphs = face.glyphs(text)
+        baseline, pen = middle + round(0.35 * face.size_px), float(x)
+        read_at = ((x + round(x + sum([glyph.advance for glyph in glyphs]))) / 2, float(middle))
+        bottom, right = self.pixels.shape[:2]
+        inked = []
+        for place, glyph in enumerate(glyphs):
             height, width = glyph.alpha.shape
-            x, y = left + width / 2, top + height / 2
-            is_seen = 0 <= x < self.width and 0 <= y < self.height
-            if width and self._blend(left, top, glyph.alpha, color) and is_seen:
-                self.letters.append(Letter(letter, x, y, read_at, len(text) - 1 - place))
+            if width and height:  # a space of some fonts is wide
+                left, top = round(pen) + glyph.left, baseline + glyph.top
+                inked.append((left, top, left + width, top + height, glyph.alpha))
+                across, down = left + width / 2, top + height / 2
+                if 0 <= across < right and 0 <= down < bottom:
+                    self.letters.append(Letter(text[place], across, down, read_at, len(text) - 1 - place))
             pen += glyph.advance
+        self._blend_together(inked, color)
         return read_at
+
+    def _blend_together(self, inked: list[tuple[int, int, int, int, np.ndarray]], color: Color) -> None:
+        """Shapes in one go, each with its box; one by one where their ink overlaps, which covers twice."""
+        if not inked:
+            return
+        lefts, tops, rights, bottoms, _ = zip(*inked, strict=True)
+        x, y = min(lefts), min(tops)
+        mask, end = np.zeros((max(bottoms) - y, max(rights) - x), np.uint8), x
+        for left, top, right, bottom, alpha in inked:
+            part = mask[top - y : bottom - y, left - x : right - x]
+            if left >= end:
+                part[:] = alpha
+            elif (part * alpha.astype(bool)).any():
+                for shape in inked:
+                    self._blend(shape[0], shape[1], shape[4], color)
+                return
+            else:
+                part += alpha
+            end = max(end, right)
+        self._blend(x, y, mask, color)
 
     def stamp(self, x: int, y: int, mask: np.ndarray, color: Color) -> None:
         """A shape, (height, width) uint8, with its upper left corner at a point."""
@@ -131,16 +153,14 @@ class Canvas:
             letter for letter in self.letters if not (left <= letter.x < right and top <= letter.y < bottom)
         ]
 
-    def _blend(self, left: int, top: int, alpha: np.ndarray, color: Color) -> bool:
-        """Whether any of it lies inside."""
+    def _blend(self, left: int, top: int, alpha: np.ndarray, color: Color) -> None:
         height, width = alpha.shape
         x0, y0, x1, y1 = max(left, 0), max(top, 0), min(left + width, self.width), min(top + height, self.height)
         if x0 >= x1 or y0 >= y1:
-            return False
+            return
         part = self.pixels[y0:y1, x0:x1]
         share = alpha[y0 - top : y1 - top, x0 - left : x1 - left, None].astype(np.uint16)
         part[:] = (part * (255 - share) + np.array(color, np.uint16) * share + 127) // 255
-        return True
 
 
 @lru_cache(maxsize=64)

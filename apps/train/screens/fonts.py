@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from PIL.ImageFont import FreeTypeFont
 
 FONT_DIRS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"))
 FAMILIES = ("dejavu", "liberation")
@@ -51,29 +47,34 @@ class Face:
     path: Path
     size_px: int
 
-    def glyph(self, letter: str) -> Glyph:
-        """A letter, drawn the first time."""
-        return _draw_glyph(self.path, self.size_px, letter)
+    def glyphs(self, text: str) -> list[Glyph]:
+        """Its letters, each drawn the first time."""
+        atlas = _find_atlas(self.path, self.size_px)
+        return [atlas[letter] for letter in text]
 
     def width_px(self, text: str) -> float:
         """How far the pen goes; pairs are not drawn nearer together."""
-        return sum(self.glyph(letter).advance for letter in text)
+        return sum([glyph.advance for glyph in self.glyphs(text)])
 
 
-@lru_cache(maxsize=512)
-def _open(path: Path, size_px: int) -> "FreeTypeFont":
-    from PIL import ImageFont
+class _Atlas(dict[str, Glyph]):
+    """The letters of a font in one size, by themselves; one that is not there is drawn."""
 
-    return ImageFont.truetype(str(path), size_px)
+    def __init__(self, path: Path, size_px: int) -> None:
+        from PIL import ImageFont
+
+        super().__init__()
+        self._font = ImageFont.truetype(str(path), size_px)
+
+    def __missing__(self, letter: str) -> Glyph:
+        mask, (left, top) = self._font.getmask2(letter, mode="L", anchor="ls")
+        width, height = mask.size
+        alpha = np.asarray(mask, dtype=np.uint8).reshape(height, width)
+        self[letter] = Glyph(alpha=alpha, left=left, top=top, advance=self._font.getlength(letter))
+        return self[letter]
 
 
-@lru_cache(maxsize=100_000)
-def _draw_glyph(path: Path, size_px: int, letter: str) -> Glyph:
-    font = _open(path, size_px)
-    mask, (left, top) = font.getmask2(letter, mode="L", anchor="ls")
-    width, height = mask.size
-    alpha = np.asarray(mask, dtype=np.uint8).reshape(height, width)
-    return Glyph(alpha=alpha, left=left, top=top, advance=font.getlength(letter))
+_find_atlas = lru_cache(maxsize=1024)(_Atlas)
 
 
 @lru_cache(maxsize=2)
@@ -109,7 +110,7 @@ def _has_letters(path: Path) -> bool:
         return False
     try:
         face = Face(path, 16)
-        shapes = {face.glyph(letter).alpha.tobytes() for letter in LETTERS}
+        shapes = {glyph.alpha.tobytes() for glyph in face.glyphs(LETTERS)}
     except OSError:
         return False
     return len(shapes) > 0.9 * len(LETTERS)  # a font without them draws one box for all

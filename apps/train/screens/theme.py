@@ -10,6 +10,11 @@ from apps.train.screens.fonts import Face, find_fonts
 
 MIN_CONTRAST = 4.5
 """Of text on its ground, as WCAG 2.2 has it for text of any size (success criterion 1.4.3, level AA)."""
+LINEAR = tuple(
+    part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+    for part in (value / 255 for value in range(256))
+)
+"""Light of each value of a channel, as a share of the most. Source: WCAG 2.2, "relative luminance"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +96,8 @@ def shade(color: Color, change: float) -> Color:
 
 
 def _luminance(color: Color) -> float:
-    parts = [value / 255 for value in color]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    red, green, blue = color
+    return 0.2126 * LINEAR[red] + 0.7152 * LINEAR[green] + 0.0722 * LINEAR[blue]
 
 
 def _readable(rng: random.Random, grounds: tuple[Color, ...]) -> Color:
