@@ -4,6 +4,8 @@ What the backend `torch` has without writing to memory that a gradient needs is 
 writing latents, pooling. The functions here are for small models: nothing is fused, and equal shapes share a call.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -48,12 +50,23 @@ def _run_one(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     return F.linear(F.silu(gate) * up, down)
 
 
-MAX_WASTE = 1.5
-"""Pairs of a padded batch over pairs that are needed; a sequence that would bring more starts a new batch."""
-MAX_PAIRS = 70_000
-"""Of queries and keys in a batch of several sequences: the scores of four heads stay in a core's cache."""
-MAX_PAIRS_ON_GPU = 1 << 25
-"""There few large products are sooner done: 128 MiB of scores a head."""
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """How far sequences are padded to be one batch; one that would bring more starts a new batch.
+
+    Attributes:
+        max_waste: Pairs of queries and keys in a padded batch over pairs that are needed.
+        max_pairs: In a batch of several sequences.
+    """
+
+    max_waste: float
+    max_pairs: int
+
+
+ON_CPU = Padding(max_waste=1.5, max_pairs=70_000)
+"""The scores of four heads stay in a core's cache."""
+ON_GPU = Padding(max_waste=8.0, max_pairs=1 << 25)
+"""There few large products are sooner done; 128 MiB of scores a head."""
 
 
 @register("mla_prefill", "autograd")
@@ -73,8 +86,7 @@ def mla_prefill(
     Returns:
         (N, heads, value_dim).
     """
-    spans = list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True))
-    groups = group_sequences(spans, _find_max_pairs(q))
+    groups = group_sequences(list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True)), _find_padding(q))
     sizes_q = [group[-1][0][1] - group[0][0][0] for group in groups]
     sizes_k = [group[-1][1][1] - group[0][1][0] for group in groups]
     # split, not sliced: the gradient of a slice is as large as the whole
@@ -86,27 +98,27 @@ Spans = tuple[tuple[int, int], tuple[int, int]]
 """Bounds of one sequence in the queries, and in the keys."""
 
 
-def _find_max_pairs(x: Tensor) -> int:
-    return MAX_PAIRS if x.device.type == "cpu" else MAX_PAIRS_ON_GPU
+def _find_padding(x: Tensor) -> Padding:
+    return ON_CPU if x.device.type == "cpu" else ON_GPU
 
 
-def group_sequences(spans: list[Spans], max_pairs: int = MAX_PAIRS) -> list[list[Spans]]:
+def group_sequences(spans: list[Spans], padding: Padding) -> list[list[Spans]]:
     """Neighbours that are padded to one shape without much waste."""
     groups: list[list[Spans]] = []
     for span in spans:
-        if groups and _fit([*groups[-1], span], max_pairs):
+        if groups and _fit([*groups[-1], span], padding):
             groups[-1].append(span)
         else:
             groups.append([span])
     return groups
 
 
-def _fit(group: list[Spans], max_pairs: int) -> bool:
+def _fit(group: list[Spans], padding: Padding) -> bool:
     """Whether sequences are padded to one shape."""
     sizes = [(q_end - q_start, k_end - k_start) for (q_start, q_end), (k_start, k_end) in group]
     needed = sum(queries * keys for queries, keys in sizes)
     padded = len(sizes) * max(queries for queries, _ in sizes) * max(keys for _, keys in sizes)
-    return padded <= min(MAX_WASTE * max(needed, 1), max_pairs)
+    return padded <= min(padding.max_waste * max(needed, 1), padding.max_pairs)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -> Tensor:
@@ -176,7 +188,7 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         queries, keys = _by_head(turned[rows], count).chunk(2, dim=1)
         values = _by_head(qkv[rows, 2 * heads :], count)
         if qkv.dtype == torch.bfloat16:
-            some = max(_find_max_pairs(qkv) // length**2, 1)
+            some = max(_find_padding(qkv).max_pairs // length**2, 1)
             scale = queries.shape[-1] ** -0.5
             parts = zip(*(torch.split(x, some) for x in (queries, keys, values)), strict=True)
             attended = torch.cat([_weigh(q, k, v, scale) for q, k, v in parts])

@@ -75,17 +75,8 @@ class PatchRows:
         rows = 2 * heads * dim  # queries and keys
         both = F.linear(x, attention.qkv_weight[:rows], attention.qkv_bias[:rows]).view(len(x), 2 * heads, dim)
         queries, keys = rotate(both, rotations).chunk(2, dim=1)
-        shares, start = [], 0
-        for image in images:
-            end = start + image.num_patches
-            of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)]
-            for head in range(heads):
-                place, at, _ = of_image[of_image[:, 2] == head].T
-                scores = queries[place, head] @ keys[start:end, head].T / dim**0.5
-                seen = (at - start).unsqueeze(1).to(scores.device)
-                shares.append(scores.float().log_softmax(-1).gather(1, seen).squeeze(1))
-            start = end
-        return torch.cat(shares)
+        find = share_each if x.device.type == "cpu" else share_together
+        return find(queries, keys, looks, [image.num_patches for image in images])
 
     def _sort(self, images: Sequence[MediaItem], passes: Sequence[Tensor]) -> Tensor:
         """Rows of passes, which are the tower's, in the order of the images."""
@@ -100,3 +91,49 @@ class PatchRows:
         for hook in self._hooks:
             hook.remove()
         self._forget()
+
+
+def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Logarithms of shares of attention, image by image and head by head: on a processor nothing is computed in vain.
+
+    Args:
+        queries: (N, heads, dim), of the patches of all images end to end.
+        keys: The same.
+        looks: See `PatchRows.find_log_shares`.
+        sizes: Patches of each image.
+
+    Returns:
+        (G,) fp32, sorted by image and head.
+    """
+    shares, start = [], 0
+    for size in sizes:
+        end = start + size
+        of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)]
+        for head in range(queries.shape[1]):
+            place, at, _ = of_image[of_image[:, 2] == head].T
+            scores = queries[place, head] @ keys[start:end, head].T / queries.shape[-1] ** 0.5
+            shares.append(scores.float().log_softmax(-1).gather(1, (at - start).unsqueeze(1)).squeeze(1))
+        start = end
+    return torch.cat(shares)
+
+
+def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The same in one product for all images and heads, padded: on a GPU few calls are worth more than few products."""
+    device, heads = queries.device, queries.shape[1]
+    ends = torch.tensor(sizes).cumsum(0)
+    starts = ends - torch.tensor(sizes)
+    image = torch.searchsorted(ends, looks[:, 0].contiguous(), right=True)
+    pair = image * heads + looks[:, 2]  # an image and a head
+    order = pair.argsort(stable=True)
+    (place, at, head), pair, image = looks[order].T, pair[order], image[order]
+    counts = torch.bincount(pair, minlength=heads * len(sizes))
+    column = torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
+    asked = queries.new_zeros(len(counts), int(counts.max()), queries.shape[-1])
+    asked = asked.index_put((pair, column), queries[place, head])
+    patches = torch.arange(max(sizes))
+    rows = (starts[:, None] + patches).clamp(max=int(ends[-1]) - 1)  # (images, patches); what is too much is masked
+    seen = keys.index_select(0, rows.flatten().to(device)).view(*rows.shape, heads, -1)
+    scores = asked @ seen.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5  # (pairs, looks, patches)
+    own = scores[pair, column].float()
+    own = own.masked_fill((patches >= torch.tensor(sizes)[image, None]).to(device), -torch.inf)
+    return own.log_softmax(-1).gather(1, (at - starts[image]).unsqueeze(1).to(device)).squeeze(1)

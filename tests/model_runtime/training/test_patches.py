@@ -6,7 +6,8 @@ import torch
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.model import K25Model, load_model
 from model_runtime.ops.reference.norm import rotate
-from model_runtime.training.patches import PatchRows
+from model_runtime.training.patches import PatchRows, share_each, share_together
+from tests.model_runtime.training.two_memories import two_memories
 from tests.model_runtime.vision.weights import make_item
 
 IMAGES = [make_item(1, *size, seed=seed) for seed, size in enumerate([(6, 6), (4, 6), (2, 2)])]
@@ -38,6 +39,23 @@ def test_shares_are_those_of_the_tower_s_own_attention(tmp_path: Path, block: in
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     asked = torch.tensor([[place, 36 + key, head] for key in range(24)])
     assert rows.find_log_shares(IMAGES, asked, block=block).exp().sum().item() == pytest.approx(1.0, rel=1e-5)
+
+
+def test_together_they_are_what_each_is() -> None:
+    """Images and heads that nothing is asked of included; with gradients, and nothing of the host on a GPU."""
+    sizes, generator = [36, 24, 4, 12], torch.Generator().manual_seed(0)
+    queries, keys = (torch.randn(sum(sizes), 3, 8, generator=generator, requires_grad=True) for _ in range(2))
+    looks = torch.tensor([[40, 37, 1], [1, 35, 0], [37, 59, 1], [2, 0, 0], [61, 60, 2], [38, 38, 0], [75, 64, 1]])
+    each = share_each(queries, keys, looks, sizes)
+    with two_memories():
+        device = torch.device("cpu")
+        together = share_together(queries.to(device), keys.to(device), looks, sizes)
+        assert (together - each.to(device)).abs().max() <= 1e-6
+    weights = torch.arange(1.0, 8.0)
+    ours = torch.autograd.grad((each * weights).sum(), (queries, keys))
+    theirs = torch.autograd.grad((together * weights).sum(), (queries, keys))
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one - other).abs().max() <= 1e-5
 
 
 def test_rows_are_kept_as_they_were(model: K25Model) -> None:
