@@ -112,7 +112,8 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
         for head in range(queries.shape[1]):
             place, at, _ = of_image[of_image[:, 2] == head].T
             scores = queries[place, head] @ keys[start:end, head].T / queries.shape[-1] ** 0.5
-            shares.append(scores.float().log_softmax(-1).gather(1, (at - start).unsqueeze(1)).squeeze(1))
+            own = (at - start).unsqueeze(1).to(scores.device)
+            shares.append(scores.float().log_softmax(-1).gather(1, own).squeeze(1))
         start = end
     return torch.cat(shares)
 
