@@ -42,7 +42,7 @@ NEW = ('Double-click "{}".', 'Hover over "{}".', 'Rename "{}".', "Zoom in twice.
 SIZE_PX = (1280, 720)
 SIZES = ((280, 224), (400, 300), (480, 320), (640, 480), (1280, 720))
 STEPS = 8
-DRAWN, WARM_UP = 300, 20
+DRAWN, WARM_UP = 300, 600
 
 
 def make_sheets(count: int) -> list[Sheet]:

@@ -36,6 +36,7 @@ class Words:
     def __init__(self, rng: random.Random, *, held_out: bool, near_share: float) -> None:
         self.rng, self.held_out, self.near_share = rng, held_out, near_share
         self._taken: list[str] = []
+        self._lowered: set[str] = set()
 
     def name(self, max_length: int = 14) -> str:
         """A name that no other element of the screen has."""
@@ -43,6 +44,7 @@ class Words:
             text = self._draw(max_length)
             if len(text) <= max_length and is_held_out(text) is self.held_out and not self._is_taken(text):
                 self._taken.append(text)
+                self._lowered.add(text.lower())
                 return text
         raise RuntimeError(f"no name of at most {max_length} letters is left beside {len(self._taken)} others")
 
@@ -74,12 +76,12 @@ class Words:
         return "".join(self.rng.choice((letter.lower(), letter.upper())) for letter in text)
 
     def _is_taken(self, text: str) -> bool:
-        return any(text.lower() == other.lower() for other in self._taken)
+        return text.lower() in self._lowered
 
     def _draw(self, max_length: int) -> str:
-        short = [text for text in self._taken if len(text) <= max_length]
-        if short and self.rng.random() < self.near_share:
-            return change_letter(self.rng, self.rng.choice(short))
+        has_short = any(len(text) <= max_length for text in self._taken)
+        if has_short and self.rng.random() < self.near_share:
+            return change_letter(self.rng, self.rng.choice([text for text in self._taken if len(text) <= max_length]))
         if self.rng.random() < 0.55:
             text = _random_string(self.rng, 2, min(8, max_length))
         else:
