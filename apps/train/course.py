@@ -123,7 +123,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
-        has_large_screens: Whether one screen in eight of the later stages is as large as a desktop's.
+        has_large_screens: Whether one screen in eight is as large as a desktop's from `read` on, in `settle` one in 16.
     """
     mixed = (*MIXED, *LARGE * 2) if has_large_screens else MIXED
 
