@@ -227,3 +227,21 @@ def test_what_was_done_shows_and_the_screen_before_stays() -> None:
 
 def changed_state(target: Target) -> bool:
     return target.kind in ("checkbox", "radio", "item", "tab")
+
+
+def test_a_word_has_the_pixels_of_its_letters_one_by_one() -> None:
+    """Also where their ink overlaps, as in slanted fonts, and where they leave the image."""
+    num_overlaps = 0
+    for path in find_fonts():
+        face, text = Face(path, 19), "fjord ffij TATA"
+        whole, single = (Canvas(90, 30, (240, 230, 220)) for _ in range(2))
+        whole.text(-4, 15, text, face, (10, 60, 20))
+        pen, end = -4.0, -100
+        for glyph, letter in zip(face.glyphs(text), text, strict=True):
+            single.text(round(pen), 15, letter, face, (10, 60, 20))
+            num_overlaps += round(pen) + glyph.left < end
+            end = round(pen) + glyph.left + glyph.alpha.shape[1]
+            pen += glyph.advance
+        assert (whole.pixels == single.pixels).all(), path
+        assert [letter.text for letter in whole.letters] == [letter.text for letter in single.letters]
+    assert num_overlaps
