@@ -44,7 +44,6 @@ class Stage:
         final_image_rate: What that falls to until the end of the stage; None is no other.
         weights: Of the losses.
         rounds_experts: Whether the experts are seen as INT4 has them.
-        starts_again: Whether the learning rates, which came to their end before it, start again; of the last stage.
     """
 
     name: str
@@ -62,7 +61,6 @@ class Stage:
     final_image_rate: float | None = None
     weights: LossWeights = field(default_factory=LossWeights)
     rounds_experts: bool = False
-    starts_again: bool = False
 
     def has_prefix(self, step: int) -> bool:
         """Whether the lessons of a step begin with the system prompt."""
@@ -86,7 +84,7 @@ learn to read more slowly beside it. Reading is slower beside a larger weight of
 SIGHT = replace(READING_LOSSES, match=FEW, aim=FEW, state=FEW, reach=FEW, mark=FEW)
 """With which token a name is found at, and what names say of their elements: where these are clicked, and whether they
 are on."""
-SPELLING = LossWeights.only("token", "copy", "attention", "name", "spell")
+SPELLING = replace(LossWeights.only("token", "copy", "attention", "name", "spell"), code=FEW)
 """Names and copies alone, which the language model answers for."""
 PARTS = replace(SPELLING, seek=1.0, part=1.0)
 """With which of several parts is next."""
@@ -136,7 +134,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
     )
     read = Stage(
         name="read",
-        steps=count(2450),
+        steps=count(1200),
         options=all_kinds,
         batch=12,
         pages=5,
@@ -158,16 +156,6 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         image_rate=0.0,
         weights=replace(read.weights, letter=0.0, order=0.0, state=0.0, gather=0.0, reach=0.0, mark=0.0),
     )
-    speak = replace(
-        read,
-        name="speak",
-        steps=count(170),
-        batch=10,
-        pages=3,
-        episodes=0.5,
-        prefix_every=1,
-        weights=replace(read.weights, letter=0.5, order=0.5, word=0.5, gather=0.5, place=0.5),
-    )
     see = Stage(name="see", steps=count(3900), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
     small = replace(see, name="small", steps=count(900), batch=12, options=SMALL_PRINT, image_rate=0.4)
     small = replace(small, final_image_rate=LAST_SIGHT_RATE)
@@ -182,19 +170,16 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
-        speak,
-        replace(speak, name="round", steps=count(130), rounds_experts=True),
         # the tower with all else at every step, and screens of sizes that are no whole number of tokens
         replace(
             read,
             name="settle",
-            steps=count(1600),
+            steps=count(2900),
             options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,
             sees_every=1,
             rounds_experts=True,
-            starts_again=True,
         ),
     )
 

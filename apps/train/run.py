@@ -91,11 +91,6 @@ class TrainingRun:
         """Share of the steps in which the rates fall: all in which the language model learns."""
         return sum(stage.steps for stage in self.course if not stage.weights.is_of_images) / self.num_steps
 
-    @property
-    def again_steps(self) -> int:
-        """Steps of the last stage, if the rates start again with it."""
-        return self.course[-1].steps if self.course[-1].starts_again else 0
-
     def stage_at(self, step: int) -> Stage:
         """The stage that a step belongs to."""
         return self._find(step)[0]
@@ -254,7 +249,6 @@ def start_trainer(order: TrainingRun) -> Trainer:
         filter_rate=order.filter_rate,
         warmup_steps=20,
         decay_share=order.decay_share,
-        again_steps=order.again_steps,
         weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
         sees_in_bf16=order.sees_in_bf16,

@@ -78,7 +78,11 @@ class Mla(nn.Module):
             x: Normed, as `forward` takes it.
             rotations: (N, rope_dim / 2) complex64.
         """
-        return self._absorb(*self._make_queries(F.linear(x, self.qkv_a[: self.split_a[0]]), rotations))
+        return self._absorb(*self.make_queries(x, rotations))
+
+    def make_queries(self, x: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor]:
+        """Their two parts before that: (N, hidden) -> (N, heads, nope), (N, heads, rope). Arguments as above."""
+        return self._make_queries(F.linear(x, self.qkv_a[: self.split_a[0]]), rotations)
 
     def _make_queries(self, q_latent: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor]:
         """(N, q_lora_rank) -> (N, heads, nope), (N, heads, rope)."""

@@ -72,32 +72,40 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
     Returns:
         (R, heads, keys) fp32: a token's k-th key is the k-th token of its sequence; minus infinity behind itself.
     """
-    slots, lengths = find_context(batch, rows)
+    sequences, lengths = find_sequences(batch, rows)
+    some, sequence_of = sequences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    slots = batch.forward.block_tables[some][:, : int(lengths.max())].long()  # (S, keys), padded with token 0
     latents = given.cache.view(-1, given.cache.shape[-1])
     device = latents.device
-    keys = latents.index_select(0, slots.flatten().to(device)).view(*slots.shape, -1)  # (R, keys, latent_dim)
+    # gathered once for all rows of a sequence
+    keys = latents.index_select(0, slots.flatten().to(device)).view(*slots.shape, -1)  # (S, keys, latent_dim)
     own = rows.to(device)
     queries = mla.find_queries(given.x.index_select(0, own), given.plan.rotations[own])  # (R, heads, latent_dim)
-    scores = torch.bmm(queries, keys.transpose(1, 2)).float() * mla.scale
+    order = sequence_of.argsort(stable=True)
+    counts = sequence_of.bincount()
+    number = torch.empty_like(order)  # of a row among those of its sequence
+    number[order] = torch.arange(len(order)) - (counts.cumsum(0) - counts)[sequence_of[order]]
+    place_of = (sequence_of * int(counts.max()) + number).to(device)
+    padded = queries.new_zeros(len(some) * int(counts.max()), *queries.shape[1:]).index_copy(0, place_of, queries)
+    scores = padded.view(len(some), -1, queries.shape[-1]) @ keys.transpose(1, 2)  # (S, longest * heads, keys)
+    scores = scores.view(-1, queries.shape[1], slots.shape[1]).index_select(0, place_of).float() * mla.scale
     is_seen = torch.arange(slots.shape[1]) < lengths.unsqueeze(1)
     return scores.masked_fill(~is_seen.unsqueeze(1).to(device), -torch.inf)
 
 
-def find_context(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Which tokens each of some tokens sees.
+def find_sequences(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each of some tokens, the sequence, from 0, and how many of its tokens it sees.
 
     Args:
         batch: The step.
         rows: (R,) int64, tokens of the batch.
 
     Returns:
-        (R, keys) int64, the tokens of each row's sequence, padded with token 0, and (R,) how many of them it sees.
+        (R,) int64 and (R,) int64.
     """
     forward = batch.forward
     ends = torch.tensor(forward.cu_seqlens_q[1:])
-    sequences = torch.searchsorted(ends, rows, right=True)
-    lengths = forward.positions[rows] + 1
-    return forward.block_tables[sequences][:, : int(lengths.max())].long(), lengths
+    return torch.searchsorted(ends, rows, right=True), forward.positions[rows] + 1
 
 
 def find_log_shares(scores: Tensor, targets: Tensor, *, head: int) -> Tensor:

@@ -35,6 +35,11 @@ class LossWeights:
         attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
             a number of that axis; before numbers of others, to the first token, which says nothing. So for the heads
             that look before a choice and before what is copied; each head counts the same.
+        again: As `attention` for the numbers of a point, by the same heads of the layer behind: what was looked at can
+            be compared with what is sought once more.
+        code: In the heads that are taught to look at the target, the products of a code of a word's letters with the
+            keys of all tokens of its image, as in `match`, and with the queries that seek a word, where other words of
+            the step must have less: of each screen all words teach them, and not the few that are asked for.
         name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
             that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
             request has named it, a layer before.
@@ -65,6 +70,8 @@ class LossWeights:
     place: float = 1.0
     pointer: float = 1.0
     attention: float = 1.0
+    again: float = 1.0
+    code: float = 1.0
     name: float = 1.0
     spell: float = 1.0
     seek: float = 1.0
@@ -80,5 +87,5 @@ class LossWeights:
     def is_of_images(self) -> bool:
         """Whether only what the vision tower and the projector give is asked for."""
         of_text = (self.token, self.number, self.choice, self.copy)
-        between = (self.pointer, self.attention, self.name, self.spell, self.seek, self.part, self.target)
-        return not any((*of_text, *between))
+        looks = (self.pointer, self.attention, self.again, self.code, self.seek, self.target)
+        return not any((*of_text, *looks, self.name, self.spell, self.part))

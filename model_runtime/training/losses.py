@@ -16,11 +16,15 @@ from model_runtime.training.attention import AttentionInputs, find_log_shares, f
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
 from model_runtime.training.loss_weights import LossWeights
-from model_runtime.training.matching import WordMatcher
+from model_runtime.training.matching import WordCodes, WordMatcher, find_match_loss
 from model_runtime.training.patches import PatchRows
 from model_runtime.training.places import PLACE_BINS, compare_places, find_places, make_bells
 
 POINTER_DIM = 64
+CODE_SCALE = 0.25
+"""A quarter of `WordMatcher`'s: these are compared with what heads of attention make of everything else, too."""
+NUM_AXES = 2
+"""Of a point: the heads that look for one come first."""
 MAX_PARTS = 4
 """Of a request, that are told apart."""
 
@@ -68,7 +72,9 @@ class AuxiliaryHeads(nn.Module):
         patch_parts: Of a patch, each of which may show a letter.
     """
 
-    def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
+    def __init__(
+        self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1, lookers: int = NUM_AXES
+    ) -> None:
         super().__init__()
         hidden, patch = model.config.text.hidden_size, model.config.vision.hidden_size
         self.num_letters, self.word_length = num_letters, word_length
@@ -80,6 +86,11 @@ class AuxiliaryHeads(nn.Module):
         self.key, self.query = nn.Linear(hidden, POINTER_DIM), nn.Linear(hidden, POINTER_DIM)
         self.part = nn.Linear(hidden, MAX_PARTS)
         self.match = WordMatcher(hidden, num_letters=num_letters, word_length=word_length)
+        key_dim = model.config.text.qk_nope_head_dim
+        self.codes = nn.ModuleList(
+            WordCodes(key_dim, num_letters=num_letters, word_length=word_length, scale=CODE_SCALE)
+            for _ in range(NUM_AXES)
+        )
 
 
 class Losses:
@@ -198,6 +209,26 @@ class Losses:
             given.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
         return torch.stack([self.heads.match(rows, counts, places, targets.words) for rows in given]).mean()
 
+    def _find_code(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        number, parts = self.supervised.layer, []
+        mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
+        nope, latent = mla.text.qk_nope_head_dim, mla.text.kv_lora_rank
+        if len(targets.word_rows):
+            places, counts = _find_places_of(batch, targets.word_rows), [len(rows) for rows in seen.images]
+            rows = batch.image_rows.to(given.cache.device)
+            latents = given.cache.view(-1, given.cache.shape[-1]).index_select(0, rows)[:, :latent]
+            for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
+                scores = codes(targets.words) @ F.linear(latents, mla.kv_b[head, :nope]).T * mla.scale
+                parts.append(find_match_loss(scores, counts, places, targets.words))
+        if len(targets.sought_rows):
+            rows = targets.sought_rows.to(given.x.device)
+            queries, _ = mla.make_queries(given.x.index_select(0, rows), given.plan.rotations[rows])
+            words, which = _find_distinct(targets.sought, targets.words)
+            for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
+                scores = queries[:, head] @ codes(words).T * mla.scale
+                parts.append(cross_entropy(scores, which[: len(rows)]))
+        return torch.stack(parts).mean() if parts else seen.hidden.new_zeros(())
+
     def _find_aim(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_said = ~targets.aims.isnan().any(1)
         means = []
@@ -310,12 +341,19 @@ class Losses:
     def _find_attention(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.look_rows):
             return seen.hidden.new_zeros(())
-        number = self.supervised.layer
-        mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
-        scores = find_scores(mla, given, batch, targets.look_rows) / self.supervised.sharpness
+        return self._find_looks(batch, targets, self.supervised.layer, self.supervised.heads)
+
+    def _find_again(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if targets.look_numbers.isnan().all():
+            return seen.hidden.new_zeros(())
+        return self._find_looks(batch, targets, self.supervised.layer + 1, self.supervised.heads[:NUM_AXES])
+
+    def _find_looks(self, batch: TrainingBatch, targets: Targets, layer: int, heads: Sequence[int]) -> Tensor:
+        mla, given = self.model.layers[layer].attention, self._inputs.of_layer[layer]
         is_number = ~targets.look_numbers.isnan()
+        scores = find_scores(mla, given, batch, targets.look_rows) / self.supervised.sharpness
         shares = []
-        for role, head in enumerate(self.supervised.heads):
+        for role, head in enumerate(heads):
             is_own = targets.look_heads == role
             asked = is_own | is_number if (is_own & is_number).any() else is_own
             places = torch.where(is_own, targets.look_at + batch.prefix.stop, 0)
@@ -329,6 +367,14 @@ def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
     if not bool((classes != IGNORED).any()):
         return scores.new_zeros(())
     return F.cross_entropy(scores.float(), classes.to(scores.device), ignore_index=IGNORED)
+
+
+def _find_distinct(*words: Tensor) -> tuple[Tensor, Tensor]:
+    """Each (W, letters): all that differ, padded to one width, and which of these each word is, in the order given."""
+    width = max(some.shape[1] for some in words)
+    padded = torch.cat([F.pad(some, (0, width - some.shape[1]), value=IGNORED) for some in words])
+    distinct, which = padded.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+    return distinct, which
 
 
 def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:

@@ -106,14 +106,14 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
         (G,) fp32, sorted by image and head.
     """
     shares, start = [], 0
-    for size in sizes:
-        end = start + size
-        of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)]
-        for head in range(queries.shape[1]):
+    # split, not sliced: the gradient of a slice is as large as the whole, once for each image and head
+    for own_queries, own_keys in zip(queries.split_with_sizes(sizes), keys.split_with_sizes(sizes), strict=True):
+        end = start + len(own_keys)
+        of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)] - torch.tensor([start, start, 0])
+        for head, (asked, seen) in enumerate(zip(own_queries.unbind(1), own_keys.unbind(1), strict=True)):
             place, at, _ = of_image[of_image[:, 2] == head].T
-            scores = queries[place, head] @ keys[start:end, head].T / queries.shape[-1] ** 0.5
-            own = (at - start).unsqueeze(1).to(scores.device)
-            shares.append(scores.float().log_softmax(-1).gather(1, own).squeeze(1))
+            scores = asked[place] @ seen.T / queries.shape[-1] ** 0.5
+            shares.append(scores.float().log_softmax(-1).gather(1, at.unsqueeze(1).to(scores.device)).squeeze(1))
         start = end
     return torch.cat(shares)
 

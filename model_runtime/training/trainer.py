@@ -48,8 +48,6 @@ class TrainingOptions:
         warmup_steps: Steps in which the rates rise from 0.
         decay_share: Share of the schedule, at its end, in which they fall to `final_share` of their height.
         final_share: Of the highest rates, at the end.
-        again_steps: Steps at the end before which the rates fall to `final_share` a first time; then they go on from
-            where one fall over all steps would have brought them.
         momentum: Muon's.
         adam_betas: AdamW's.
         weight_decay: Of both.
@@ -70,7 +68,6 @@ class TrainingOptions:
     warmup_steps: int = 10
     decay_share: float = 0.4
     final_share: float = 0.02
-    again_steps: int = 0
     momentum: float = 0.95
     adam_betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.1
@@ -326,10 +323,9 @@ def is_hidden_matrix(name: str, tensor: Tensor) -> bool:
 
 
 def find_rate(step: int, options: TrainingOptions) -> float:
-    """Share of the highest learning rates at a step: up in a line, level, down in a line, and down again."""
-    later = options.again_steps if step < options.num_steps - options.again_steps else 0
-    decay_steps = options.decay_share * options.num_steps - later
-    left = max(options.num_steps - later - step, 0) / decay_steps if decay_steps else 1.0
+    """Share of the highest learning rates at a step: up in a line, level, and down in a line."""
+    decay_steps = options.decay_share * options.num_steps
+    left = max(options.num_steps - step, 0) / decay_steps if decay_steps else 1.0
     return min(1.0, (step + 1) / max(options.warmup_steps, 1)) * min(1.0, max(left, options.final_share))
 
 

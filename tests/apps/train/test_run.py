@@ -64,6 +64,8 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "place",
         "pointer",
         "attention",
+        "again",
+        "code",
         "name",
         "spell",
         "seek",
@@ -159,17 +161,15 @@ def test_another_size_needs_another_folder(tmp_path: Path) -> None:
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "speak", "round", "settle"]
+    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "settle"]
     assert [stage.name for stage in course] == names
-    assert [stage.rounds_experts for stage in course] == [False] * 9 + [True] * 2
+    assert [stage.rounds_experts for stage in course] == [False] * 8 + [True]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     assert not any(stage.options.held_out_theme for stage in course)
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[10]
-    assert order.again_steps == course[10].steps
-    assert replace(order, course=course[:10]).again_steps == 0
+    assert order.stage_at(order.num_steps - 1) is course[8]
 
 
 def test_the_large_model_sees_large_screens_too() -> None:

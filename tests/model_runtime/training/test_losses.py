@@ -306,3 +306,46 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
     ]
     assert targets.look_heads.tolist() == [0, 1, 2]
     assert losses._find_attention(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
+
+
+def test_behind_them_the_heads_of_both_axes_look_again(model: K25Model) -> None:
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
+    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses, targets = make_losses(model), make_targets(lessons, batch)
+    seen = run(model, batch)
+    scores = find_scores(model.layers[2].attention, losses._inputs.of_layer[2], batch, targets.look_rows)
+    shares = (scores / losses.supervised.sharpness).log_softmax(-1)
+    expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]
+    assert losses._find_again(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
+
+
+def test_codes_of_words_are_compared_with_keys_of_tokens_and_with_what_seeks_them(model: K25Model) -> None:
+    """By hand, with the keys that attention itself forms: W_k times the latent."""
+    lessons = make_lessons(model.config.media_placeholder_token_id)
+    batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
+    losses, targets = make_losses(model), make_targets(lessons, batch)
+    seen = run(model, batch)
+    mla, given, text = model.layers[1].attention, losses._inputs.of_layer[1], model.config.text
+    nope, expected = text.qk_nope_head_dim, []
+    sought = torch.tensor([[5, 6, 7], [8, IGNORED, IGNORED]])  # by the tokens in the rows 12 and 14
+    other = torch.tensor([[5, 6], [7, IGNORED]])  # in the image, at its tokens 3 and 0
+    q_nope, _ = mla.make_queries(given.x[[12, 14]], given.plan.rotations[[12, 14]])
+    for head, codes in zip((2, 0), losses.heads.codes, strict=True):
+        keys = given.cache[1:7, 0, : text.kv_lora_rank] @ mla.kv_b[head, :nope].T
+        shares = (codes(other) @ keys.T * mla.scale).log_softmax(-1)
+        expected.append(-(shares[0, 3] + shares[1, 0]) / 2)
+    for head, codes in zip((2, 0), losses.heads.codes, strict=True):
+        every = torch.cat((codes(sought), codes(other)))
+        shares = (q_nope[:, head] @ every.T * mla.scale).log_softmax(-1)
+        expected.append(-(shares[0, 0] + shares[1, 1]) / 2)
+    assert losses._find_code(seen, batch, targets).item() == pytest.approx(torch.stack(expected).mean().item(), 1e-5)
+
+
+def test_a_word_that_is_sought_and_seen_is_one_word() -> None:
+    """Else what seeks it would have to tell it from itself."""
+    sought, seen = torch.tensor([[5, 6, IGNORED], [8, 5, 6]]), torch.tensor([[5, 6], [7, IGNORED]])
+    words, which = losses_module._find_distinct(sought, seen)
+    assert len(words) == 3
+    assert which[0] == which[2]

@@ -56,6 +56,20 @@ def test_a_branch_sees_its_trunk_and_itself_up_to_the_token(model: K25Model) -> 
     assert torch.stack(shares).exp().sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
+def test_rows_of_several_sequences_have_the_scores_that_each_has_alone(model: K25Model) -> None:
+    """In any order, more of some sequences than of others, one of them twice."""
+    batch, inputs = run_watched(model)
+    rows = torch.tensor(
+        [batch.branches[0][1].start, 3, 19, batch.branches[0][0].start + 4, 4, 3, len(batch.token_ids) - 1]
+    )
+    mla, given = model.layers[1].attention, inputs.of_layer[1]
+    together = find_scores(mla, given, batch, rows)
+    for row, scores in zip(rows, together, strict=True):
+        alone = find_scores(mla, given, batch, row[None])[0]
+        assert difference(scores[:, : alone.shape[1]], alone) <= 1e-5
+        assert scores[:, alone.shape[1] :].isinf().all()
+
+
 def test_heads_come_down_to_the_threshold_and_the_others_stay(model: K25Model) -> None:
     batch, inputs = run_watched(model)
     before = find_score_maxima(model, inputs, batch)[0]  # of the first layer, whose input nothing changes

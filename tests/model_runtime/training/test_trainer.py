@@ -156,16 +156,6 @@ def test_the_rate_rises_stays_and_falls() -> None:
     assert find_rate(500, options) == pytest.approx(0.02)
 
 
-def test_rates_that_have_come_to_their_end_go_on_from_where_one_fall_would_have_brought_them() -> None:
-    once = TrainingOptions(num_steps=100, decay_share=0.5, warmup_steps=1)
-    first = TrainingOptions(num_steps=80, decay_share=0.375, warmup_steps=1)
-    again = replace(once, again_steps=20)
-    rates = [find_rate(step, again) for step in range(100)]
-    assert rates[:80] == pytest.approx([find_rate(step, first) for step in range(80)])
-    assert rates[80:] == pytest.approx([find_rate(step, once) for step in range(80, 100)])
-    assert rates[79] < rates[80] == pytest.approx(0.4)
-
-
 def test_what_is_a_hidden_matrix() -> None:
     matrix = torch.zeros(2, 2)
     assert is_hidden_matrix("language_model.model.layers.1.mlp.gate_proj.weight", matrix)
