@@ -72,9 +72,7 @@ class AuxiliaryHeads(nn.Module):
         patch_parts: Of a patch, each of which may show a letter.
     """
 
-    def __init__(
-        self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1, lookers: int = NUM_AXES
-    ) -> None:
+    def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
         super().__init__()
         hidden, patch = model.config.text.hidden_size, model.config.vision.hidden_size
         self.num_letters, self.word_length = num_letters, word_length
