@@ -98,13 +98,21 @@ def make_batch(examples: Sequence[Example], placeholder_id: int, prefix: Sequenc
     )
 
 
-def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True, bf16: bool = False) -> Activations:
+def run(
+    model: K25Model,
+    batch: TrainingBatch,
+    *,
+    trains_images: bool = True,
+    stops_at_images: bool = False,
+    bf16: bool = False,
+) -> Activations:
     """The model's forward pass, the very one that serves.
 
     Args:
         model: Loaded with the operators `autograd` where gradients are wanted.
         batch: Of `make_batch`.
         trains_images: Whether gradients reach the vision tower and the projector.
+        stops_at_images: Whether those of the language model do not; what is read from `images` sends its own.
         bf16: Whether these compute matrix products in bf16.
     """
     device = model.device
@@ -112,7 +120,8 @@ def run(model: K25Model, batch: TrainingBatch, *, trains_images: bool = True, bf
     with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
         images = _encode(model, batch, bf16) if batch.images else ()
     if images:
-        embeds = embeds.index_copy(0, batch.image_rows.to(device), torch.cat(images).to(embeds.dtype))
+        given = torch.cat(images).to(embeds.dtype)
+        embeds = embeds.index_copy(0, batch.image_rows.to(device), given.detach() if stops_at_images else given)
     text = model.config.text
     shape = (len(embeds), 1, text.latent_dim)
     caches = tuple(embeds.new_zeros(shape) for _ in range(text.num_hidden_layers))

@@ -29,6 +29,8 @@ from apps.train.screens.widgets import (
 from apps.train.screens.words import Words
 
 SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
+FORM_PX = 150
+"""Width that a form has at least."""
 READING = "page"
 """The family of screens that hold words alone."""
 SINGLE: tuple[Draw, ...] = (draw_button, draw_link, draw_field, draw_checkbox, draw_radio, draw_slider)
@@ -47,6 +49,7 @@ class ScreenOptions:
         held_out_fonts: Whether fonts are.
         held_out_theme: Whether boxes look as training never draws them.
         max_elements: On one screen.
+        inset_share: Of forms, that begin anywhere on the screen and not in its upper left corner.
     """
 
     families: tuple[str, ...]
@@ -57,6 +60,7 @@ class ScreenOptions:
     held_out_fonts: bool = False
     held_out_theme: bool = False
     max_elements: int = 14
+    inset_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +223,9 @@ def _column(builder: Builder, x: int, y: int, width: int, kinds: tuple[Draw, ...
 def _form(builder: Builder) -> None:
     """A heading, fields and choices, and buttons side by side."""
     x, y = builder.rng.randint(6, 30), builder.rng.randint(4, 20)
+    if builder.options.inset_share and builder.rng.random() < builder.options.inset_share:
+        x = builder.rng.randint(6, max(builder.canvas.width - FORM_PX, 30))
+        y = builder.rng.randint(4, builder.canvas.height // 3)
     builder.pen.write(x, y + builder.pen.line_px // 2, builder.words.filler(2), builder.theme.ink)
     width = min(builder.canvas.width - x - 6, builder.rng.randint(140, 420))
     kinds = builder.rng.choice(((draw_field,), (draw_field, draw_checkbox), (draw_field, draw_radio), SINGLE))

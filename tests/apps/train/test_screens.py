@@ -134,6 +134,21 @@ def test_a_held_out_theme_has_relief_that_training_never_draws() -> None:
             assert screen.pixels[top, left].sum() > screen.pixels[bottom - 1, right - 1].sum()
 
 
+def test_forms_begin_elsewhere_where_asked() -> None:
+    corner = ScreenOptions(families=("form",), sizes_px=((400, 300),))
+    inset = replace(corner, inset_share=1.0)
+    starts = {
+        name: [min(target.box[0] for target in make(seed, options).targets) for seed in range(40)]
+        for name, options in (("corner", corner), ("inset", inset))
+    }
+    assert max(starts["corner"]) < 120  # right of a label
+    assert sum(start > 120 for start in starts["inset"]) > 10
+    for seed in range(40):
+        for left, top, right, bottom in (target.box for target in make(seed, inset).targets):
+            assert 0 <= left < right <= 400
+            assert 0 <= top < bottom <= 300
+
+
 def test_drawing_is_cut_at_the_edges() -> None:
     canvas = Canvas(20, 10, (0, 0, 0))
     canvas.fill((-5, -5, 3, 3), (9, 9, 9))

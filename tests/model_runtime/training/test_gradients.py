@@ -70,6 +70,24 @@ def test_gradients_are_those_of_transformers(trained: K25Model, tiny_dir: Path, 
         assert difference(found, expected) <= 1e-5 * max(1.0, expected.abs().max().item()), name
 
 
+@pytest.mark.parametrize("stops_at_images", [True, False])
+def test_gradients_of_the_language_model_can_end_at_the_images(tiny_dir: Path, stops_at_images: bool) -> None:
+    """What is computed is the same, and what is read from the images' rows alone still reaches the tower."""
+    model, other = (load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_() for _ in range(2))
+    pad = model.config.media_placeholder_token_id
+    batch = make_batch([with_images(pad)], pad)
+    seen = run(model, batch, stops_at_images=stops_at_images)
+    assert torch.equal(seen.hidden, run(other, batch).hidden)
+    assert model.vision is not None
+    seen.hidden.square().sum().backward(retain_graph=True)
+    assert (model.vision.patch_embed.weight.grad is None) is stops_at_images
+    assert model.embedding.weight.grad is not None
+    model.zero_grad()
+    torch.cat(seen.images).square().sum().backward()
+    assert model.vision.patch_embed.weight.grad is not None
+    assert model.vision.patch_embed.weight.grad.any()
+
+
 def save_gradients(peer: Any, folder: Path) -> dict[str, Tensor]:
     """Their gradients, written as if they were the weights: the layout of the release, and nearly its names."""
     for parameter in peer.parameters():

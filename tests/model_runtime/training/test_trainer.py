@@ -126,6 +126,25 @@ def test_what_images_pass_through_learns_at_its_own_rate(tiny_dir: Path) -> None
         assert moved[0.5][name] == pytest.approx(0.5 * moved[1.0][name], rel=1e-3), name
 
 
+def test_images_can_be_learnt_without_the_language_model(tiny_dir: Path) -> None:
+    """Then what it is taught changes nothing for them: their weights come out as without those losses."""
+    seen = LossWeights.only("word")
+    moved = {}
+    for name, stops, weights in (
+        ("alone", True, seen),
+        ("beside it", True, replace(seen, token=1.0, number=1.0, attention=1.0)),
+        ("through it", False, replace(seen, token=1.0, number=1.0, attention=1.0)),
+    ):
+        trainer = make_trainer(tiny_dir, replace(OPTIONS, stops_at_images=stops, max_grad_norm=1e9))
+        trainer.losses.weights = weights
+        trainer.step(make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id))
+        tensors = release_tensors(trainer.model)
+        moved[name] = {one: tensor.clone() for one, tensor in tensors.items() if one.startswith(OF_IMAGES)}
+    alone, beside, through = moved.values()
+    assert [name for name in alone if not torch.equal(alone[name], beside[name])] == []
+    assert [name for name in alone if not torch.equal(alone[name], through[name])]
+
+
 def test_scores_are_held_below_the_threshold(tiny_dir: Path) -> None:
     trainer = make_trainer(tiny_dir)
     pad = trainer.model.config.media_placeholder_token_id
