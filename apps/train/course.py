@@ -130,11 +130,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
 
     scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(
-        families=(*TRAINED_FAMILIES, *LATER_FAMILIES, "form"),  # one more, for fields are learnt last
-        sizes_px=mixed,
-        text_px=(10, 24),
-        near_share=0.3,
-        inset_share=0.5,
+        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=mixed, text_px=(10, 24), near_share=0.3
     )
     read = Stage(
         name="read",

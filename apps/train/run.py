@@ -251,7 +251,6 @@ def start_trainer(order: TrainingRun) -> Trainer:
         decay_share=order.decay_share,
         weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
-        stops_at_images=True,  # gradients of a model that looks in the wrong place blur what was learnt of letters
         sees_in_bf16=order.sees_in_bf16,
     )
     return Trainer(model, losses, options, prefix=maker.prefix)

@@ -103,7 +103,7 @@ def run(
     batch: TrainingBatch,
     *,
     trains_images: bool = True,
-    stops_at_images: bool = False,
+    image_gradient: float = 1.0,
     bf16: bool = False,
 ) -> Activations:
     """The model's forward pass, the very one that serves.
@@ -112,7 +112,7 @@ def run(
         model: Loaded with the operators `autograd` where gradients are wanted.
         batch: Of `make_batch`.
         trains_images: Whether gradients reach the vision tower and the projector.
-        stops_at_images: Whether those of the language model do not; what is read from `images` sends its own.
+        image_gradient: Share of the language model's that do; what is read from `images` sends its own in full.
         bf16: Whether these compute matrix products in bf16.
     """
     device = model.device
@@ -121,7 +121,9 @@ def run(
         images = _encode(model, batch, bf16) if batch.images else ()
     if images:
         given = torch.cat(images).to(embeds.dtype)
-        embeds = embeds.index_copy(0, batch.image_rows.to(device), given.detach() if stops_at_images else given)
+        if image_gradient != 1:
+            given = given.detach() + image_gradient * (given - given.detach()) if image_gradient else given.detach()
+        embeds = embeds.index_copy(0, batch.image_rows.to(device), given)
     text = model.config.text
     shape = (len(embeds), 1, text.latent_dim)
     caches = tuple(embeds.new_zeros(shape) for _ in range(text.num_hidden_layers))

@@ -55,8 +55,8 @@ class TrainingOptions:
         clip_threshold: Largest score of attention; 0 leaves QK-clip out.
         clip_every: Steps between two looks at the scores.
         balance_speed: Of the routers' biases.
-        stops_at_images: Whether gradients of the language model end at the rows that images have become: the vision
-            tower and the projector then learn from losses that are read from them alone.
+        image_gradient: Share of the language model's gradients that goes on into the rows that images have become. At
+            0, the vision tower and the projector learn from losses that are read from them alone.
         sees_in_bf16: Whether the vision tower's matrix products are computed in bf16; weights, the sum over its blocks
             and losses stay in fp32. A fifth of a step that sees only, on a processor with units for it (AMX). Those of
             the language model are of ever new and small shapes, for each of which a kernel would be made first.
@@ -77,7 +77,7 @@ class TrainingOptions:
     clip_threshold: float = THRESHOLD
     clip_every: int = 10
     balance_speed: float = 0.001
-    stops_at_images: bool = False
+    image_gradient: float = 1.0
     sees_in_bf16: bool = False
 
 
@@ -184,7 +184,7 @@ class Trainer:
                 self.model,
                 batch,
                 trains_images=image_rate > 0,
-                stops_at_images=self.options.stops_at_images,
+                image_gradient=self.options.image_gradient,
                 bf16=bf16,
             )
         )

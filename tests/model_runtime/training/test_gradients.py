@@ -70,22 +70,32 @@ def test_gradients_are_those_of_transformers(trained: K25Model, tiny_dir: Path, 
         assert difference(found, expected) <= 1e-5 * max(1.0, expected.abs().max().item()), name
 
 
-@pytest.mark.parametrize("stops_at_images", [True, False])
-def test_gradients_of_the_language_model_can_end_at_the_images(tiny_dir: Path, stops_at_images: bool) -> None:
-    """What is computed is the same, and what is read from the images' rows alone still reaches the tower."""
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_a_share_of_the_gradients_goes_on_into_the_images(tiny_dir: Path, share: float) -> None:
+    """What is computed is the same, and what is read from the images' rows alone reaches the tower in full."""
     model, other = (load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_() for _ in range(2))
     pad = model.config.media_placeholder_token_id
     batch = make_batch([with_images(pad)], pad)
-    seen = run(model, batch, stops_at_images=stops_at_images)
-    assert torch.equal(seen.hidden, run(other, batch).hidden)
-    assert model.vision is not None
+    seen, whole = run(model, batch, image_gradient=share), run(other, batch)
+    assert torch.equal(seen.hidden, whole.hidden)
     seen.hidden.square().sum().backward(retain_graph=True)
-    assert (model.vision.patch_embed.weight.grad is None) is stops_at_images
+    whole.hidden.square().sum().backward(retain_graph=True)
+    assert model.vision is not None and other.vision is not None
+    ours, theirs = model.vision.patch_embed.weight, other.vision.patch_embed.weight
+    assert theirs.grad is not None and theirs.grad.any()
+    if share:
+        assert ours.grad is not None
+        assert difference(ours.grad, share * theirs.grad) <= 1e-5 * theirs.grad.abs().max().item()
+    else:
+        assert ours.grad is None
     assert model.embedding.weight.grad is not None
+    assert torch.equal(model.embedding.weight.grad, other.embedding.weight.grad)
     model.zero_grad()
+    other.zero_grad()
     torch.cat(seen.images).square().sum().backward()
-    assert model.vision.patch_embed.weight.grad is not None
-    assert model.vision.patch_embed.weight.grad.any()
+    torch.cat(whole.images).square().sum().backward()
+    assert ours.grad is not None and theirs.grad is not None
+    assert torch.equal(ours.grad, theirs.grad)
 
 
 def save_gradients(peer: Any, folder: Path) -> dict[str, Tensor]:

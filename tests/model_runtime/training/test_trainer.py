@@ -130,12 +130,12 @@ def test_images_can_be_learnt_without_the_language_model(tiny_dir: Path) -> None
     """Then what it is taught changes nothing for them: their weights come out as without those losses."""
     seen = LossWeights.only("word")
     moved = {}
-    for name, stops, weights in (
-        ("alone", True, seen),
-        ("beside it", True, replace(seen, token=1.0, number=1.0, attention=1.0)),
-        ("through it", False, replace(seen, token=1.0, number=1.0, attention=1.0)),
+    for name, share, weights in (
+        ("alone", 0.0, seen),
+        ("beside it", 0.0, replace(seen, token=1.0, number=1.0, attention=1.0)),
+        ("through it", 1.0, replace(seen, token=1.0, number=1.0, attention=1.0)),
     ):
-        trainer = make_trainer(tiny_dir, replace(OPTIONS, stops_at_images=stops, max_grad_norm=1e9))
+        trainer = make_trainer(tiny_dir, replace(OPTIONS, image_gradient=share, max_grad_norm=1e9))
         trainer.losses.weights = weights
         trainer.step(make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id))
         tensors = release_tensors(trainer.model)
