@@ -67,6 +67,7 @@ class Interrupts:
                 await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
+            self._strand(task)
             raise
         finally:
             self._flags.discard(flag)

@@ -146,6 +146,31 @@ async def test_a_race_that_is_cancelled_takes_its_work_along() -> None:
     interrupts.signal("dialog")  # nobody listens any more
 
 
+async def test_nobody_hears_of_an_error_as_work_is_cancelled() -> None:
+    """Such as of a mouse button that is let go after the browser was closed."""
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    interrupts, began = Interrupts(), asyncio.Event()
+
+    async def press() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(LONG_S)
+        finally:
+            raise RuntimeError("the page is closed")
+
+    race = asyncio.create_task(interrupts.race(press(), LONG_S))
+    await began.wait()
+    race.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await race
+    await soon(lambda: not interrupts.stranded)
+    del race
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []
+
+
 async def test_overtaken_work_is_waited_for() -> None:
     interrupts, gate = Interrupts(), Gate()
     await interrupts.rejoin(LONG_S)  # there is none: at once
