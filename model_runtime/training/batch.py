@@ -122,7 +122,7 @@ def run(
     if images:
         given = torch.cat(images).to(embeds.dtype)
         if image_gradient != 1:
-            given = given.detach() + image_gradient * (given - given.detach()) if image_gradient else given.detach()
+            given = torch.lerp(given.detach(), given, image_gradient) if image_gradient else given.detach()
         embeds = embeds.index_copy(0, batch.image_rows.to(device), given)
     text = model.config.text
     shape = (len(embeds), 1, text.latent_dim)

@@ -65,6 +65,14 @@ def make_lessons(pad: int) -> list[Lesson]:
     return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
 
 
+def make_pointing_lessons(pad: int) -> list[Lesson]:
+    """The same, the first of which says both numbers of a point."""
+    lessons = make_lessons(pad)
+    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
+    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    return lessons
+
+
 def make_losses(model: K25Model, weights: LossWeights | None = None) -> Losses:
     return Losses(
         model,
@@ -136,9 +144,7 @@ def test_a_head_that_knows_places_loses_less(model: K25Model) -> None:
 
 def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Model) -> None:
     """Along the axis of the number alone, from the rows of the next layer."""
-    lessons = make_lessons(model.config.media_placeholder_token_id)
-    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
-    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    lessons = make_pointing_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = run(model, batch)
@@ -290,9 +296,7 @@ def test_a_branch_has_to_have_what_it_is_to_speak() -> None:
 
 
 def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) -> None:
-    lessons = make_lessons(model.config.media_placeholder_token_id)
-    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
-    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    lessons = make_pointing_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = run(model, batch)
@@ -309,9 +313,7 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
 
 
 def test_behind_them_the_heads_of_both_axes_look_again(model: K25Model) -> None:
-    lessons = make_lessons(model.config.media_placeholder_token_id)
-    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
-    lessons[0] = replace(lessons[0], numbers=(numbers, ()))
+    lessons = make_pointing_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = run(model, batch)
