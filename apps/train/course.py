@@ -130,7 +130,11 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
 
     scattered = ScreenOptions(families=("scatter",), sizes_px=SMALL, text_px=(12, 26), near_share=0.1, max_elements=7)
     all_kinds = ScreenOptions(
-        families=(*TRAINED_FAMILIES, *LATER_FAMILIES), sizes_px=mixed, text_px=(10, 24), near_share=0.3
+        families=(*TRAINED_FAMILIES, *LATER_FAMILIES, "form"),
+        sizes_px=mixed,
+        text_px=(10, 24),
+        near_share=0.3,
+        inset_share=0.5,
     )
     read = Stage(
         name="read",
@@ -174,7 +178,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(
             read,
             name="settle",
-            steps=count(2900),
+            steps=count(3200),
             options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,

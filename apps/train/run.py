@@ -37,6 +37,9 @@ NUMBER_WIDTH = 12.0
 """Thousandths of the screen within which a coordinate is nearly right: a third of a small button."""
 SHARPNESS = 2.0
 """Of the heads that look at what is meant: docs/training.md, "Looking sharply"."""
+IMAGE_GRADIENT = 0.1
+"""Enough that the language model looks as sharply as with all of it, and letters are not forgotten for it:
+docs/training.md, "What the language model does to the tower"."""
 SMOOTHING = 0.95
 GROUP_SIZE = 32
 
@@ -251,6 +254,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
         decay_share=order.decay_share,
         weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
+        image_gradient=IMAGE_GRADIENT,
         sees_in_bf16=order.sees_in_bf16,
     )
     return Trainer(model, losses, options, prefix=maker.prefix)
