@@ -178,7 +178,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(
             read,
             name="settle",
-            steps=count(3200),
+            steps=count(2900),
             options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,

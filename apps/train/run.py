@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,8 +27,9 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.export import export_model
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
+from model_runtime.training.precision import is_bf16_faster
 from model_runtime.training.quantization import start_rounding
-from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions
+from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions, read_options
 
 INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0
@@ -58,7 +59,7 @@ class TrainingRun:
         adam_lr: See `TrainingOptions`.
         row_rate: See `TrainingOptions`.
         filter_rate: See `TrainingOptions`.
-        sees_in_bf16: See `TrainingOptions`.
+        in_bf16: See `TrainingOptions`; None is what was chosen when the run began, which is what is faster here.
         draws_in_process: Whether lessons are drawn in processes of their own.
         processes: That learn together, each from a part of every batch; no more than the smallest batch has lessons.
         size: A name of `SIZES`.
@@ -73,7 +74,7 @@ class TrainingRun:
     adam_lr: float = 2e-3
     row_rate: float = 0.25
     filter_rate: float = 0.1
-    sees_in_bf16: bool = True
+    in_bf16: bool | None = None
     draws_in_process: bool = True
     processes: int = 1
     size: str = "small"
@@ -132,6 +133,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
     """
     check_device(order.device)
     set_device(torch.device(order.device))
+    order = replace(order, in_bf16=choose_precision(order))
     trainer = start_trainer(order)
     if (order.folder / STATE).is_file():
         trainer.load(order.folder)
@@ -147,6 +149,19 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
     export_model(trainer.model.eval(), order.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
     export_model(trainer.model, order.folder / WHOLE, ranks=ranks)
     return order.folder / MODEL
+
+
+def choose_precision(order: TrainingRun) -> bool:
+    """Whether a run computes in bf16: a run that goes on does what it did, wherever it goes on.
+
+    Raises:
+        CheckpointError: What was saved in its folder cannot be read.
+    """
+    if order.in_bf16 is not None:
+        return order.in_bf16
+    if (order.folder / STATE).is_file():
+        return bool(read_options(order.folder).get("in_bf16"))
+    return is_bf16_faster(torch.device(order.device))
 
 
 def check_device(name: str) -> None:
@@ -255,7 +270,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
         weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
         image_gradient=IMAGE_GRADIENT,
-        sees_in_bf16=order.sees_in_bf16,
+        in_bf16=bool(order.in_bf16),
     )
     return Trainer(model, losses, options, prefix=maker.prefix)
 

@@ -34,8 +34,7 @@ class Muon:
         lr: Learning rate, on the scale of AdamW's.
         momentum: Nesterov's.
         weight_decay: Decoupled, times `lr`.
-        dtype: Of the iteration. bf16 moves an update by a hundredth of its length, and costs half where processors
-            have it.
+        dtype: Of the iteration. bf16 moves an update by a hundredth of its length, and costs half on some processors.
     """
 
     def __init__(

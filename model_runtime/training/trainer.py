@@ -57,9 +57,9 @@ class TrainingOptions:
         balance_speed: Of the routers' biases.
         image_gradient: Share of the language model's gradients that goes on into the rows that images have become. At
             0, the vision tower and the projector learn from losses that are read from them alone.
-        sees_in_bf16: Whether the vision tower's matrix products are computed in bf16; weights, the sum over its blocks
-            and losses stay in fp32. A fifth of a step that sees only, on a processor with units for it (AMX). Those of
-            the language model are of ever new and small shapes, for each of which a kernel would be made first.
+        in_bf16: Whether the vision tower's matrix products and Muon's iteration are computed in bf16; weights, the sum
+            over the tower's blocks and losses stay in fp32. `is_bf16_faster` says whether that pays. The language
+            model's are of ever new and small shapes, for each of which a kernel would be made first.
     """
 
     num_steps: int
@@ -78,7 +78,7 @@ class TrainingOptions:
     clip_every: int = 10
     balance_speed: float = 0.001
     image_gradient: float = 1.0
-    sees_in_bf16: bool = False
+    in_bf16: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class Trainer:
                 lr=options.muon_lr,
                 momentum=options.momentum,
                 weight_decay=options.weight_decay,
-                dtype=torch.bfloat16,
+                dtype=torch.bfloat16 if options.in_bf16 else torch.float32,
             )
             for is_of_images in (True, False)
         }
@@ -176,7 +176,7 @@ class Trainer:
     def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float) -> StepReport:
         batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, prefix)
         sees_only = self.losses.weights.is_of_images
-        bf16 = self.options.sees_in_bf16
+        bf16 = self.options.in_bf16
         seen = (
             see(self.model, batch, bf16=bf16)
             if sees_only
@@ -271,12 +271,7 @@ class Trainer:
         Raises:
             CheckpointError: Nothing is kept there, or of another model or another schedule.
         """
-        try:
-            state = torch.load(folder / STATE, weights_only=True, map_location=self.model.device)
-        except FileNotFoundError:
-            raise CheckpointError(f"no {STATE} in {folder}: nothing was saved there") from None
-        except Exception as error:  # whatever unpickling a damaged file raises
-            raise CheckpointError(f"{folder / STATE} cannot be read: {error}") from error
+        state = _read_state(folder, self.model.device)
         if json.loads(state["options"]) != json.loads(json.dumps(asdict(self.options))):
             raise CheckpointError(f"{folder / STATE} was saved with other options: {state['options']}")
         _copy_weights(state["model"], release_tensors(self.model), folder)
@@ -288,6 +283,24 @@ class Trainer:
         self._adam.load_state_dict(state["adam"])
         torch.set_rng_state(state["torch_rng"].cpu())
         self.step_number = state["step"]
+
+
+def read_options(folder: Path) -> dict[str, Any]:
+    """The options that what `Trainer.save` kept was trained with, by name.
+
+    Raises:
+        CheckpointError: Nothing is kept there that can be read.
+    """
+    return dict(json.loads(_read_state(folder, torch.device("cpu"))["options"]))
+
+
+def _read_state(folder: Path, device: torch.device) -> dict[str, Any]:
+    try:
+        return dict(torch.load(folder / STATE, weights_only=True, map_location=device))
+    except FileNotFoundError:
+        raise CheckpointError(f"no {STATE} in {folder}: nothing was saved there") from None
+    except Exception as error:  # whatever unpickling a damaged file raises
+        raise CheckpointError(f"{folder / STATE} cannot be read: {error}") from error
 
 
 def average_gradients(weights: Sequence[Tensor], comm: Comm) -> None:

@@ -10,7 +10,7 @@ from apps.train import run as run_module
 from apps.train.course import LessonStream, Stage, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
-from apps.train.run import LOG, WHOLE, TrainingRun, start_trainer, train
+from apps.train.run import LOG, WHOLE, TrainingRun, choose_precision, start_trainer, train
 from apps.train.screens.screen import ScreenOptions
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -90,6 +90,21 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
     assert said[0] == "going on after step 2 of 4"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
+
+
+def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine of another kind it goes on as it began."""
+    order = TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_process=False)
+    for is_faster in (True, False):
+        monkeypatch.setattr(run_module, "is_bf16_faster", lambda _, answer=is_faster: answer)
+        assert choose_precision(order) is is_faster
+    train(order)
+    monkeypatch.setattr(run_module, "is_bf16_faster", lambda _: True)
+    assert choose_precision(order) is False
+    assert choose_precision(replace(order, in_bf16=True)) is True
+    said: list[str] = []
+    train(order, said.append)
+    assert said == ["going on after step 1 of 1"]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
