@@ -1,8 +1,9 @@
 """What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, on screens of what size,
-how fast it answers, and how fast screens are drawn.
+asked in which words, how fast it answers, and how fast screens are drawn.
 
     python -m benchmarks.nano exam FOLDER [FOLDER ...] [--count 200]
     python -m benchmarks.nano sizes FOLDER [FOLDER ...] [--count 40]
+    python -m benchmarks.nano words FOLDER [FOLDER ...] [--count 40]
     python -m benchmarks.nano speed FOLDER
     python -m benchmarks.nano draw
 
@@ -39,6 +40,15 @@ ONE_STEP = tuple(name for name in PAPERS if name != "three-steps")
 SEED = 1000
 NEW = ('Double-click "{}".', 'Hover over "{}".', 'Rename "{}".', "Zoom in twice.", "What time is it?", 'Copy "{}".')
 """What training never asks for, nor anything like it: the right answer is to give up."""
+WORDINGS = (
+    'Click the button "{}".',
+    'Please click the button "{}".',
+    'Click the button labeled "{}".',
+    'Click the button called "{}".',
+    'Click the button in the dialog box labeled "{}".',
+    'Click the button "{}" at the bottom of the page.',
+)
+"""Of one request: the first is one of training's, the others have words that its vocabulary does not."""
 SIZE_PX = (1280, 720)
 SIZES = ((280, 224), (400, 300), (480, 320), (640, 480), (1280, 720))
 STEPS = 8
@@ -81,6 +91,28 @@ def make_sheets_of_sizes(count: int) -> list[Sheet]:
             items.append((screen, tuple(PAPERS["button"].ask(rng, screen)[:1])))
         sheets.append(Sheet(name=f"button, {width} x {height}", items=tuple(items)))
     return sheets
+
+
+def make_sheets_of_wordings(count: int) -> list[Sheet]:
+    """The same buttons on the same screens, asked for in other words."""
+    rng, items = random.Random(f"exam words {SEED}"), []
+    while len(items) < count:
+        screen = make_screen(rng, PAPERS["button"].options)
+        asked = PAPERS["button"].ask(rng, screen)[0]
+        if asked.kind == "button":
+            items.append((screen, asked))
+    return [
+        Sheet(
+            name=form.format("..."),
+            items=tuple((screen, (_reword(asked, form),)) for screen, asked in items),
+        )
+        for form in WORDINGS
+    ]
+
+
+def _reword(asked: Question, form: str) -> Question:
+    assert asked.subject is not None
+    return replace(asked, instruction=form.format(asked.subject.name))
 
 
 def describe(marks: Marks) -> str:
@@ -159,6 +191,9 @@ def main() -> None:
     sizes = parts.add_parser("sizes")
     sizes.add_argument("folders", type=Path, nargs="+")
     sizes.add_argument("--count", type=int, default=40)
+    words = parts.add_parser("words")
+    words.add_argument("folders", type=Path, nargs="+")
+    words.add_argument("--count", type=int, default=40)
     speed = parts.add_parser("speed")
     speed.add_argument("folder", type=Path)
     parts.add_parser("draw")
@@ -167,6 +202,8 @@ def main() -> None:
         take_exam(given.folders, make_sheets(given.count), given.count)
     elif given.part == "sizes":
         take_exam(given.folders, make_sheets_of_sizes(given.count), given.count)
+    elif given.part == "words":
+        take_exam(given.folders, make_sheets_of_wordings(given.count), given.count)
     elif given.part == "draw":
         measure_drawing()
     else:

@@ -138,10 +138,10 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
     )
     read = Stage(
         name="read",
-        steps=count(1200),
+        steps=count(1000),
         options=all_kinds,
         batch=12,
-        pages=5,
+        pages=4,
         requests=1,
         episodes=0.35,
         prefix_every=4,
@@ -174,15 +174,15 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
-        # the tower with all else at every step, and screens of sizes that are no whole number of tokens
+        # the tower with all else at every other step, and screens of sizes that are no whole number of tokens
         replace(
             read,
             name="settle",
-            steps=count(2900),
+            steps=count(2700),
             options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,
-            sees_every=1,
+            sees_every=2,
             rounds_experts=True,
         ),
     )

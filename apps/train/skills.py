@@ -45,6 +45,14 @@ TYPE_ONLY = (
     'Enter "{value}" into the text field.',
     'Write "{value}" into the box.',
 )
+SPELLED: dict[Kind, tuple[str, ...]] = {
+    "field": ("Click into the textbox.", "Click on the textbox.", "Focus the textbox.", "Click into the input box."),
+}
+"""The same with a word that the vocabulary does not have, so that it is letters, as names are."""
+TYPE_SPELLED = ('Type "{value}" into the textbox.', 'Enter "{value}" into the input box.')
+BESIDE_SHARE, MAX_BESIDE, AHEAD_SHARE = 0.2, 4, 0.7
+"""How often words that it does not know stand beside a name in quotation marks, as in `the button labeled "OK"`; how
+many at most; how often they stand before it, and not behind."""
 PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE, CLOSE_SHARE = 0.15, 0.4, 0.07, 0.2, 0.75, 0.5
 """How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
 often something else is asked for, or what is not there; below which draw an empty field is typed into; how often what
@@ -136,9 +144,11 @@ def draw_questions(
         if is_varied and rng.random() < STRANGE_SHARE:
             questions.append(ask_strange(rng, target))
         elif chance < (VARIED_ABSENT_SHARE if is_varied else ABSENT_SHARE):
-            questions.append(ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5))
+            asked = ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5)
+            questions.append(add_words(rng, asked) if is_varied else asked)
         elif target.kind in ("checkbox", "radio") and target.is_on:
-            questions.append(ask_finish(ask_for(rng, target).instruction, target))  # it is ticked already
+            asked = ask_finish(ask_for(rng, target).instruction, target)  # it is ticked already
+            questions.append(add_words(rng, asked) if is_varied else asked)
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
             words = Words(rng, held_out=held_out, near_share=0.0)
             asked = ask_to_type(rng, target, words.text())
@@ -156,7 +166,7 @@ def draw_requests(rng: random.Random, count: int) -> list[Question]:
         assert asked.subject is not None
         if rng.random() < PLAIN_SHARE:
             asked = replace(asked, instruction=asked.instruction.replace(f'"{asked.subject.name}"', asked.subject.name))
-        questions.append(asked)
+        questions.append(add_words(rng, asked))
     return questions
 
 
@@ -183,18 +193,34 @@ def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
 
 
 def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
-    """The same, now and then without quotation marks, or without the name where one kind of element says enough."""
+    """The same, now and then without quotation marks, without the name where one kind of element says enough, or with
+    words beside the name.
+    """
     target = question.target
     assert target is not None
     if (target.kind, target.name) == ("icon", "close") and rng.random() < CLOSE_SHARE:
         return replace(question, instruction=rng.choice(CLOSE), is_named=False)  # others' icons look otherwise
     is_only = target.kind in ONLY and sum(one.kind == target.kind for one in screen.targets) == 1
     if is_only and rng.random() < ONLY_SHARE:
-        form = rng.choice(TYPE_ONLY if question.typed else ONLY[target.kind])
+        forms = (*ONLY[target.kind], *SPELLED.get(target.kind, ()))
+        form = rng.choice((*TYPE_ONLY, *TYPE_SPELLED) if question.typed else forms)
         return replace(question, instruction=form.format(value=question.typed), is_named=False)
     if rng.random() < PLAIN_SHARE:
         return replace(question, instruction=question.instruction.replace(f'"{target.name}"', target.name))
-    return question
+    return add_words(rng, question)
+
+
+def add_words(rng: random.Random, question: Question) -> Question:
+    """The same, now and then with words beside the name, if that stands in quotation marks: to be passed over."""
+    name = f'"{question.subject.name}"' if question.subject else ""
+    if not name or name not in question.instruction or rng.random() >= BESIDE_SHARE:
+        return question
+    said = Words(rng, held_out=False, near_share=0.0).filler(rng.randint(1, MAX_BESIDE)).lower()
+    if name.strip('"').lower() in said:  # it would be found there
+        return question
+    before, after = question.instruction.rsplit(name, 1)
+    around = f"{said} {name}" if rng.random() < AHEAD_SHARE else f"{name} {said}"
+    return replace(question, instruction=f"{before}{around}{after}")
 
 
 def ask_for(rng: random.Random, target: Target) -> Question:

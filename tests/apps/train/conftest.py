@@ -2,6 +2,6 @@
 
 import importlib.util
 
-NEED_TORCH = ("episodes", "exam", "lessons", "loader", "page", "run")
+NEED_TORCH = ("episodes", "exam", "lessons", "loader", "page", "run", "skills")
 
 collect_ignore = [] if importlib.util.find_spec("torch") else [f"test_{name}.py" for name in NEED_TORCH]
