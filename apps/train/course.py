@@ -22,6 +22,10 @@ LARGE = ((800, 600), (1024, 768), (1280, 720))
 OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
 """Of which none is whole tokens both ways: how much of the last ones is black says how wide a screen is."""
 
+NUMBER_WIDTH, LAST_NUMBER_WIDTH = 12.0, 8.0
+"""Thousandths of the screen within which a coordinate is nearly right: a third of a small button; less once the right
+element is looked at most of the time, since then it counts how far from its middle a click is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
@@ -43,6 +47,7 @@ class Stage:
         image_rate: See `Trainer.step`; of the steps that train the tower.
         final_image_rate: What that falls to until the end of the stage; None is no other.
         weights: Of the losses.
+        number_width: See `NumberTokens.width`, in thousandths of the screen.
         rounds_experts: Whether the experts are seen as INT4 has them.
     """
 
@@ -60,6 +65,7 @@ class Stage:
     image_rate: float = 1.0
     final_image_rate: float | None = None
     weights: LossWeights = field(default_factory=LossWeights)
+    number_width: float = NUMBER_WIDTH
     rounds_experts: bool = False
 
     def has_prefix(self, step: int) -> bool:
@@ -138,7 +144,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
     )
     read = Stage(
         name="read",
-        steps=count(1000),
+        steps=count(800),
         options=all_kinds,
         batch=12,
         pages=4,
@@ -178,11 +184,12 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(
             read,
             name="settle",
-            steps=count(2700),
+            steps=count(2500),
             options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,
             sees_every=2,
+            number_width=LAST_NUMBER_WIDTH,
             rounds_experts=True,
         ),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from apps.train.course import Course, Stage
+from apps.train.course import NUMBER_WIDTH, Course, Stage
 from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
@@ -34,8 +34,6 @@ from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingO
 INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0
 SAY_EVERY = 10
-NUMBER_WIDTH = 12.0
-"""Thousandths of the screen within which a coordinate is nearly right: a third of a small button."""
 SHARPNESS = 2.0
 """Of the heads that look at what is meant: docs/training.md, "Looking sharply"."""
 IMAGE_GRADIENT = 0.1
@@ -201,6 +199,7 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
         while trainer.step_number < order.num_steps:
             stage = order.stage_at(trainer.step_number)
             trainer.losses.weights = stage.weights
+            trainer.losses.numbers = replace(trainer.losses.numbers, width=stage.number_width)
             if stage.rounds_experts:
                 start_rounding(trainer.model, GROUP_SIZE)
             report = trainer.step(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from apps.train import run as run_module
-from apps.train.course import LessonStream, Stage, make_course
+from apps.train.course import NUMBER_WIDTH, LessonStream, Stage, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.run import LOG, WHOLE, TrainingRun, choose_precision, start_trainer, train
@@ -205,20 +205,26 @@ def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(t
 
 
 def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other one here, as `prefix_every` says; a stage of short requests has none at all."""
+    """Every other one here, as `prefix_every` says; a stage of short requests has none at all.
+
+    And each stage says how near a coordinate has to be.
+    """
     with_prefix: list[bool] = []
+    widths: list[float] = []
     step = Trainer.step
 
     def watch(self: Trainer, lessons: Sequence[Lesson], *, has_prefix: bool, image_rate: float) -> StepReport:
         with_prefix.append(has_prefix)
+        widths.append(self.losses.numbers.width)
         return step(self, lessons, has_prefix=has_prefix, image_rate=image_rate)
 
     monkeypatch.setattr(Trainer, "step", watch)
     short = replace(COURSE[0], steps=2, is_short=True)
     whole = replace(short, steps=3, is_short=False, prefix_every=2)
-    course = (short, whole, replace(short, is_short=False, prefix_every=0))
+    course = (short, whole, replace(short, is_short=False, prefix_every=0, number_width=5.0))
     train(TrainingRun(folder=tmp_path, course=course, draws_in_process=False))
     assert with_prefix == [False, False, True, False, True, False, False]
+    assert widths == [NUMBER_WIDTH] * 5 + [5.0] * 2
 
 
 def test_some_steps_alone_train_the_tower_and_have_pages(tmp_path: Path) -> None:
