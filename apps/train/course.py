@@ -144,7 +144,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
     )
     read = Stage(
         name="read",
-        steps=count(800),
+        steps=count(700),
         options=all_kinds,
         batch=12,
         pages=4,
@@ -184,7 +184,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(
             read,
             name="settle",
-            steps=count(2500),
+            steps=count(2200),
             options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
             episodes=0.4,
             prefix_every=2,
