@@ -34,12 +34,15 @@ class Stage:
     Attributes:
         name: For progress lines and tables.
         steps: Of the optimizer.
+        rate: Highest share of the rates, which falls to 0 until the end of the stage; None is what the schedule of the
+            course says. A stage with one of its own comes after those without.
         options: Which screens.
         batch: Screens a step.
         questions: About each; none are asked where only letters and words are read.
         is_short: Whether instruction and code stand alone, without the system prompt.
         prefix_every: One step of so many begins with the system prompt, which costs a third of a step; 0 is none.
         episodes: Share of the batch that are steps of work of several parts, the first one or a later one.
+        long_share: See `episodes.make_ways`.
         pages: How many of the batch are pages and forms to be read alone, so that neither letters nor what labels stand
             for are forgotten; of small print every other one.
         requests: How many are requests without an image, for names and for what is copied.
@@ -54,11 +57,13 @@ class Stage:
     name: str
     steps: int
     options: ScreenOptions
+    rate: float | None = None
     batch: int = 16
     questions: int = 4
     is_short: bool = False
     prefix_every: int = 1
     episodes: float = 0.0
+    long_share: float = 0.0
     pages: int = 0
     requests: int = 0
     sees_every: int = 1
@@ -122,8 +127,8 @@ Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Course:
-    """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, experts in INT4, and
-    all of it together.
+    """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, experts in INT4, all
+    of it together, and longer work.
 
     Args:
         scale: Of the number of steps; 1 is the whole course.
@@ -166,6 +171,18 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         image_rate=0.0,
         weights=replace(read.weights, letter=0.0, order=0.0, state=0.0, gather=0.0, reach=0.0, mark=0.0),
     )
+    # the tower with all else at every other step, and screens of sizes that are no whole number of tokens
+    settle = replace(
+        read,
+        name="settle",
+        steps=count(2200),
+        options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
+        episodes=0.4,
+        prefix_every=2,
+        sees_every=2,
+        number_width=LAST_NUMBER_WIDTH,
+        rounds_experts=True,
+    )
     see = Stage(name="see", steps=count(3900), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
     small = replace(see, name="small", steps=count(900), batch=12, options=SMALL_PRINT, image_rate=0.4)
     small = replace(small, final_image_rate=LAST_SIGHT_RATE)
@@ -180,17 +197,16 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         replace(find, name="parts", steps=count(400), batch=4, requests=4, prefix_every=0, weights=PARTS),
         find,
         read,
-        # the tower with all else at every other step, and screens of sizes that are no whole number of tokens
+        settle,
+        # work of three parts and its end, of which the stages before have little
         replace(
-            read,
-            name="settle",
-            steps=count(2200),
-            options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
+            settle,
+            name="forms",
+            steps=count(220),
+            rate=0.1,
+            options=replace(settle.options, families=(*all_kinds.families, *["form"] * 4)),
             episodes=0.4,
-            prefix_every=2,
-            sees_every=2,
-            number_width=LAST_NUMBER_WIDTH,
-            rounds_experts=True,
+            long_share=0.9,
         ),
     )
 
@@ -236,7 +252,7 @@ class LessonStream:
             ways = [*alone, *draw_request_ways(rng, several)]
             return self.maker.make_requests(ways, is_short=stage.is_short)
         if stage.episodes and rng.random() < stage.episodes:
-            return self.maker.make_steps(rng, make_ways(rng, stage.options, stage.questions))
+            return self.maker.make_steps(rng, make_ways(rng, stage.options, stage.questions, stage.long_share))
         screen = make_screen(rng, stage.options)
         if not stage.questions:
             return self.maker.make_reading(rng, screen)

@@ -49,7 +49,7 @@ def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool 
     return tuple(_play(rng, screen, parts, instruction, options))
 
 
-def make_ways(rng: random.Random, options: ScreenOptions, count: int) -> list[Episode]:
+def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share: float = 0.0) -> list[Episode]:
     """Pieces of work that begin alike, worded as `skills.vary` does, each up to what is next when that is done.
 
     All lead over the same screens; on the last one each goes on in its way, or has come to its end.
@@ -58,8 +58,11 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int) -> list[Ep
         rng: Where everything is drawn from.
         options: Which screens.
         count: Of pieces.
+        long_share: How often work of fewer than `MAX_PARTS` parts is passed over: most screens have no more.
     """
     screen, parts = _begin(rng, options, is_varied=True)
+    while long_share and len(parts) < MAX_PARTS and rng.random() < long_share:
+        screen, parts = _begin(rng, options, is_varied=True)
     done = parts[: rng.randint(0, len(parts))]
     *before, now = _walk(screen, done)
     if done and done[-1].kind not in FILLED_ASKED and rng.random() < 0.5:

@@ -86,12 +86,23 @@ class TrainingRun:
     @property
     def num_steps(self) -> int:
         """Of all stages."""
-        return sum(stage.steps for stage in self.course)
+        return count_steps(self.course)
+
+    @property
+    def scheduled(self) -> Course:
+        """The stages whose rates follow the schedule."""
+        return tuple(stage for stage in self.course if stage.rate is None)
 
     @property
     def decay_share(self) -> float:
-        """Share of the steps in which the rates fall: all in which the language model learns."""
-        return sum(stage.steps for stage in self.course if not stage.weights.is_of_images) / self.num_steps
+        """Share of the scheduled steps in which the rates fall: all in which the language model learns."""
+        falling = sum(stage.steps for stage in self.scheduled if not stage.weights.is_of_images)
+        return falling / count_steps(self.scheduled)
+
+    def rate_at(self, step: int) -> float | None:
+        """See `Trainer.step`: a rate of a stage's own falls in a line."""
+        stage, done = self._find(step)
+        return None if stage.rate is None else stage.rate * (1 - done / stage.steps)
 
     def stage_at(self, step: int) -> Stage:
         """The stage that a step belongs to."""
@@ -112,6 +123,11 @@ class TrainingRun:
                 return stage, step
             step -= stage.steps
         return self.course[-1], self.course[-1].steps
+
+
+def count_steps(course: Course) -> int:
+    """Of all its stages."""
+    return sum(stage.steps for stage in course)
 
 
 def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
@@ -206,6 +222,7 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
                 loader.draw(),
                 has_prefix=stage.has_prefix(trainer.step_number),
                 image_rate=order.image_rate_at(trainer.step_number),
+                rate=order.rate_at(trainer.step_number),
             )
             if meter is None:
                 continue
@@ -259,7 +276,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
         supervised=SupervisedHeads(layer=max(model.config.text.num_hidden_layers - 2, 0), sharpness=SHARPNESS),
     )
     options = TrainingOptions(
-        num_steps=order.num_steps,
+        num_steps=count_steps(order.scheduled),
         muon_lr=order.muon_lr,
         adam_lr=order.adam_lr,
         row_rate=order.row_rate,

@@ -161,7 +161,14 @@ class Trainer:
         seeing = {id(weight) for weight in self.model.vision.parameters()}
         return [one for one in rest if id(one) in seeing], [one for one in rest if id(one) not in seeing], rows, filters
 
-    def step(self, lessons: Sequence[Lesson], *, has_prefix: bool = True, image_rate: float = 1.0) -> StepReport:
+    def step(
+        self,
+        lessons: Sequence[Lesson],
+        *,
+        has_prefix: bool = True,
+        image_rate: float = 1.0,
+        rate: float | None = None,
+    ) -> StepReport:
         """Learn from some lessons.
 
         Args:
@@ -169,11 +176,13 @@ class Trainer:
             has_prefix: Whether they begin with the prefix; without it a step costs less.
             image_rate: Of the vision tower and the projector, as a share of the others' learning rates; at 0 they stay
                 as they are, and a step costs less.
+            rate: Share of the highest learning rates; None is what the schedule says.
         """
+        rate = find_rate(self.step_number, self.options) if rate is None else rate
         with _deterministic() if self.model.device.type == "cpu" else nullcontext():
-            return self._step(lessons, self.prefix if has_prefix else (), image_rate)
+            return self._step(lessons, self.prefix if has_prefix else (), image_rate, rate)
 
-    def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float) -> StepReport:
+    def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float, rate: float) -> StepReport:
         batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, prefix)
         sees_only = self.losses.weights.is_of_images
         bf16 = self.options.in_bf16
@@ -195,7 +204,6 @@ class Trainer:
         weights = [*self.model.parameters(), *self.losses.heads.parameters()]
         average_gradients(weights, self.comm)
         norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
-        rate = find_rate(self.step_number, self.options)
         self._update(rate, image_rate, sees_only=sees_only)
         imbalance, num_clipped = (1.0, 0) if sees_only else self._look_after(batch)
         self.step_number += 1

@@ -140,6 +140,12 @@ def test_ways_are_of_each_length_up_to_all_parts_and_the_end() -> None:
     assert lengths == set(range(1, MAX_PARTS + 2))
 
 
+def test_short_work_can_be_passed_over() -> None:
+    rng = random.Random(8)
+    count = [sum(len(make_ways(rng, OPTIONS, 1, share)[0]) > MAX_PARTS for _ in range(200)) for share in (0.0, 1.0)]
+    assert count[0] < 20 < 30 < count[1], "a quarter of what has all parts is at its end"
+
+
 def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> None:
     rng, num_looks = random.Random(6), 0
     for _ in range(30):

@@ -176,15 +176,16 @@ def test_another_size_needs_another_folder(tmp_path: Path) -> None:
 
 def test_the_course_has_its_stages_in_order() -> None:
     course = make_course()
-    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "settle"]
+    names = ["begin", "look", "see", "small", "spell", "parts", "find", "read", "settle", "forms"]
     assert [stage.name for stage in course] == names
-    assert [stage.rounds_experts for stage in course] == [False] * 8 + [True]
+    assert [stage.rounds_experts for stage in course] == [False] * 8 + [True] * 2
+    assert [stage.rate is None for stage in course] == [True] * 9 + [False]
     assert all(stage.steps == 1 for stage in make_course(0.0))
     assert not any(stage.options.held_out_theme for stage in course)
     order = TrainingRun(folder=Path(), course=course)
     assert order.stage_at(0) is course[0]
     assert order.stage_at(course[0].steps) is course[1]
-    assert order.stage_at(order.num_steps - 1) is course[8]
+    assert order.stage_at(order.num_steps - 1) is course[9]
 
 
 def test_the_large_model_sees_large_screens_too() -> None:
@@ -204,6 +205,17 @@ def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(t
     assert [order.stage_at(step).name for step in (3, 4)] == ["see", "speak"]
 
 
+def test_a_stage_with_a_rate_of_its_own_changes_nothing_before_it(tmp_path: Path) -> None:
+    """The schedule of the others ends where it would without that stage, whose rate falls in a line."""
+    see = Stage(name="see", steps=4, options=PAGES, weights=SIGHT)
+    speak = Stage(name="speak", steps=6, options=OPTIONS)
+    plain = TrainingRun(folder=tmp_path / "plain", course=(see, speak))
+    more = TrainingRun(folder=tmp_path / "more", course=(see, speak, replace(speak, name="forms", steps=4, rate=0.2)))
+    assert (plain.num_steps, more.num_steps) == (10, 14)
+    assert [more.rate_at(step) for step in range(9, 14)] == [None, *(pytest.approx(0.2 * n / 4) for n in (4, 3, 2, 1))]
+    assert start_trainer(more).options == start_trainer(plain).options
+
+
 def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every other one here, as `prefix_every` says; a stage of short requests has none at all.
 
@@ -213,10 +225,12 @@ def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pyt
     widths: list[float] = []
     step = Trainer.step
 
-    def watch(self: Trainer, lessons: Sequence[Lesson], *, has_prefix: bool, image_rate: float) -> StepReport:
+    def watch(
+        self: Trainer, lessons: Sequence[Lesson], *, has_prefix: bool, image_rate: float, rate: float | None
+    ) -> StepReport:
         with_prefix.append(has_prefix)
         widths.append(self.losses.numbers.width)
-        return step(self, lessons, has_prefix=has_prefix, image_rate=image_rate)
+        return step(self, lessons, has_prefix=has_prefix, image_rate=image_rate, rate=rate)
 
     monkeypatch.setattr(Trainer, "step", watch)
     short = replace(COURSE[0], steps=2, is_short=True)

@@ -126,6 +126,20 @@ def test_what_images_pass_through_learns_at_its_own_rate(tiny_dir: Path) -> None
         assert moved[0.5][name] == pytest.approx(0.5 * moved[1.0][name], rel=1e-3), name
 
 
+def test_a_step_may_have_a_rate_of_its_own(tiny_dir: Path) -> None:
+    """Which takes the place of the schedule's."""
+    moved = []
+    for rate in (None, 0.05, 0.1):
+        trainer = make_trainer(tiny_dir)
+        before = trainer.model.head.weight.clone()
+        report = trainer.step(
+            make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id), rate=rate
+        )
+        assert report.rate == (find_rate(0, trainer.options) if rate is None else rate)
+        moved.append((trainer.model.head.weight - before).norm().item())
+    assert moved[2] == pytest.approx(2 * moved[1], rel=1e-2)
+
+
 def test_images_can_be_learnt_without_the_language_model(tiny_dir: Path) -> None:
     """Then what it is taught changes nothing for them: their weights come out as without those losses."""
     seen = LossWeights.only("word")
