@@ -10,13 +10,11 @@ import pytest
 from apps.train.episodes import MAX_PARTS, draw_request_ways, join_parts, make_episode, make_ways
 from apps.train.labels import find_images, find_within
 from apps.train.lessons import LessonMaker
-from apps.train.nano import make_config, make_model
 from apps.train.requests import MAX_IMAGES
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.screens.words import Words, is_held_out
 from apps.train.skills import ask_for
-from apps.train.vocabulary import make_vocabulary
-from model_runtime.tokenizer.tokenizer import load_tokenizer
+from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import make_batch
 from model_runtime.training.lessons import make_targets
 
@@ -24,10 +22,8 @@ OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 3
 
 
 @pytest.fixture(scope="module")
-def maker(tmp_path_factory: pytest.TempPathFactory) -> LessonMaker:
-    folder = tmp_path_factory.mktemp("nano")
-    make_model(folder, make_config(make_vocabulary()), seed=0)
-    return LessonMaker(load_tokenizer(folder))
+def maker(tokenizer: Tokenizer) -> LessonMaker:
+    return LessonMaker(tokenizer)
 
 
 def test_each_part_is_done_once_in_its_order_and_then_it_ends() -> None:

@@ -23,23 +23,10 @@ from cua.messages import Reply
 from envs import Action, Click, ScreenGeometry, Terminate, TypeText
 from model_runtime.processor import Processor
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.batch import make_batch
 from model_runtime.training.lessons import IGNORED, make_targets
 
 OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("nano")
-    make_model(made, make_config(make_vocabulary()), seed=0)
-    return made
-
-
-@pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Tokenizer:
-    return load_tokenizer(folder)
 
 
 def test_words_of_the_protocol_are_one_token_each_and_names_are_letters(tokenizer: Tokenizer) -> None:

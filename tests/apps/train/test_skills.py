@@ -3,24 +3,13 @@
 import random
 from dataclasses import replace
 
-import pytest
-
 from apps.train.lessons import LessonMaker
-from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import ScreenOptions, make_screen
 from apps.train.skills import BESIDE_SHARE, SPELLED, Question, add_words, ask_absent, ask_for, draw_questions
-from apps.train.vocabulary import PIECE, make_vocabulary
+from apps.train.vocabulary import PIECE
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.tokenizer.tokenizer import load_tokenizer
 
 OPTIONS = ScreenOptions(families=("scatter",), sizes_px=((280, 224),), text_px=(12, 22))
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder = tmp_path_factory.mktemp("nano")
-    make_model(folder, make_config(make_vocabulary()), seed=0)
-    return load_tokenizer(folder)
 
 
 def test_words_beside_a_name_leave_what_is_asked_for(tokenizer: Tokenizer) -> None:
