@@ -42,7 +42,7 @@ demo-nano: venv ## watch the small model that is shipped do ten tasks on a page:
 	@scripts/setup.sh
 	@$(VENV)/cua eval garden --model nano
 
-nano: venv ## train nano-K2.5 from nothing on this machine, in about two hours on two cores (ARGS="--scale 0.5")
+nano: venv ## train nano-K2.5 from nothing on this machine, in two to two and a half hours on two cores (ARGS="--scale 0.5")
 	@scripts/bootstrap.sh train
 	@scripts/fonts.sh
 	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(VENV)/cua train nano $(ARGS)  # large pages: a tenth of a step
