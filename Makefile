@@ -42,10 +42,13 @@ demo-nano: venv ## watch the small model that is shipped do ten tasks on a page:
 	@scripts/setup.sh
 	@$(VENV)/cua eval garden --model nano
 
+# memory in large pages that a step leaves to the next one: else the system takes it back and clears it again
+KEEPS_MEMORY = glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8000000000
+
 nano: venv ## train nano-K2.5 from nothing on this machine, in two to two and a half hours on two cores (ARGS="--scale 0.5")
 	@scripts/bootstrap.sh train
 	@scripts/fonts.sh
-	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(VENV)/cua train nano $(ARGS)  # large pages: a tenth of a step
+	@GLIBC_TUNABLES=$(KEEPS_MEMORY) $(VENV)/cua train nano $(ARGS)
 
 nano-smoke: venv ## three minutes of its course: does it begin to read?
 	@scripts/bootstrap.sh train

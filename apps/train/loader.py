@@ -15,6 +15,9 @@ from apps.train.lessons import LessonMaker
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 
+AHEAD = 4
+"""Batches that each process has been asked for: it gives way to those that learn, and draws while they wait for each
+other, so some have to be there already."""
 _stream = threading.local()
 """The one of a worker."""
 
@@ -50,7 +53,7 @@ class LessonLoader:
         else:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))
         self._coming: deque[Future[bytes]] = deque()
-        for _ in range(processes):
+        for _ in range(processes * AHEAD):
             self._order()
 
     def __enter__(self) -> "LessonLoader":
@@ -78,6 +81,7 @@ def _start_process(folder: Path, seed: int) -> None:
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains: it ends this one
+    os.nice(19)  # what learns comes first
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _start(folder, seed)

@@ -128,14 +128,15 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -
     q_rows, q_real = _pad(q_lengths)  # (sequences, longest)
     k_rows, _ = _pad(k_lengths)
     last = (k_lengths - q_lengths)[:, None] + torch.arange(q_rows.shape[1])  # the last key that each query sees
-    mask = torch.arange(k_rows.shape[1]) <= last.minimum(k_lengths[:, None] - 1)[..., None]
+    hidden = torch.arange(k_rows.shape[1]) > last.minimum(k_lengths[:, None] - 1)[..., None]
     here, past, values = (_spread(x, rows) for x, rows in ((q, q_rows), (k, k_rows), (v, k_rows)))
-    attended = _weigh(here, past, values, scale, mask[:, None].to(q.device))
-    real = q_real.flatten().nonzero().flatten().to(q.device)
-    return attended.transpose(1, 2).flatten(0, 1).index_select(0, real)
+    attended = _weigh(here, past, values, scale, hidden[:, None].to(q.device)).transpose(1, 2).flatten(0, 1)
+    if len(attended) == len(q):
+        return attended
+    return attended.index_select(0, q_real.flatten().nonzero().flatten().to(q.device))
 
 
-def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = None) -> Tensor:
+def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, hidden: Tensor | None = None) -> Tensor:
     """Attention by matrix products alone: in bf16, its gradients cost a processor half of those of the fused form.
 
     Heads that share one key are taken as more queries, so that it is not copied for each.
@@ -145,19 +146,21 @@ def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None = 
         k: (sequences, heads or 1, keys, key_dim).
         v: (sequences, heads or 1, keys, value_dim).
         scale: Factor on the scores.
-        mask: (sequences, 1, queries, keys), what is seen; None is all.
+        hidden: (sequences, 1, queries, keys), which keys a query does not see; None is none.
     """
     shape = q.shape[:3]
     scores = (q.reshape(len(q), k.shape[1], -1, q.shape[-1]) * scale @ k.transpose(-1, -2)).view(*shape, -1)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+    if hidden is not None:
+        # outside of autograd: the softmax gives no gradient to what has no share, so that it need not be masked again
+        scores.detach().masked_fill_(hidden, -torch.inf)
     shares = scores.softmax(-1).view(len(q), k.shape[1], -1, k.shape[2])
     return (shares @ v).view(*shape, -1)
 
 
 def _spread(x: Tensor, rows: Tensor) -> Tensor:
     """(N, heads, dim), (sequences, longest) -> (sequences, heads, longest, dim). Rows that are taken again add up."""
-    return x.index_select(0, rows.flatten().to(x.device)).view(*rows.shape, *x.shape[1:]).transpose(1, 2)
+    taken = x if rows.numel() == len(x) else x.index_select(0, rows.flatten().to(x.device))
+    return taken.view(*rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
 def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,17 +184,19 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
         (N, heads, head_dim); the scores are scaled by head_dim^(-1/2).
     """
     heads = qkv.shape[1] // 3
-    turned = rotate(qkv[:, : 2 * heads], rotations)  # queries and keys
+    runs = list(find_runs(cu_seqlens.bounds))
+    sizes = [count * length for _, count, length in runs]
+    both, third = qkv.split_with_sizes((2 * heads, heads), dim=1)
+    parts = zip(runs, rotate(both, rotations).split_with_sizes(sizes), third.split_with_sizes(sizes), strict=True)
     results = []
-    for start, count, length in find_runs(cu_seqlens.bounds):
-        rows = slice(start, start + count * length)
-        queries, keys = _by_head(turned[rows], count).chunk(2, dim=1)
-        values = _by_head(qkv[rows, 2 * heads :], count)
+    for (_, count, length), turned, valued in parts:
+        queries, keys = _by_head(turned, count).chunk(2, dim=1)
+        values = _by_head(valued, count)
         if qkv.dtype == torch.bfloat16:
             some = max(_find_padding(qkv).max_pairs // length**2, 1)
             scale = queries.shape[-1] ** -0.5
-            parts = zip(*(torch.split(x, some) for x in (queries, keys, values)), strict=True)
-            attended = torch.cat([_weigh(q, k, v, scale) for q, k, v in parts])
+            groups = zip(*(torch.split(x, some) for x in (queries, keys, values)), strict=True)
+            attended = torch.cat([_weigh(q, k, v, scale) for q, k, v in groups])
         else:
             attended = F.scaled_dot_product_attention(queries, keys, values)
         results.append(attended.transpose(1, 2).reshape(count * length, heads, -1))
