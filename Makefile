@@ -45,7 +45,7 @@ demo-nano: venv ## watch the small model that is shipped do ten tasks on a page:
 # memory in large pages that a step leaves to the next one: else the system takes it back and clears it again
 KEEPS_MEMORY = glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8000000000
 
-nano: venv ## train nano-K2.5 from nothing on this machine, in two to two and a half hours on two cores (ARGS="--scale 0.5")
+nano: venv ## train nano-K2.5 from nothing on this machine, in about two hours on two cores (ARGS="--scale 0.5")
 	@scripts/bootstrap.sh train
 	@scripts/fonts.sh
 	@GLIBC_TUNABLES=$(KEEPS_MEMORY) $(VENV)/cua train nano $(ARGS)

@@ -12,7 +12,7 @@ HELP = """Train nano-K2.5: screens that are drawn here, on the processors of thi
 in the release's layout. Interrupted, the same command goes on where it was.
 
 \b
-    cua train nano                    the whole course: two to two and a half hours on two cores
+    cua train nano                    the whole course: about two hours on two cores
     cua train smoke --smoke           three minutes: does it begin to read?
     cua train large --size large --device cuda    a larger one, on screens up to 1280 x 720, on a GPU
     K25_NANO=nano/model cua task "Click the button OK" --url ... --model nano"""

@@ -38,7 +38,7 @@ def find_weights() -> Path:
     if not (folder / "config.json").is_file():
         where = f"{FOLDER_VARIABLE} names {folder}, which" if named else f"this installation's {folder}"
         raise ConfigError(
-            f"{where} holds no model. `make nano` trains one (two to two and a half hours); "
+            f"{where} holds no model. `make nano` trains one (about two hours); "
             f"{FOLDER_VARIABLE}=FOLDER names one that is elsewhere"
         )
     return folder
