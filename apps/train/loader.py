@@ -16,8 +16,8 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 
 AHEAD = 4
-"""Batches that each process has been asked for: it gives way to those that learn, and draws while they wait for each
-other, so some have to be there already."""
+"""Batches that are asked for at least, beside one for each process: these give way to those that learn, and draw while
+they wait for each other, so some have to be there already."""
 _stream = threading.local()
 """The one of a worker."""
 
@@ -53,7 +53,7 @@ class LessonLoader:
         else:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))
         self._coming: deque[Future[bytes]] = deque()
-        for _ in range(processes * AHEAD):
+        for _ in range(max(processes, AHEAD)):
             self._order()
 
     def __enter__(self) -> "LessonLoader":

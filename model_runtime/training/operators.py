@@ -128,15 +128,15 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -
     q_rows, q_real = _pad(q_lengths)  # (sequences, longest)
     k_rows, _ = _pad(k_lengths)
     last = (k_lengths - q_lengths)[:, None] + torch.arange(q_rows.shape[1])  # the last key that each query sees
-    hidden = torch.arange(k_rows.shape[1]) > last.minimum(k_lengths[:, None] - 1)[..., None]
+    unseen = torch.arange(k_rows.shape[1]) > last.minimum(k_lengths[:, None] - 1)[..., None]
     here, past, values = (_spread(x, rows) for x, rows in ((q, q_rows), (k, k_rows), (v, k_rows)))
-    attended = _weigh(here, past, values, scale, hidden[:, None].to(q.device)).transpose(1, 2).flatten(0, 1)
+    attended = _weigh(here, past, values, scale, unseen[:, None].to(q.device)).transpose(1, 2).flatten(0, 1)
     if len(attended) == len(q):
         return attended
     return attended.index_select(0, q_real.flatten().nonzero().flatten().to(q.device))
 
 
-def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, hidden: Tensor | None = None) -> Tensor:
+def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, unseen: Tensor | None = None) -> Tensor:
     """Attention by matrix products alone: in bf16, its gradients cost a processor half of those of the fused form.
 
     Heads that share one key are taken as more queries, so that it is not copied for each.
@@ -146,13 +146,13 @@ def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, hidden: Tensor | None 
         k: (sequences, heads or 1, keys, key_dim).
         v: (sequences, heads or 1, keys, value_dim).
         scale: Factor on the scores.
-        hidden: (sequences, 1, queries, keys), which keys a query does not see; None is none.
+        unseen: (sequences, 1, queries, keys), which keys a query does not see; None is none.
     """
     shape = q.shape[:3]
     scores = (q.reshape(len(q), k.shape[1], -1, q.shape[-1]) * scale @ k.transpose(-1, -2)).view(*shape, -1)
-    if hidden is not None:
+    if unseen is not None:
         # outside of autograd: the softmax gives no gradient to what has no share, so that it need not be masked again
-        scores.detach().masked_fill_(hidden, -torch.inf)
+        scores.detach().masked_fill_(unseen, -torch.inf)
     shares = scores.softmax(-1).view(len(q), k.shape[1], -1, k.shape[2])
     return (shares @ v).view(*shape, -1)
 
@@ -186,12 +186,14 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
     heads = qkv.shape[1] // 3
     runs = list(find_runs(cu_seqlens.bounds))
     sizes = [count * length for _, count, length in runs]
-    both, third = qkv.split_with_sizes((2 * heads, heads), dim=1)
-    parts = zip(runs, rotate(both, rotations).split_with_sizes(sizes), third.split_with_sizes(sizes), strict=True)
+    # split, not sliced: the gradient of a slice is as large as the whole
+    queries_and_keys, all_values = qkv.split_with_sizes((2 * heads, heads), dim=1)
+    turned = rotate(queries_and_keys, rotations)
+    parts = zip(runs, turned.split_with_sizes(sizes), all_values.split_with_sizes(sizes), strict=True)
     results = []
-    for (_, count, length), turned, valued in parts:
-        queries, keys = _by_head(turned, count).chunk(2, dim=1)
-        values = _by_head(valued, count)
+    for (_, count, length), both, own_values in parts:
+        queries, keys = _by_head(both, count).chunk(2, dim=1)
+        values = _by_head(own_values, count)
         if qkv.dtype == torch.bfloat16:
             some = max(_find_padding(qkv).max_pairs // length**2, 1)
             scale = queries.shape[-1] ** -0.5
