@@ -58,8 +58,14 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share
         rng: Where everything is drawn from.
         options: Which screens.
         count: Of pieces.
-        long_share: How often work of fewer than `MAX_PARTS` parts is passed over: most screens have no more.
+        long_share: How often work of fewer than `MAX_PARTS` parts is passed over: most screens have no more, and some
+            kinds never have as many.
+
+    Raises:
+        ValueError: `long_share` is 1 or more, or negative: on such screens it would never end.
     """
+    if not 0 <= long_share < 1:
+        raise ValueError(f"long_share is {long_share}; expected at least 0 and less than 1")
     screen, parts = _begin(rng, options, is_varied=True)
     while long_share and len(parts) < MAX_PARTS and rng.random() < long_share:
         screen, parts = _begin(rng, options, is_varied=True)

@@ -138,8 +138,14 @@ def test_ways_are_of_each_length_up_to_all_parts_and_the_end() -> None:
 
 def test_short_work_can_be_passed_over() -> None:
     rng = random.Random(8)
-    count = [sum(len(make_ways(rng, OPTIONS, 1, share)[0]) > MAX_PARTS for _ in range(200)) for share in (0.0, 1.0)]
+    count = [sum(len(make_ways(rng, OPTIONS, 1, share)[0]) > MAX_PARTS for _ in range(200)) for share in (0.0, 0.99)]
     assert count[0] < 20 < 30 < count[1], "a quarter of what has all parts is at its end"
+
+
+@pytest.mark.parametrize("share", [1.0, 1.5, -0.1])
+def test_work_that_is_always_passed_over_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="less than 1"):
+        make_ways(random.Random(0), OPTIONS, 1, share)
 
 
 def test_lessons_of_later_steps_point_at_the_last_image(maker: LessonMaker) -> None:
