@@ -63,6 +63,9 @@ class TrainingRun:
         size: A name of `SIZES`.
         device: Where the model is, "cpu" or a GPU as torch names it. On a GPU one process learns, and all but one
             processor draw lessons.
+
+    Raises:
+        ValueError: A stage with a rate of its own comes before one without: the schedule would have a gap.
     """
 
     folder: Path
@@ -77,6 +80,12 @@ class TrainingRun:
     processes: int = 1
     size: str = "small"
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        count = len(self.scheduled)
+        if self.course[:count] != self.scheduled:
+            late = next(stage.name for stage in self.course[count:] if stage.rate is None)
+            raise ValueError(f"stage {late} has no rate of its own, but stands behind one that has; put it before that")
 
     @property
     def is_on_gpu(self) -> bool:
@@ -154,6 +163,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         say(f"going on after step {trainer.step_number} of {order.num_steps}")
     else:
         trainer.save(order.folder)
+        say(f"beginning, with matrix products in {'bf16' if order.in_bf16 else 'fp32'}")
     most = 1 if order.is_on_gpu else order.processes
     count = min(most, *(stage.smallest_batch for stage in order.course))  # each has a lesson at every step
     with join_processes(count, partial(_follow, order)) as comm:

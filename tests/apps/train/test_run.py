@@ -214,6 +214,8 @@ def test_a_stage_with_a_rate_of_its_own_changes_nothing_before_it(tmp_path: Path
     assert (plain.num_steps, more.num_steps) == (10, 14)
     assert [more.rate_at(step) for step in range(9, 14)] == [None, *(pytest.approx(0.2 * n / 4) for n in (4, 3, 2, 1))]
     assert start_trainer(more).options == start_trainer(plain).options
+    with pytest.raises(ValueError, match="stage speak has no rate of its own"):
+        TrainingRun(folder=tmp_path, course=(replace(see, rate=0.2), speak))
 
 
 def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
