@@ -58,6 +58,8 @@ nano-smoke: venv ## three minutes of its course: does it begin to read?
 
 # several tests at a time share few cores: OpenMP's threads would wait there for each other, and spin
 test test-all: export OMP_NUM_THREADS ?= 1
+# containers often forbid to keep compiled sources: each of the hundreds of processes that tests start would compile them
+test test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: dev ## set up what is missing and run the tests, but for the slow ones (10 minutes)
 	@$(VENV)/python -m pytest $(PYTEST) -m "not slow" $(ARGS)

@@ -200,7 +200,7 @@ def find_claims(answer: str, steps: Sequence[ToolStep]) -> tuple[Claim, ...]:
 
 def _plain(statement: str) -> str:
     """The statement without marks, on one line."""
-    return re.sub(r" +(?=[.,;])", "", " ".join(MARK.sub("", statement).split()))
+    return re.sub(r" (?=[.,;])", "", " ".join(MARK.sub("", statement).split()))
 
 
 def _statements(answer: str) -> list[str]:

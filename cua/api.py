@@ -12,6 +12,7 @@ from cua.assemble import (
     make_guard,
     make_header,
     make_options,
+    make_page_judge,
     make_secrets,
     make_settings_model,
     masks_secrets,
@@ -171,6 +172,7 @@ class _Parts:
         self.guard = make_guard(settings, self.secrets, watch.approver)
         self.own_model = model is None
         self.model = model or make_settings_model(settings, watch.listener)
+        self.page_judge = make_page_judge(settings)
         self.env = env
         if env is None:
             self._make_env(None)
@@ -184,6 +186,8 @@ class _Parts:
         async with AsyncExitStack() as stack:
             if self.own_model:
                 stack.push_async_callback(self.model.close)
+            if self.page_judge is not None:
+                stack.push_async_callback(self.page_judge.close)
             env = self.env
             if env is None:
                 env = self._make_env(writer.run_dir)
@@ -195,6 +199,7 @@ class _Parts:
                 guard=self.guard,
                 secrets=self.secrets,
                 masker=self._masker(),
+                page_judge=self.page_judge,
                 scope=scope or RunScope(caps=caps, record=writer, listener=listener),
             )
             if self.watch.on_env:
@@ -214,6 +219,8 @@ class _Parts:
 
 def _task(instruction: str | Task) -> Task:
     task = InstructionTask(instruction=instruction) if isinstance(instruction, str) else instruction
+    if not isinstance(task.instruction, str):
+        raise ConfigError(f"the instruction of the task is a {type(task.instruction).__name__}, expected a text")
     if not task.instruction.strip():
         raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
     if len(task.instruction) > MAX_INSTRUCTION_CHARS:

@@ -184,6 +184,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
             coordinates=settings.coordinates,
             password=settings.password,
             observation=settings.observation,
+            mark_untrusted=settings.mark_untrusted,
         ),
         caps=make_caps(settings),
         answer_schema=schema,
@@ -200,9 +201,9 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
     Raises:
         ConfigError: No endpoint for it, or a wrong setting.
     """
+    from cua.models.accumulator import Delta
     from cua.models.gate import Retry
     from cua.models.make import ModelSettings, make_model
-    from cua.models.response import Delta
 
     def tell(retry: Retry) -> None:
         if listener:
@@ -237,6 +238,18 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
     )
 
 
+def make_page_judge(settings: Settings) -> Model | None:
+    """The model that is asked whether new texts of a page address the agent; None where none is set.
+
+    Raises:
+        ConfigError: As for `make_settings_model`.
+    """
+    if settings.page_judge is None:
+        return None
+    own = replace(settings, model=settings.page_judge, fallback_model=None, preset=None, max_output_tokens=None)
+    return make_settings_model(replace(own, temperature=None, top_p=None))
+
+
 def make_header(
     settings: Settings, task: Task, *, url: str | None, app: str | None, has_login: bool = False
 ) -> RunHeader:
@@ -247,7 +260,7 @@ def make_header(
         env=settings.env,
         env_options=_chosen(settings, _find_env(settings.env).shown) | parse_env_options(settings.env_options),
         model=settings.model,
-        protocol=_chosen(settings, ("thinking", "max_images", "coordinates", "observation")),
+        protocol=_chosen(settings, ("thinking", "max_images", "coordinates", "observation", "mark_untrusted")),
         sampling=recorded_sampling(settings),
         limits=recorded_limits(settings),
         settings={"settings": recorded_settings(settings), "url": url, "app": app, "url_had_login": has_login},

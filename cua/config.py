@@ -71,12 +71,12 @@ class Settings:
     timezone: str | None = _about("browser time zone, such as Europe/Berlin", None)
     geolocation: str | None = _about("browser position: LATITUDE,LONGITUDE", None)
     proxy: str | None = _about("proxy server of the browser", None)
-    storage_state: Path | None = _about("cookies and storage to start with, and to save at the end", None)
+    storage_state: Path | None = _about("cookies, local storage, IndexedDB to start with, and to save at the end", None)
     uploads: Path | None = _about("folder whose files the agent may upload", None)
     har: Path | None = _about("record network traffic into this HAR file", None)
     ignore_https_errors: bool = _about("accept wrong certificates", False)
-    allow_domains: tuple[str, ...] = _about("the only domains the browser may reach", ())
-    deny_domains: tuple[str, ...] = _about("domains that the browser may not reach", ())
+    allow_domains: tuple[str, ...] = _about("the only domains, addresses or networks that the browser may reach", ())
+    deny_domains: tuple[str, ...] = _about("domains, addresses or networks that the browser may not reach", ())
     display: str | None = _about("X display to attach to; unset starts a private one", None)
     screen: str = _about("size of the private display, px", "1920x1080")
     monitor: int | None = _about("monitor to use, from 0; unset means the whole screen", None, least=0, most=64)
@@ -84,6 +84,12 @@ class Settings:
 
     approve: Literal["ask", "auto", "yolo"] = _about("ask about every step, risky ones, or never", "auto")
     policy: Path | None = _about("file of action rules", None)
+    mark_untrusted: bool = _about(
+        "say in the system prompt that pages, files and results are data; off in `cua eval` unless set", True
+    )
+    page_judge: str | None = _about(
+        "model that is also asked whether new text of a page addresses the agent (at most 30 times a run)", None
+    )
     secrets: Path | None = _about("file of secret values, typed as {{name}}", None)
 
     http_auth: Path | None = _about(

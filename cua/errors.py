@@ -5,6 +5,7 @@ Exception
 │   ├── ConfigError       a setting is wrong
 │   ├── ModelError        the model endpoint; `retryable` says whether waiting can help
 │   │   ├── TruncatedReplyError   the reply hit the token limit: not a failure, raise the limit
+│   │   ├── UnusableReplyError    a reply came that cannot be used: ask again, but not with the same request
 │   │   └── ContextOverflowError  the conversation is longer than the model's context
 │   ├── TrajectoryError   the record of a run cannot be written or read
 │   └── TaskError         a task's own code raised something in its verdict
@@ -12,12 +13,11 @@ Exception
 └── CodeError             the model: code that the interpreter refuses
 """
 
-import traceback
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.errors import nearest
+from envs.foreign import describe_defect as describe_defect
 
 if TYPE_CHECKING:
     from cua.messages import Reply
@@ -52,6 +52,20 @@ class TruncatedReplyError(ModelError):
 
     def __init__(self, message: str, *, reply: "Reply | None" = None) -> None:
         super().__init__(message, retryable=False)
+        self.reply = reply
+
+
+class UnusableReplyError(ModelError):
+    """A reply arrived that cannot be used. The same request is sent once more at most, then a changed one.
+
+    Attributes:
+        remark: What the model must know to do better; "" where it cannot help, such as with a web page for a reply.
+        reply: What could be read, with the tokens it cost; None when nothing could.
+    """
+
+    def __init__(self, message: str, *, remark: str = "", reply: "Reply | None" = None) -> None:
+        super().__init__(message, retryable=True)
+        self.remark = remark
         self.reply = reply
 
 
@@ -93,11 +107,3 @@ def name_choices(name: str, choices: Iterable[str]) -> str:
 
 class TaskError(CuaError):
     """A task's own code raised something; the text says what and where."""
-
-
-def describe_defect(error: BaseException) -> str:
-    """What was raised and where, in one line: `ZeroDivisionError: division by zero (chores.py, line 12)`."""
-    text = str(error).strip()
-    told = f"{type(error).__name__}: {text.splitlines()[0][:500]}" if text else type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{told} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else told

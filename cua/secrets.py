@@ -20,11 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ConfigError
-from envs import Action, TypeText
-from envs.secret_texts import HttpLogin, SecretForms
+from envs import Action, TypeSecret, TypeText
+from envs.domain_rules import DomainRules
+from envs.errors import EnvSetupError
+from envs.secret_texts import BoundText, HttpLogin, SecretForms
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 
@@ -35,11 +36,20 @@ class Secret:
 
     Attributes:
         value: What is typed. Never shown by `repr`.
-        domains: Where it may be typed; empty means everywhere.
+        domains: The hosts that may get it, as domain rules name them; empty means all.
+
+    Raises:
+        ConfigError: A domain cannot be meant.
     """
 
     value: str = field(repr=False)
     domains: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            DomainRules(allowed=self.domains)
+        except EnvSetupError as error:
+            raise ConfigError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +65,17 @@ class Secrets:
         logins = [text for login in self.logins for text in login.secrets]
         return (*(secret.value for secret in self.by_name.values()), *logins)
 
-    def fill(self, actions: Sequence[Action], url: str | None) -> tuple[Action, ...]:
+    def fill(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """Actions with placeholders replaced, to be handed to the env and to nothing else.
 
-        Args:
-            actions: What the model wants to do.
-            url: Address of the page that would get the text, for domain-bound secrets.
+        A text with secrets that are bound to domains becomes a `TypeSecret`: the env judges who would get it.
 
         Raises:
-            CodeError: An unknown name, or a secret that may not be typed on this page.
+            CodeError: An unknown name.
         """
         if not self.by_name:
             return tuple(actions)
-        return tuple(
-            replace(action, text=PLACEHOLDER.sub(lambda match: self._value(match[1], url), action.text))
-            if isinstance(action, TypeText)
-            else action
-            for action in actions
-        )
+        return tuple(self._filled(action) if isinstance(action, TypeText) else action for action in actions)
 
     def redact(self, text: str) -> str:
         """Text with every secret value, in whatever form, replaced by its placeholder."""
@@ -99,16 +102,18 @@ class Secrets:
         """Whether an action would type a secret."""
         return isinstance(action, TypeText) and bool(self.by_name) and PLACEHOLDER.search(action.text) is not None
 
-    def _value(self, name: str, url: str | None) -> str:
-        secret = self.by_name.get(name)
-        if secret is None:
-            raise CodeError(f"there is no secret {name!r}; known: {', '.join(sorted(self.by_name))}")
-        host = (urlsplit(url).hostname or "") if url else ""
-        if secret.domains and not any(host == domain or host.endswith("." + domain) for domain in secret.domains):
-            raise CodeError(
-                f"the secret {name!r} may only be typed on {', '.join(secret.domains)}, this page is {host!r}"
-            )
-        return secret.value
+    def _filled(self, action: TypeText) -> TypeText:
+        names = dict.fromkeys(PLACEHOLDER.findall(action.text))
+        for name in names:
+            if name not in self.by_name:
+                raise CodeError(f"there is no secret {name!r}; known: {', '.join(sorted(self.by_name))}")
+        filled = PLACEHOLDER.sub(lambda match: self.by_name[match[1]].value, action.text)
+        bound = tuple(
+            BoundText(name=name, value=self.by_name[name].value, domains=self.by_name[name].domains)
+            for name in names
+            if self.by_name[name].domains
+        )
+        return TypeSecret(text=action.text, filled=filled, bound=bound) if bound else replace(action, text=filled)
 
 
 @lru_cache(maxsize=8)
@@ -137,7 +142,10 @@ def _secret(path: Path, name: str, value: object) -> Secret:
     if isinstance(value, dict) and value.keys() <= {"value", "domains"}:
         text, domains = value.get("value"), value.get("domains", [])
         if isinstance(text, str) and text and isinstance(domains, list) and all(isinstance(d, str) for d in domains):
-            return Secret(value=text, domains=tuple(domains))
+            try:
+                return Secret(value=text, domains=tuple(domains))
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {name}: {error}") from error
     raise ConfigError(
         f'{path}: {name} must be a non-empty text or {{ value = "...", domains = ["host"] }}'  # never echo the value
     )

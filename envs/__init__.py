@@ -14,6 +14,7 @@ from envs.actions import (
     PressKey,
     Scroll,
     Terminate,
+    TypeSecret,
     TypeText,
     Wait,
 )
@@ -23,10 +24,12 @@ from envs.env import (
     InstructionTask,
     LiveScreen,
     Question,
+    RequestHolder,
     SharedScreen,
     Task,
     TaskSpec,
     Touch,
+    VersionedScreen,
     files_of,
     info_of,
     inputs_of,
@@ -37,7 +40,9 @@ from envs.env import (
 )
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
-from envs.observation import Dialog, Element, LiveFrame, Observation, StepResult, Tab
+from envs.observation import Dialog, Element, Generation, LiveFrame, Observation, StepResult, Tab
+from envs.page_request import PageRequest, RequestCheck
+from envs.screen_texts import AreaKind, ReadableScreen, ScreenText, ScreenTexts, SensitiveArea
 from envs.suite import Suite
 from envs.target import UNKNOWN, Check, Target
 
@@ -45,6 +50,7 @@ __all__ = [
     "UNKNOWN",
     "Action",
     "ActionError",
+    "AreaKind",
     "Button",
     "Check",
     "Click",
@@ -56,6 +62,7 @@ __all__ = [
     "EnvError",
     "EnvSetupError",
     "EnvSpec",
+    "Generation",
     "Hotkey",
     "InstructionTask",
     "KeyDown",
@@ -67,10 +74,17 @@ __all__ = [
     "MouseUp",
     "Move",
     "Observation",
+    "PageRequest",
     "PressKey",
     "Question",
+    "ReadableScreen",
+    "RequestCheck",
+    "RequestHolder",
     "ScreenGeometry",
+    "ScreenText",
+    "ScreenTexts",
     "Scroll",
+    "SensitiveArea",
     "SharedScreen",
     "StepResult",
     "Suite",
@@ -80,7 +94,9 @@ __all__ = [
     "TaskSpec",
     "Terminate",
     "Touch",
+    "TypeSecret",
     "TypeText",
+    "VersionedScreen",
     "Wait",
     "files_of",
     "info_of",

@@ -6,10 +6,11 @@ Keys are names from `envs.actions`. An action says what to do, never how: envs t
 Source: pyautogui.KEY_NAMES (the names that the model was trained to write).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from envs.errors import did_you_mean
+from envs.secret_texts import BoundText
 
 Button = Literal["left", "middle", "right"]
 
@@ -60,6 +61,19 @@ class TypeText:
 
     text: str
     interval_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSecret(TypeText):
+    """Type text with secrets that only some hosts may get; an env that cannot tell who would get it refuses.
+
+    Attributes:
+        filled: What is typed; `text` has placeholders for all secrets. Never shown by `repr`.
+        bound: The secrets in it that are bound to hosts.
+    """
+
+    filled: str = field(repr=False)
+    bound: tuple[BoundText, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +138,9 @@ class Terminate:
     status: Literal["success", "failure"]
     answer: str | None = None
 
+
+UNBINDABLE = "the secret is only for some sites, and it cannot be told here which site would get it; nothing was typed"
+"""Answer of an env to a `TypeSecret` that it cannot judge."""
 
 Action = (
     Click

@@ -29,7 +29,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env, TaskSpec
+from envs.env import Env, TaskSpec, VersionedScreen
 from envs.errors import ActionError, EnvError
 from envs.observation import Observation, StepResult
 from envs.target import Target
@@ -88,6 +88,7 @@ async def check_env(make_env: Callable[[], Env], *, read_held: HeldReader | None
         await _check_describe_point(env)
         await _check_find_targets(env)
         await _check_objection(env)
+        await _check_generation(env)
         await _check_cancel(env)
         await _check_terminate(env)
         await _check_held(env, read_held)
@@ -255,6 +256,27 @@ async def _check_objection(env: Env) -> None:
         _broken(clause, f"last_action_error is {result.observation.last_action_error!r}")
     if result.terminated or env.terminate is not None:
         _broken(clause, "a Terminate behind it ended the episode")
+
+
+async def _check_generation(env: Env) -> None:
+    clause = "input decided on an outdated observation is refused"
+    seen = await _look(env)
+    if seen.generation is None:
+        return
+    if not isinstance(env, VersionedScreen):
+        _broken("an env whose observations have a generation is a VersionedScreen", f"{type(env).__name__} is not")
+    click = Click(x_px=_middle(seen)[0], y_px=_middle(seen)[1])
+    fresh = await _look(env)
+    env.expect(seen.generation)
+    refused = (await env.step([Wait(duration_s=0.0), click])).observation
+    if not refused.last_action_error:
+        _broken(clause, f"a click decided on {seen.generation} was carried out after {fresh.generation} was returned")
+    if refused.generation is None:
+        _broken("every observation of an env has a generation, or none has", "a later one has none")
+    env.expect(refused.generation)
+    for which in ("decided on the current observation", "decided on nothing that was named"):
+        if error := (await env.step([click])).observation.last_action_error:
+            _broken(f"input {which} is carried out", f"it failed: {error}")
 
 
 async def _check_terminate(env: Env) -> None:

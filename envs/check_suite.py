@@ -5,7 +5,6 @@
 Each clause is one function below; the error names the clause that was broken, and the task.
 """
 
-import math
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NoReturn
@@ -13,8 +12,9 @@ from typing import NoReturn
 from envs import registry
 from envs.actions import Terminate
 from envs.env import Env, EnvSpec, Task, TaskSpec, search_of, spec_of
-from envs.errors import EnvError
+from envs.errors import EnvError, EvaluationError
 from envs.pool import EnvPool
+from envs.score import parse_score
 from envs.suite import FAMILY, Suite
 
 NONDETERMINISTIC = "nondeterministic"
@@ -125,12 +125,14 @@ async def _play_nothing(task: Task, needs: EnvSpec, pool: EnvPool, what: str) ->
 
 
 async def _verdict(task: Task, env: Env, what: str) -> float:
-    score: object = await _own(task.evaluate(env), "evaluate raises nothing but an EnvError", what)
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        _fail("a verdict is a number in [0, 1]", what, f"it is {score!r}")
-    if not 0.0 <= score <= 1.0:
-        _fail("a verdict is a number in [0, 1]", what, f"it is {score!r}")
-    return float(score)
+    found = await _own(task.evaluate(env), "evaluate raises nothing but an EnvError", what)
+    try:
+        score = parse_score(found)
+    except EvaluationError as error:
+        _fail("a verdict is a number in [0, 1]", what, str(error), error)
+    if score is None:
+        _fail("a verdict is a number in [0, 1]", what, "it is None")
+    return score
 
 
 async def _own(work: Awaitable[object], clause: str, what: str) -> object:

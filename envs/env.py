@@ -14,19 +14,24 @@ An instruction that the world draws at random (a page that writes its own) is kn
 reads `Task.instruction` after `reset`, and what it was before says to people which task it is.
 """
 
+import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from envs.actions import Action, Terminate
-from envs.observation import LiveFrame, Observation, StepResult
+from envs.errors import EnvSetupError, EvaluationError
+from envs.observation import Generation, LiveFrame, Observation, StepResult
+from envs.page_request import RequestCheck
+from envs.score import parse_score
 from envs.target import Check, Target
 
 _MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
-_MAX_INFO_CHARS = 4_000
+_MAX_INFO_CHARS, _MAX_INFO_DEPTH = 4_000, 100
+_MAX_OTHER_SCORES = 50
 _MAX_FILES, _MAX_FILES_BYTES = 20, 64 * 2**20
 
 
@@ -89,6 +94,23 @@ class Env(Protocol):
         ...
 
 
+_VERBS = ("reset", "step", "find_targets", "describe_point", "close")
+
+
+def check_verbs(env: object, name: str) -> None:
+    """Check that an environment of that name has the methods of `Env`.
+
+    Raises:
+        EnvSetupError: One is missing.
+    """
+    missing = [verb for verb in _VERBS if not callable(getattr(env, verb, None))]
+    if missing:
+        raise EnvSetupError(
+            f"the environment {name!r} made a {type(env).__name__}, which is not an Env: it has no {missing[0]}(); "
+            "envs.check_env says what an Env has to do"
+        )
+
+
 @runtime_checkable
 class LiveScreen(Protocol):
     """What an env offers besides when its screen can be watched between observations."""
@@ -101,6 +123,42 @@ class LiveScreen(Protocol):
 
         Args:
             max_fps: At most so many a second.
+        """
+        ...
+
+
+@runtime_checkable
+class VersionedScreen(Protocol):
+    """Optional capability: observations have a generation, and input decided on an outdated one is refused."""
+
+    def expect(self, generation: Generation) -> None:
+        """Name the observation that the next step was decided on.
+
+        If the screen has become another one since (another tab, another document, a dialog that came up), the first
+        input of that step fails, and its text says why. The env may also refuse a press at a place that looks different
+        now; not twice in a row, so that a place that always changes can be used. Other changes that a document makes to
+        itself, and changes by earlier actions of the same step, do not count. `Wait` and `Terminate` are no input.
+        Without this call nothing is compared: a person who acts sees the live screen.
+        """
+        ...
+
+
+@runtime_checkable
+class RequestHolder(Protocol):
+    """Optional capability: requests of pages that may change something are judged before they leave."""
+
+    async def hold_requests(self, check: RequestCheck | None) -> None:
+        """Hold back, until the episode ends, what is no GET, and of GETs documents of tabs and addresses with a query.
+
+        What is held when the env is closed, or `check` is cancelled or fails, is dropped. A note of the next
+        observation says what was dropped and why. `reset` ends the holding.
+
+        Args:
+            check: Asked about each request; None drops what is held, and later changes too, and lets reading requests
+                pass: the run is over, and the task looks at its result.
+
+        Raises:
+            EnvSetupError: Requests cannot be held here.
         """
         ...
 
@@ -171,11 +229,25 @@ class TaskSpec:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if len(self.id) > MAX_ID_CHARS or not (self.id.isprintable() or self.id == ""):
-            raise ValueError(f"the id of a task is one line of at most {MAX_ID_CHARS} characters, got {self.id[:80]!r}")
+        check_task_id(self.id)
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
             raise ValueError(f"the seed of a task is a whole number, got {self.seed!r}")
         object.__setattr__(self, "metadata", _checked_json("metadata of the task", self.metadata, MAX_METADATA_BYTES))
+
+
+def check_task_id(id: object) -> None:
+    """Refuse an id that a record, a table or a terminal cannot show as it is; "" passes.
+
+    Raises:
+        ValueError: It is no text, has more than `MAX_ID_CHARS` characters, or one that cannot be printed: a line end,
+            a control character, half a surrogate pair.
+    """
+    if not isinstance(id, str) or len(id) > MAX_ID_CHARS or not id.isprintable():
+        size = f" ({len(id)} characters)" if isinstance(id, str) else ""
+        shown = ascii(id[:80] if isinstance(id, str) else id)
+        raise ValueError(
+            f"the id of a task is one line of at most {MAX_ID_CHARS} characters that can be printed, got {shown}{size}"
+        )
 
 
 def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
@@ -236,6 +308,12 @@ class Question(Task, Protocol):
         ...
 
 
+def why_once_of(task: Task) -> str:
+    """Return why a task cannot be tried again from the same state, from its `why_once`, if it has any; "" if it can."""
+    why: object = getattr(task, "why_once", "")
+    return why if isinstance(why, str) else ""
+
+
 def search_of(task: Task) -> str | None:
     """What an agent with tools searches to answer a task; None: the task is no `Question`."""
     search: object = getattr(task, "search", None)
@@ -283,13 +361,15 @@ def spec_of(task: Task) -> TaskSpec:
 def other_scores_of(task: Task) -> dict[str, float]:
     """By name, what other rules than the task's own give, once `evaluate` has; from its `other_scores`, if it has any.
 
-    What is no number in [0, 1] is left out.
+    Values that `parse_score` does not accept are left out; of many the first are taken, of long names the beginning.
     """
     given: object = getattr(task, "other_scores", None)
-    if not isinstance(given, Mapping):
-        return {}
-    numbers = {str(name): score for name, score in given.items() if isinstance(score, int | float)}
-    return {name: float(score) for name, score in numbers.items() if 0.0 <= score <= 1.0}
+    found: dict[str, float] = {}
+    for name, value in given.items() if isinstance(given, Mapping) else ():
+        with contextlib.suppress(EvaluationError):
+            score = parse_score(value)
+            found |= {str(name)[:MAX_ID_CHARS]: score} if score is not None and len(found) < _MAX_OTHER_SCORES else {}
+    return found
 
 
 def warnings_of(task: Task) -> list[str]:
@@ -304,15 +384,26 @@ def warnings_of(task: Task) -> list[str]:
 def info_of(task: Task) -> dict[str, Any]:
     """What a task tells of its episode besides scores, as JSON values, once `evaluate` has; from its `info`, if any.
 
-    What is no JSON, or long, is left out.
+    What is not JSON, long, or deeply nested is left out, as is an entry with a long name.
     """
     given: object = getattr(task, "info", None)
     try:
         text = json.dumps(dict(given), allow_nan=False) if isinstance(given, Mapping) else "{}"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return {}
-    found: dict[str, Any] = json.loads(text) if len(text) <= _MAX_INFO_CHARS else {}
-    return found
+    if len(text) > _MAX_INFO_CHARS or text.count("[") + text.count("{") > _MAX_INFO_DEPTH:
+        return {}
+    return {name: value for name, value in json.loads(text).items() if len(name) <= MAX_ID_CHARS}
+
+
+Person = Callable[[str, str], Awaitable[bool]]
+"""Answers a question of the guard, given the question and the step that it is about; True lets the step pass."""
+
+
+def person_of(task: Task) -> Person | None:
+    """Return who answers questions of the guard in place of a user, from the task's `approve`, if it has one."""
+    approve: Person | None = getattr(task, "approve", None)
+    return approve if callable(approve) else None
 
 
 def files_of(task: Task) -> dict[str, bytes]:

@@ -14,21 +14,22 @@ class EnvError(Exception):
     `Observation.last_action_error`.
 
     Attributes:
-        retryable: Whether the same run may work later (something died, or did not answer), or not before somebody
-            has changed something (a wrong address, a missing program).
+        retryable: True if the same run may work later (something died, or did not answer); False if something has to be
+            changed first (a wrong address, a missing program).
     """
 
-    _default = True
+    retryable: bool = True
 
     def __init__(self, message: str = "", *, retryable: bool | None = None) -> None:
         super().__init__(message)
-        self.retryable = self._default if retryable is None else retryable
+        if retryable is not None:
+            self.retryable = retryable
 
 
 class EnvSetupError(EnvError):
     """The environment could not be started (no browser, no X server, unreachable start page, ...)."""
 
-    _default = False
+    retryable = False
 
 
 class EnvDiedError(EnvError):
@@ -43,6 +44,10 @@ class ActionError(Exception):
     """One action could not be carried out; the env turns it into `last_action_error`."""
 
 
+class OutdatedError(ActionError):
+    """Input was refused because the screen is not the one that it was decided on any more; nothing was done."""
+
+
 class AddressError(ActionError):
     """Something is no address that can be opened here, or one that the domain rules block."""
 
@@ -50,7 +55,7 @@ class AddressError(ActionError):
 class MissingDependencyError(EnvError):
     """An optional package is not installed; the text holds the exact install line."""
 
-    _default = False
+    retryable = False
 
 
 def describe_late(num_done: int, num_actions: int, limit_s: float) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.actions import (
+    UNBINDABLE,
     Action,
     Click,
     Drag,
@@ -24,6 +25,7 @@ from envs.actions import (
     PressKey,
     Scroll,
     Terminate,
+    TypeSecret,
     TypeText,
     Wait,
     normalize_key,
@@ -31,7 +33,7 @@ from envs.actions import (
 from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
-from envs.observation import Dialog, Observation, StepResult
+from envs.observation import Dialog, Generation, Observation, StepResult
 from envs.target import UNKNOWN, Check, Target
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class FakeOptions:
         slow_s: How long every step takes.
         rewards: What the steps of an episode measure, in order; 0.0 after the last.
         end_at_step: Number of the step, counted from 0, that ends the episode by itself, as a game does.
+        has_generations: Observations have a generation, and input decided on an older one is refused.
         cut_at_step: Number of the step, counted from 0, at which a limit of the env's own cuts the episode off.
     """
 
@@ -70,6 +73,7 @@ class FakeOptions:
     rewards: tuple[float, ...] = ()
     end_at_step: int | None = None
     cut_at_step: int | None = None
+    has_generations: bool = False
 
 
 class FakeEnv:
@@ -92,6 +96,8 @@ class FakeEnv:
         self.num_resets = 0
         self.is_closed = False
         self._num_tried = 0
+        self._shown: Generation | None = None
+        self._expected: Generation | None = None
         self._pointer_px = (0, 0)
         self._canvas: Image | None = None
 
@@ -110,6 +116,10 @@ class FakeEnv:
         await task.setup(self)
         return self._observe(None)
 
+    def expect(self, generation: Generation) -> None:
+        """Name the observation that the next step was decided on."""
+        self._expected = generation
+
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Record and draw the actions, or misbehave as told."""
         if self._canvas is None or self.is_closed:
@@ -120,8 +130,11 @@ class FakeEnv:
         number_of_step = self.num_steps
         self.num_steps += 1
         error = None
+        expected, self._expected = self._expected, None
         for number, action in enumerate(actions):
             try:
+                if expected not in (None, self._shown) and not isinstance(action, Wait | Terminate):
+                    raise ActionError("this was decided on an older screenshot")
                 if check is not None and (targets := await self.find_targets(action)):
                     await check(number, action, targets)
                 self._act(action)
@@ -183,6 +196,8 @@ class FakeEnv:
                 self.held.add(normalize_key(key))
             case KeyUp(key=key):
                 self.held.discard(normalize_key(key))
+            case TypeSecret():
+                raise ActionError(UNBINDABLE)
             case TypeText(text=text):
                 self._draw_text(text)
             case Terminate():
@@ -225,6 +240,9 @@ class FakeEnv:
         screens = self.options.screens
         screenshot = screens[min(self.num_steps, len(screens) - 1)] if screens else self._encode()
         size = self.options.screen_px
+        if self.options.has_generations:
+            frame = self._shown.frame + 1 if self._shown else 1
+            self._shown = Generation(tab=1, navigation=self.num_resets, frame=frame)
         return Observation(
             screenshot=screenshot,
             geometry=ScreenGeometry(native_px=size, sent_px=size),
@@ -232,6 +250,7 @@ class FakeEnv:
             title="fake",
             dialog=self.options.dialog,
             last_action_error=error,
+            generation=self._shown,
         )
 
     def _encode(self) -> bytes:

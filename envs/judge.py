@@ -167,7 +167,7 @@ def read_verdict(reply: str, words: Mapping[str, bool]) -> bool | None:
     lines = [line for line in reply.splitlines() if line.strip()]
     last = lines[-1].casefold() if lines else ""
     told = re.sub(r"^\W*(?:(?:final )?(?:verdict|judge?ment|answer|conclusion)\W+)?", "", last)
-    return words.get(re.sub(r"[\W_]+$", "", told))
+    return words.get(re.sub(r"(?<![\W_])[\W_]+$", "", told))
 
 
 def filled(form: str, **parts: str) -> str:

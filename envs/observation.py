@@ -47,6 +47,24 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Identity of what a screenshot shows, so that input decided on an outdated one can be refused.
+
+    A page that changes its own document keeps its generation; another document or another tab does not.
+
+    Attributes:
+        tab: Number of the tab, counted from 1 in the order of opening.
+        navigation: Number of documents that the tab has loaded, the one in the screenshot included.
+        frame: Number of the screenshot, counted from 1 over the episode; 0 when the page could not be captured and
+            the screenshot says so instead.
+    """
+
+    tab: int
+    navigation: int
+    frame: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What the agent gets to see after a reset or a step.
 
@@ -62,6 +80,7 @@ class Observation:
         notes: Other facts that the screenshot does not show ("report.csv was downloaded to ..."), for the agent.
         a11y_tree: Accessibility tree as text, when the env was asked for it; `envs.browser.a11y` says how it reads.
         elements: What has a number in that tree.
+        generation: Identity of what the screenshot shows (browser only); see `envs.env.VersionedScreen`.
     """
 
     screenshot: bytes = field(repr=False)
@@ -75,6 +94,7 @@ class Observation:
     notes: tuple[str, ...] = ()
     a11y_tree: str | None = field(default=None, repr=False)
     elements: tuple[Element, ...] = field(default=(), repr=False)
+    generation: Generation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

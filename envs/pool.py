@@ -16,12 +16,14 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from envs.actions import Action, Terminate
-from envs.env import Env, EnvSpec, Task
-from envs.errors import EnvError
-from envs.observation import Observation, StepResult
+from envs.env import Env, EnvSpec, Task, VersionedScreen, check_verbs
+from envs.errors import EnvError, EnvSetupError
+from envs.foreign import contained, contained_result, describe_defect
+from envs.observation import Generation, Observation, StepResult
 from envs.target import Check, Target
 
 T = TypeVar("T")
+_CLOSE_S = 30.0
 
 
 class LentEnv:
@@ -48,6 +50,11 @@ class LentEnv:
     async def reset(self, task: Task) -> Observation:
         """As `Env.reset`; the task is set up in the env itself."""
         return await self._used(lambda: self._env.reset(task))
+
+    def expect(self, generation: Generation) -> None:
+        """As `VersionedScreen.expect`; without effect on an env that has no generations."""
+        if isinstance(self._env, VersionedScreen):
+            self._env.expect(generation)
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """As `Env.step`."""
@@ -118,7 +125,7 @@ class EnvPool:
             raise EnvError("the env pool was closed; make a new one", retryable=False)
         key = spec.key
         place = next((at for at in reversed(range(len(self._idle))) if self._idle[at][0] == key), None)
-        env = self._make_env(spec) if place is None else self._idle.pop(place)[1]
+        env = self._make(spec) if place is None else self._idle.pop(place)[1]
         self._num_episodes[id(env)] += 1
         return LentEnv(env, self, key)
 
@@ -132,11 +139,44 @@ class EnvPool:
             await self._close(self._idle.pop(0)[1])
 
     async def close(self) -> None:
-        """Close all envs that nobody uses; those that are lent are closed when they come back. May be called twice."""
+        """Close all envs that nobody uses; those that are lent are closed when they come back. May be called twice.
+
+        Every episode in them is over, so one that cannot be closed is left behind.
+        """
         self._is_closed = True
         idle, self._idle = self._idle, []
-        await asyncio.gather(*(self._close(env) for _, env in idle))
+        await asyncio.gather(*(self._close(env) for _, env in idle), return_exceptions=True)
+
+    def _make(self, spec: EnvSpec) -> Env:
+        """A new env.
+
+        Raises:
+            EnvError: As it is raised, or `EnvSetupError` for anything else that the env's own code raises or returns.
+        """
+        try:
+            with contained():
+                env = self._make_env(spec)
+        except EnvError:
+            raise
+        except Exception as error:
+            raise EnvSetupError(f"the environment {spec.name!r} cannot be made: {describe_defect(error)}") from error
+        check_verbs(env, spec.name)
+        return env
 
     async def _close(self, env: Env) -> None:
+        """Close an env for good.
+
+        Raises:
+            EnvError: It raised something, or is still closing after `_CLOSE_S` seconds.
+        """
         self._num_episodes.pop(id(env), None)
-        await env.close()
+        try:
+            closing = asyncio.ensure_future(contained_result(env.close()))
+            await asyncio.wait_for(closing, _CLOSE_S)
+        except TimeoutError as error:
+            raise EnvError(f"the environment did not close within {_CLOSE_S:g} s", retryable=False) from error
+        except EnvError:
+            raise
+        except Exception as error:
+            told = f"the environment could not be closed: {describe_defect(error)}"
+            raise EnvError(told, retryable=False) from error

@@ -19,8 +19,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from envs.env import Env, EnvSpec
-from envs.errors import EnvSetupError, nearest
+from envs.env import Env, EnvSpec, check_verbs
+from envs.errors import EnvError, EnvSetupError, nearest
+from envs.foreign import contained, describe_defect
 from envs.secret_texts import HttpLogin
 from envs.suite import Suite, suite_of
 
@@ -43,7 +44,6 @@ _OUR_SUITES = {
     "webarena-lite": "envs.webarena.lite:make_suite",
     "webarena-verified": "envs.webarena.verified_tasks:make_suite",
 }
-_VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +92,15 @@ class EnvKind:
         options: Names of the options that it takes; None: any, `make` judges them.
         shown: Which of them the head of a run's record shows.
         masks_secrets: Whether it blacks `masked_texts` out of its screenshots by itself.
+        why_once: Called with the options; returns why `reset` does not undo what an episode has done, in one clause, so
+            that no episode is played twice there; "" where it does.
     """
 
     make: MakeEnv
     options: frozenset[str] | None = None
     shown: tuple[str, ...] = ()
     masks_secrets: bool = False
+    why_once: Callable[[Mapping[str, Any]], str] = lambda options: ""
 
     def takes(self, option: str) -> bool:
         """Whether it has an option of that name."""
@@ -171,13 +174,16 @@ def make_env(
         env = kind.make(request)
     except ValueError as error:
         raise EnvSetupError(str(error)) from error
-    missing = [verb for verb in _VERBS if not callable(getattr(env, verb, None))]
-    if missing:
-        raise EnvSetupError(
-            f"the environment {spec.name!r} made a {type(env).__name__}, which is no Env: it has no {missing[0]}(); "
-            "envs.check_env tells what an Env has to do"
-        )
+    check_verbs(env, spec.name)
     return env
+
+
+def why_once(spec: EnvSpec) -> str:
+    """Return why an episode in this environment cannot be played again from the same state; "" if it can."""
+    try:
+        return find_env(spec.name).why_once(spec.options)
+    except EnvSetupError:  # a suite makes it by itself, or its reset raises the same
+        return ""
 
 
 def load_suite(name: str, **options: Any) -> Suite:
@@ -204,10 +210,14 @@ def load_suite(name: str, **options: Any) -> Suite:
             f"the suite {name!r} is a {type(make).__name__}; expected a function that gives a Suite or tasks"
         )
     try:
-        made = make(**options)
-        return made if isinstance(made, Suite) else suite_of(Path(file).stem, made)
-    except (TypeError, ValueError) as error:
-        raise EnvSetupError(f"the suite {name!r} cannot be made: {error}") from error
+        with contained():
+            made = make(**options)
+            return made if isinstance(made, Suite) else suite_of(Path(file).stem, made)
+    except EnvError:
+        raise
+    except Exception as error:
+        told = str(error) if isinstance(error, TypeError | ValueError) else describe_defect(error)
+        raise EnvSetupError(f"the suite {name!r} cannot be made: {told}") from error
 
 
 def _load_file(file: Path, function: str) -> Any:
@@ -218,11 +228,13 @@ def _load_file(file: Path, function: str) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look their module up
+    if (folder := str(file.resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # files beside it, last, so that they hide no installed module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # it runs a user's code
-        told = str(error).splitlines()[0] if str(error) else "no reason given"
-        raise EnvSetupError(f"{file} cannot be loaded: {type(error).__name__}: {told}") from error
+        with contained():
+            spec.loader.exec_module(module)
+    except Exception as error:
+        raise EnvSetupError(f"{file} cannot be loaded: {describe_defect(error)}") from error
     if not hasattr(module, function):
         raise EnvSetupError(f"{file} has no function {function}(); name another one as {file}:FUNCTION")
     return getattr(module, function)
@@ -237,12 +249,11 @@ def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:
         brings = " and ".join(sorted(_shown(entry) for entry in found))
         raise EnvSetupError(f"the {what} {name!r} is brought by {brings}; uninstall one of them")
     try:
-        return found[0].load()
-    except Exception as error:  # it runs the code of another distribution
-        told = str(error).splitlines()[0] if str(error) else "no reason given"
-        raise EnvSetupError(
-            f"the {what} {name!r} of {_shown(found[0])} cannot be loaded: {type(error).__name__}: {told}"
-        ) from error
+        with contained():
+            return found[0].load()
+    except Exception as error:
+        told = describe_defect(error)
+        raise EnvSetupError(f"the {what} {name!r} of {_shown(found[0])} cannot be loaded: {told}") from error
 
 
 def _entry_points(group: str) -> list[metadata.EntryPoint]:

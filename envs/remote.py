@@ -15,10 +15,23 @@ from typing import Any, Protocol
 
 from envs import registry
 from envs.actions import Action, Terminate
-from envs.env import Env, EnvSpec, Task, TaskSpec, files_of, info_of, other_scores_of, warnings_of
-from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
-from envs.observation import Observation, StepResult
+from envs.env import (
+    Env,
+    EnvSpec,
+    Task,
+    TaskSpec,
+    VersionedScreen,
+    files_of,
+    info_of,
+    other_scores_of,
+    warnings_of,
+    why_once_of,
+)
+from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, EvaluationError, MissingDependencyError
+from envs.foreign import contained, contained_result, describe_defect
+from envs.observation import Generation, Observation, StepResult
 from envs.registry import EnvSecrets
+from envs.score import parse_score
 from envs.target import Check, Target
 
 ERRORS: dict[str, type[EnvError]] = {
@@ -59,8 +72,8 @@ class Channel(Protocol):
 OpenChannel = Callable[[EnvSpec, SuiteRef], Awaitable[Channel]]
 
 
-class TaskCodeError(Exception):
-    """A task's own code raised something there; the text says what."""
+class TaskCodeError(EvaluationError):
+    """A task's own code raised something there; the text says what and where."""
 
 
 class RemoteTask:
@@ -74,6 +87,7 @@ class RemoteTask:
     def __init__(self, task: Task, spec: TaskSpec) -> None:
         self.spec = spec
         self.instruction = task.instruction
+        self.why_once = why_once_of(task)
         self.other_scores: dict[str, float] = {}
         self.warnings: list[str] = []
         self.info: dict[str, Any] = {}
@@ -109,6 +123,7 @@ class RemoteEnv:
         self._suite = suite
         self._open_channel = open_channel
         self._channel: Channel | None = None
+        self._expected: Generation | None = None
         self._is_closed = False
 
     async def reset(self, task: Task) -> Observation:
@@ -123,9 +138,14 @@ class RemoteEnv:
         observation, task.instruction = await self.ask_for(task, "reset", task.spec.id, task.spec.seed)
         return observation  # type: ignore[no-any-return]
 
+    def expect(self, generation: Generation) -> None:
+        """As `VersionedScreen.expect`; it is sent along with the next step."""
+        self._expected = generation
+
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """As `Env.step`; `check` is asked here."""
-        answer = await self.ask("step", tuple(actions), check is not None)
+        expected, self._expected = self._expected, None
+        answer = await self.ask("step", tuple(actions), check is not None, expected)
         while answer[0] == "check":
             objection = None
             try:
@@ -163,7 +183,7 @@ class RemoteEnv:
         name, text, retryable = found
         if name in ERRORS:
             raise ERRORS[name](text, retryable=retryable)
-        raise TaskCodeError(f"{name}: {text}")
+        raise TaskCodeError(text)
 
     async def ask_for(self, task: RemoteTask, verb: str, *values: Any) -> Any:
         """`ask`; what the task warns of there is known afterwards, also when it failed."""
@@ -217,10 +237,15 @@ class EnvServer:
             "close": self._close,
         }
         try:
-            return "ok", await verbs[verb](*values)
+            with contained():
+                return "ok", await asyncio.ensure_future(contained_result(verbs[verb](*values)))
+        except EnvError as error:
+            known = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in ERRORS)
+            return "error", known, str(error), error.retryable
+        except EvaluationError as error:
+            return "error", type(error).__name__, str(error), False
         except Exception as error:  # it runs tasks that others wrote
-            text = str(error).strip().splitlines()[:1]
-            return "error", type(error).__name__, "".join(text), getattr(error, "retryable", False)
+            return "error", type(error).__name__, describe_defect(error), False
 
     async def _reset(self, task_id: str, seed: int | None) -> tuple[Observation, str]:
         self._task = None
@@ -228,14 +253,18 @@ class EnvServer:
         observation = await self._env.reset(self._task)
         return observation, self._task.instruction
 
-    async def _begin_step(self, actions: Sequence[Action], has_check: bool) -> tuple[Any, ...]:
+    async def _begin_step(
+        self, actions: Sequence[Action], has_check: bool, expected: Generation | None
+    ) -> tuple[Any, ...]:
         async def check(number: int, action: Action, targets: Sequence[Target]) -> None:
             self._asked.put_nowait(("check", number, action, tuple(targets)))
             objection = await self._answers.get()
             if objection is not None:
                 raise ActionError(objection)
 
-        self._step = asyncio.ensure_future(self._env.step(actions, check if has_check else None))
+        if expected is not None and isinstance(self._env, VersionedScreen):
+            self._env.expect(expected)
+        self._step = asyncio.ensure_future(contained_result(self._env.step(actions, check if has_check else None)))
         return await self._step_or_question()
 
     async def _answer(self, objection: str | None) -> tuple[Any, ...]:
@@ -253,7 +282,7 @@ class EnvServer:
 
     async def _evaluate(self) -> tuple[float | None, dict[str, float], dict[str, Any], dict[str, bytes]]:
         assert self._task is not None
-        score = await self._task.evaluate(self._env)
+        score = parse_score(await self._task.evaluate(self._env))
         return score, other_scores_of(self._task), info_of(self._task), files_of(self._task)
 
     async def _warnings(self) -> list[str]:

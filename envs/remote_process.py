@@ -11,6 +11,7 @@ from typing import Any
 
 from envs.env import EnvSpec
 from envs.errors import EnvDiedError, EnvSetupError
+from envs.foreign import contained_task
 from envs.registry import EnvSecrets
 from envs.remote import ERRORS, EnvServer, SuiteRef, open_server
 
@@ -120,6 +121,7 @@ def serve() -> None:
 
 async def _serve(answers: int) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_task_factory(contained_task)
     reader = asyncio.StreamReader(limit=2**20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     server: EnvServer | None = None

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+from envs.domain_rules import DomainRules
+
 MIN_BASE64_CHARS = 6
 """Of what is the same wherever a value stands in a base64 text; less would be found everywhere."""
 MIN_WRAPPED_CHARS = 6
@@ -24,6 +26,7 @@ _GAP = "[\xad\u200b-\u200f\u2060\ufeff]{0,4}+(?:(?:\r?\n|" + _SLASHES + "n)[ \t]
 _LOGIN = re.compile(r"(?<=://)(?!git@)[^\s/?#\"<>\\]{1,300}@")
 _LOGIN_BEGUN = re.compile(r":(?:/(?:/[^\s/?#\"<>\\]{0,300})?)?$")
 _LONGEST_LOGIN_CHARS = 304
+_NOT_WORD = re.compile(r"[\W_]+")
 _RUNS = re.compile(r"\\+|[^\\]", re.DOTALL)
 _LONGEST_FORM_CHARS = 120
 """Of one character: a gap with its line end and blanks, and the character escaped several times."""
@@ -49,6 +52,10 @@ class SecretForms:
         """The text without the values, and without the user names and passwords of addresses."""
         text = _LOGIN.sub("***@", text) if "@" in text else text
         return self._pattern.sub(self._word, text) if self._pattern is not None else text
+
+    def is_in(self, text: str) -> bool:
+        """True if a text holds one of the values."""
+        return self._pattern is not None and self._pattern.search(text) is not None
 
     def cut_at(self, text: str) -> int:
         """Where a text may be cut so that no value that may go on behind its end is cut in two."""
@@ -117,6 +124,42 @@ def _base64_forms(value: str) -> list[str]:
 
 def _base64_char(char: str) -> str:
     return {"+": r"(?:\+|-|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"}.get(char, char)
+
+
+_MIN_PART_CHARS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundText:
+    """A secret that only some hosts may get.
+
+    Attributes:
+        name: What the model calls it.
+        value: The secret. Never shown by `repr`.
+        domains: The hosts, as domain rules name them; subdomains count.
+    """
+
+    name: str
+    value: str = field(repr=False)
+    domains: tuple[str, ...]
+
+    def is_for(self, origin: str | None) -> bool:
+        """True if the documents of an origin may get it; those without one (data:, sandboxed) may not.
+
+        Raises:
+            EnvSetupError: A domain cannot be meant.
+        """
+        parts = urlsplit(origin or "")
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+            return False
+        return DomainRules(allowed=self.domains).why_blocked(f"{parts.scheme}://{parts.netloc}") is None
+
+    def is_within(self, text: str) -> bool:
+        """True if a text holds the value in whatever form, or half of it, spaces and punctuation aside."""
+        value, squeezed = (_NOT_WORD.sub("", part).casefold() for part in (self.value, text))
+        size = max(_MIN_PART_CHARS, -(-len(value) // 2))
+        parts = {value[at : at + size] for at in range(max(1, len(value) - size + 1))} - {""}
+        return any(part in squeezed for part in parts) or SecretForms([(self.value, "")]).is_in(text)
 
 
 MIN_PASSWORD_CHARS = 3

@@ -1,10 +1,10 @@
 """A suite: tasks that are evaluated together, each made anew whenever it is tried."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from envs.env import Env, EnvSpec, Task, spec_of
+from envs.env import Env, EnvSpec, Task, check_task_id, spec_of
 
 AgentKind = Literal["gui", "tools", "swarm", "web"]
 """`gui`: mouse and keyboard in an env; `tools`: one agent that calls tools; `swarm`: an orchestrator and sub-agents;
@@ -30,6 +30,10 @@ class Baseline:
     command: str
 
 
+def _none_unavailable(task_ids: Sequence[str]) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """Tasks that are evaluated together.
@@ -51,8 +55,13 @@ class Suite:
         cluster_by: The label whose tasks are so alike that intervals draw them together; "": each stands alone.
         baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (acts anywhere).
         left_out: Which tasks it would have besides, and what they lack, for a person; usually empty.
+        find_unavailable: Called once with the chosen task ids before anything starts; returns a reason, in one clause,
+            for each task that cannot be evaluated on this machine (an evaluator or a program is missing). Takes seconds
+            at most, calls no model, and raises `EnvSetupError` where it cannot find out.
         agents: Kinds of agents that can play it, the usual one first: `gui`, and, where each task is a `Question`,
             `tools` and `swarm`; or `web`, where each task is a site to build.
+        approve: How much is asked by default while it is played: `yolo`, nothing, since a suite was chosen to be acted
+            on; or `auto`, as for a user's own task, where questions are what is measured (see `envs.env.person_of`).
     """
 
     name: str
@@ -69,7 +78,9 @@ class Suite:
     cluster_by: str = ""
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
     left_out: str = ""
+    find_unavailable: Callable[[Sequence[str]], Mapping[str, str]] = _none_unavailable
     agents: tuple[AgentKind, ...] = ("gui",)
+    approve: Literal["auto", "yolo"] = "yolo"
 
     def __post_init__(self) -> None:
         if not self.task_ids or not self.seeds:
@@ -77,6 +88,8 @@ class Suite:
         for what, given in (("id", self.task_ids), ("seed", self.seeds)):
             if len(set(given)) < len(given):
                 raise ValueError(f"the suite {self.name!r} has one {what} twice; each task and seed counts once")
+        for id in self.task_ids:
+            check_task_id(id)
         if "" in self.task_ids:
             raise ValueError(f"the suite {self.name!r} has a task without an id")
 

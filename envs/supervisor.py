@@ -13,7 +13,7 @@ an X server at exit, in case it had no time to. Out: `{"started": id, "pid"}` or
 `{"started": id, "error"}` for each start, `{"ended": pid, "code"}` for each end, `{"killed": pid}` for each kill.
 
 Run as `python supervisor.py PARENT_PID -- COMMAND ...` it starts that one program with its own input and output, and
-ends with it, when its parent dies, or by SIGTERM; nothing of it is left then either.
+ends with it and its exit code, when its parent dies, or by SIGTERM; nothing of it is left then either.
 """
 
 import contextlib
@@ -56,14 +56,15 @@ def supervisor_command(*program: str) -> list[str]:
 def main() -> None:
     """Serve requests until the parent goes, then leave nothing behind."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    supervisor = _Supervisor(int(sys.argv[1]))
+    supervisor, code = _Supervisor(int(sys.argv[1])), 0
     try:
         if sys.argv[2:3] == ["--"]:
-            supervisor.run(sys.argv[3:])
+            code = supervisor.run(sys.argv[3:])
         else:
             supervisor.serve()
     finally:
         supervisor.leave()
+    sys.exit(code)
 
 
 class _Supervisor:
@@ -99,13 +100,13 @@ class _Supervisor:
             if 0 in ready and not self._read():
                 return
 
-    def run(self, argv: list[str]) -> None:
-        """Start one program that reads and writes where this process would, and wait for its end."""
+    def run(self, argv: list[str]) -> int:
+        """Start one program that reads and writes where this process would; returns its exit code as a shell does."""
         try:
-            program = subprocess.Popen(argv, start_new_session=True, preexec_fn=_die_with_supervisor)
+            program = subprocess.Popen(argv, start_new_session=True, preexec_fn=die_with_parent)
         except (OSError, ValueError) as error:
             os.write(2, f"cannot start {argv[0]}: {error}\n".encode())
-            return
+            return 127
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1):
             os.dup2(nothing, fd)  # the program alone holds its pipes, so that its end is seen
@@ -117,6 +118,8 @@ class _Supervisor:
             poll.poll(1000)
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wakeup, 4096)
+        code = program.poll()
+        return 128 + signal.SIGTERM if code is None else code if code >= 0 else 128 - code
 
     def _read(self) -> bool:
         data = os.read(0, 1 << 16)
@@ -147,7 +150,7 @@ class _Supervisor:
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    preexec_fn=_die_with_supervisor,  # this process has one thread
+                    preexec_fn=die_with_parent,  # this process has one thread
                 )
         except (OSError, ValueError) as error:
             _report({"started": request["start"], "error": str(error)})
@@ -195,7 +198,8 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _die_with_supervisor() -> None:
+def die_with_parent() -> None:
+    """Have this process killed as soon as the thread that started it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -20,7 +20,9 @@ class Target:
         names: Every text that a person or a program takes for its name, the accessible name first: what is
             drawn on it, its labels, values, titles, generated texts.
         context: What stands around it and says what it means: the dialog's question, the heading above.
-        hints: Words that nobody sees: names of icons, of handlers, of the address that a form is sent to.
+        hints: Words that nobody sees and that need not mean anything: names of icons, classes, ids.
+        handlers: What it does in the page's own code, name and value: `onclick deleteAll()`, `data-method delete`,
+            `action /users/7/delete`.
         url: Where a link leads.
         page_url: Address of the page that it is on.
         is_image: No text is drawn on it: a person sees an image, whatever its name is.
@@ -32,6 +34,7 @@ class Target:
     names: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    handlers: tuple[str, ...] = ()
     url: str | None = None
     page_url: str | None = None
     is_image: bool = False

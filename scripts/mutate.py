@@ -58,7 +58,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "cua/gui_agent/protocol/parse.py": ("tests/cua/gui_agent/protocol",),
     "cua/gui_agent/protocol/history.py": ("tests/cua/gui_agent/protocol",),
     "envs/browser/navigation.py": ("tests/envs/browser/test_browser_texts.py",),
-    "envs/browser/domains.py": ("tests/envs/browser/test_domain_rules.py",),
+    "envs/browser/domains.py": ("tests/envs/test_domain_rules.py",),
     "envs/browser/tabs.py": ("tests/envs/browser/test_browser_tabs.py",),
     "envs/browser/overlays/dialog_box.py": ("tests/envs/browser/test_browser_dialogs.py",),
     "envs/browser/settle.py": ("tests/envs/browser/test_interrupts.py",),

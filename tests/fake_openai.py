@@ -173,6 +173,25 @@ class FunctionModel:
         pass
 
 
+class _QuickServer(uvicorn.Server):
+    """Ends at once; uvicorn's own notices that it shall end and lets go of idle connections in 0.2 s."""
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        while not self.should_exit:
+            await asyncio.sleep(0.005)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        if self.server_state.tasks:
+            _, late = await asyncio.wait(self.server_state.tasks, timeout=self.config.timeout_graceful_shutdown)
+            for task in late:
+                task.cancel()
+
+
 class FakeOpenAI:
     """The server, in a thread of its own; a context manager."""
 
@@ -197,7 +216,7 @@ class FakeOpenAI:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         config = uvicorn.Config(self, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
-        self._server = uvicorn.Server(config)
+        self._server = _QuickServer(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="fake-openai", daemon=True
         )

@@ -82,3 +82,12 @@ def test_one_word_is_one_type_in_the_agents() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name for name in ("Usage", "Outcome", "Decision", "Verdict") if classes[name] > 1} == set()
+
+
+def test_each_test_that_the_safety_page_names_exists() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", (ROOT / "docs" / "safety.md").read_text("utf-8"))
+    assert len(named) > 20
+    missing = [
+        f"{file}::{test}" for file, test in named if f"def {test}(" not in (ROOT / "tests" / file).read_text("utf-8")
+    ]
+    assert missing == []

@@ -225,6 +225,7 @@ def find_dialog(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> Bo
 
 
 MAX_TOGGLE_PX = 34
+_MIN_KNOB_STEP = 18  # a white knob on the pale grey of phones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +343,7 @@ def _read_switch(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) ->
     row = crop[box.height // 2 - 1 : box.height // 2 + 2].astype(np.int16).mean(axis=0)
     inner = row[2:-2]
     left, right = inner[len(inner) // 4], inner[-len(inner) // 4]
-    if int(np.abs(left - right).max()) < 24:
+    if int(np.abs(left - right).max()) < _MIN_KNOB_STEP:
         return None
     ends = crop[1:3, box.width // 2 - 2 : box.width // 2 + 2].reshape(-1, 3).mean(axis=0)
     knob_right = np.abs(right - ends).max() > np.abs(left - ends).max()

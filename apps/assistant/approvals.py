@@ -97,7 +97,8 @@ class Questions:
         return is_allowed
 
     def answer(self, name: str, answer: Answer) -> None:
-        """Answer one; `site` lets the same kind of risk pass on this site for the rest of the session.
+        """Answer one; `site` lets the same kind of risk pass on this site for the rest of the session, except that each
+        text of a page that is addressed to the agent is asked about.
 
         Raises:
             CuaError: It is not open any more.
@@ -105,7 +106,7 @@ class Questions:
         approval = self.open.get(name)
         if approval is None or approval.answer.done():
             raise CuaError("this question is not open any more")
-        if answer == "site":
+        if answer == "site" and approval.risk != "page_text":
             self._allowed.add((approval.site, approval.risk))
         approval.answer.set_result(answer != "deny")
 

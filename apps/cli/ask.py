@@ -12,7 +12,7 @@ import typer
 
 from apps.cli import terminal
 from apps.cli.config import choice, chosen_settings
-from apps.cli.task import own_run
+from apps.cli.task import command_of, own_run
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
@@ -88,7 +88,7 @@ def ask(
     asked = _Asked(
         question=_words(question) if question is not None else None,
         files=files or [],
-        resume=own_run(resume, chosen) if resume is not None else None,
+        resume=own_run(resume, chosen, "ask") if resume is not None else None,
         is_chat=chat,
         form=form,
     )
@@ -190,7 +190,8 @@ def _verify_and_exit(
 
     settings = load_settings(flags).settings
     _check_isolated(settings)
-    verification = _verified(find_run(run or "last", settings.runs_dir), inputs, expect, flags)
+    run_dir = find_run(run or "last", settings.runs_dir, lambda *asked: command_of(*asked) == "ask")
+    verification = _verified(run_dir, inputs, expect, flags)
     if form != "text":
         terminal.echo_json(verification.to_json())
     sys.exit(0 if verification.is_reproduced else 1)
@@ -209,9 +210,7 @@ def _check_isolated(settings: "Settings") -> None:
 
 def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict[str, Any]) -> "Verification":
     """Run a run's cells again, write what came of it into its evidence, and say it."""
-    import asyncio
-
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
     from cua.config import load_settings
     from cua.evidence import verify_run, write_bundle
     from cua.tool_agent.assemble import start_sandbox
@@ -229,7 +228,7 @@ def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict
             await maker.close()
 
     terminal.secho("running the cells again", err=True, dim=True)
-    verification = asyncio.run(StopSwitch(is_for_agent=False).guarded(again()))
+    verification = run_cancelled_by_signals(again())
     if not verification.findings:  # else what was changed would be written over
         write_bundle(run_dir, verification)
     for finding in verification.findings:

@@ -45,8 +45,7 @@ def setup(
 
     Says what it chose and why, and the exact command to type where it may not do it itself.
     """
-    import asyncio
-
+    from apps.cli.running import run_cancelled_by_signals
     from apps.setup.install import run_setup
 
     def say(line: str) -> None:
@@ -56,7 +55,9 @@ def setup(
     desktop = is_all if desktop is None else desktop
     sandbox = is_all or "office" in (suites or ()) if sandbox is None else sandbox
     browser = suites != ["office"] if browser is None else browser
-    report = asyncio.run(run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox, suites=suites or ()))
+    report = run_cancelled_by_signals(
+        run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox, suites=suites or ())
+    )
     terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)
 
@@ -72,8 +73,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
-    import asyncio
-
+    from apps.cli.running import run_cancelled_by_signals
     from apps.setup.checks import run_sandbox_checks
     from apps.setup.doctor import run_doctor
 
@@ -81,7 +81,7 @@ def doctor(
         terminal.echo(line, err=True)
 
     run = run_sandbox_checks(say) if sandbox else run_doctor(say, model=model, click_test=click_test)
-    report = asyncio.run(run)
+    report = run_cancelled_by_signals(run)
     terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)
 
@@ -92,9 +92,9 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     Raises:
         typer.BadParameter: Another suite is meant.
     """
-    import asyncio
     from functools import partial
 
+    from apps.cli.running import run_cancelled_by_signals
     from apps.setup.osworld_doctor import run_osworld_doctor
     from apps.setup.webarena_doctor import run_webarena_doctor
 
@@ -111,6 +111,6 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
         raise typer.BadParameter(
             "--doctor is for the suites osworld, webarena and webarena-verified; `cua doctor` looks at all else"
         )
-    report = asyncio.run(run(say, request.suite_options, request.settings))
+    report = run_cancelled_by_signals(run(say, request.suite_options, request.settings))
     terminal.echo(report.to_text() if output_format == "text" else report.to_json())
     sys.exit(report.exit_code)

@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,8 +30,8 @@ HELP = """How good a model is on a suite of tasks: runs, statistics, a page.
 
 SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists the options.
 
-Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored; 2 wrong usage;
-3 a limit of the whole evaluation was reached; 130 stopped."""
+Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored, or a task's code ended the
+evaluation; 2 wrong usage; 3 a limit of the whole evaluation was reached; 130 stopped."""
 
 _SUITE_FLAGS = ("provider", "guest", "sites", "parity", "judge", "judge_url")
 _TELL_S, _REFRESH_S = 10.0, 0.5
@@ -83,6 +84,9 @@ def run(
         Flag(help="webarena: SITE=COMMAND that puts a site back before a task when another one changed it."),
     ] = None,
     allow_net: Annotated[bool, Flag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
+    skip_unavailable: Annotated[
+        bool, Flag("--skip-unavailable", help="Leave out tasks that cannot be evaluated on this machine.")
+    ] = False,
     doctor: Annotated[
         bool, Flag("--doctor", help="osworld, webarena, -verified: only check what a run needs.")
     ] = False,
@@ -92,12 +96,12 @@ def run(
     preset: Annotated[str | None, Flag(help="Sampling preset, as for `cua task`.")] = None,
     temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
     prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
-    approve: Annotated[str | None, Flag(help="As for `cua task`, but yolo by default: nobody is asked.")] = None,
+    approve: Annotated[str | None, Flag(help="As for `cua task`; most suites: yolo, nobody is asked.")] = None,
     other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
     output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
     report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
     export: Annotated[
-        str | None, Flag(help="Write it for another program, too: inspect, atif, osworld or verified.")
+        str | None, Flag(help="Write it for another program, too: inspect, csv, atif, osworld or verified.")
     ] = None,
 ) -> None:
     """Run a suite: `cua eval SUITE` for short."""
@@ -110,12 +114,14 @@ def run(
         choice("--export", export, eval_results.EXPORTS)
     if doctor:
         examine_suite(_request(given), form)
-    prepared = prepare(_request(given))
+    prepared = prepare(_request(given), partial(_may_leave_out, is_agreed=skip_unavailable))
     if prepared.left_out:
         terminal.echo(f"left out: {prepared.left_out}", err=True)
     if prepared.hint:
         terminal.echo(f"hint: {prepared.hint}", err=True)
+    restore_stdout = terminal.keep_stdout()
     evaluation, code = _evaluate(prepared, given.params | {"executor": kind}, form)
+    restore_stdout()
     files = {"page": str(evaluation.folder / "index.html"), "folder": str(evaluation.folder)}
     if export is not None:
         files["export"] = str(eval_results.export(evaluation, export, None))
@@ -212,6 +218,19 @@ def _request(given: typer.Context) -> "EvalRequest":
     )
 
 
+def _may_leave_out(unavailable: Mapping[str, str], num_tasks: int, *, is_agreed: bool) -> bool:
+    """List the tasks that cannot be evaluated, by reason; ask on a terminal unless it is agreed already."""
+    from apps.evals.text import describe_unavailable
+
+    terminal.echo(f"{len(unavailable)} of {num_tasks} tasks cannot be evaluated on this machine:", err=True)
+    for line in describe_unavailable(unavailable):
+        terminal.echo(f"  {line}", err=True)
+    if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return is_agreed
+    terminal.echo("Leave them out and go on? [y/N] ", err=True, nl=False)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
     """Options of suites that are flags, too."""
     named = {"list": flags["list_name"], **{name: flags[name] for name in _SUITE_FLAGS}}
@@ -221,7 +240,7 @@ def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
 
 
 def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:
-    """Run it with signals and progress connected; the exit code besides."""
+    """Run it with signals and progress connected; returns the exit code as well."""
     import asyncio
     from dataclasses import replace
 
@@ -245,7 +264,13 @@ def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["
         work = run_evaluation(
             prepared.evaluation, prepared.suite, prepared.settings, options, listener=listener, on_control=connect
         )
-        evaluation = asyncio.run(switch.guarded(work))
+        try:
+            evaluation = asyncio.run(switch.guarded(work))
+        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, RuntimeError) as error:
+            if switch.is_pressed or (isinstance(error, RuntimeError) and "Event loop" not in str(error)):
+                raise
+            is_local = flags["executor"] == "local" and prepared.evaluation.plan.agent == "gui"
+            return eval_results.end_by_task(prepared.evaluation.folder, error, is_local=is_local), 1
     if any(control.is_stopped for control in controls):
         return evaluation, 130
     if evaluation.num_unfinished:
@@ -271,7 +296,10 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
     started = {"suite": plan.suite_name, "model": plan.model, "episodes": plan.num_episodes}
     terminal.echo_json({"event": "eval_started", **started, "folder": str(evaluation.folder)})
 
+    restore_stdout = terminal.keep_stdout()
+
     def listen(standing: "Standing", result: "EpisodeResult | None") -> None:
+        restore_stdout()
         if result is not None:
             is_over = bool(standing.results) and standing.results[-1] is result
             counts = {"done": len(standing.results), "running": standing.num_running}

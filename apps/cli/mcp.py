@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from envs.supervisor import supervisor_command
 from visual_tools.errors import require
 
 if TYPE_CHECKING:
@@ -223,7 +224,9 @@ class Serving:
         inputs = [str(self._inside(file)) for file in files]
         with tempfile.TemporaryDirectory(prefix="k25-see-") as out:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "apps.cli.main", "see", operation, "--json", *flags, "--", *inputs),
+                *supervisor_command(
+                    sys.executable, "-m", "apps.cli.main", "see", operation, "--json", *flags, "--", *inputs
+                ),
                 cwd=out,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

@@ -84,7 +84,7 @@ def make_command(
     if resume is not None:
         from apps.cli.task import own_run
 
-        settings["resume"] = own_run(resume, settings)
+        settings["resume"] = own_run(resume, settings, "swarm")
     if restart_children:
         from cua.swarm import SwarmOptions
 

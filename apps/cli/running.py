@@ -20,19 +20,30 @@ from cua.run.events import Event, RunEnded
 from cua.step import Turn
 from cua.trajectory import RunRecord
 from cua.trajectory.replay import ReplayedStep, ReplayResult, reexecute
-from envs import Action, InstructionTask, Observation
+from envs import Action, InstructionTask
 
 
-def terminal_approver() -> Approver | None:
-    """Asks on the terminal; None when there is no terminal to ask on."""
+def terminal_approver(hand_back: Callable[[], None] | None = None) -> Approver | None:
+    """Asks on the terminal; None when there is no terminal to ask on.
+
+    Args:
+        hand_back: Called after the person has worked on the screen themselves: the agent looks at it again. None: they
+            cannot take over.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 
     async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
         terminal.echo(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}", err=True)
-        terminal.echo("  Allow this step? [y/N] ", err=True, nl=False)
-        answer = await asyncio.to_thread(sys.stdin.readline)
-        return answer.strip().lower() in ("y", "yes")
+        may_take_over = verdict.can_take_over and hand_back is not None
+        choices = "[y] go on, [t] take over, [N] refuse" if may_take_over else "[y/N]"
+        terminal.echo(f"  Allow this step? {choices} ", err=True, nl=False)
+        answer = (await terminal.read_line()).lower()
+        if answer in ("t", "take over") and may_take_over and hand_back is not None:
+            terminal.echo("  Work in the agent's window, then press Enter here. ", err=True, nl=False)
+            await terminal.read_line()
+            hand_back()
+        return answer in ("y", "yes")
 
     return ask
 
@@ -81,7 +92,7 @@ def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -
         if is_chat and isinstance(event, RunEnded):
             switch.release()
 
-    watch = Watch(listener=listen, approver=terminal_approver(), on_control=switch.connect)
+    watch = Watch(listener=listen, approver=terminal_approver(switch.hand_back), on_control=switch.connect)
     return asyncio.run(switch.guarded(make_work(watch)))
 
 
@@ -100,6 +111,11 @@ def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]
         return
     final = dict(more) if is_told else {**result_object(result), **more}
     terminal.echo_json(final if output_format == "json" else {"event": "result", **final})
+
+
+def run_cancelled_by_signals(work: Coroutine[Any, Any, T]) -> T:
+    """Do work without an agent; a signal cancels it, so that it ends what it started."""
+    return asyncio.run(StopSwitch(is_for_agent=False).guarded(work))
 
 
 class StopSwitch:
@@ -121,9 +137,19 @@ class StopSwitch:
         if self._pressed:
             control.stop()
 
+    def hand_back(self) -> None:
+        """A person has worked on the screen of the run: it looks again before it goes on."""
+        if self._control is not None:
+            self._control.hand_back()
+
     def release(self) -> None:
         """The run is over; a signal while no other one is connected cancels what else goes on."""
         self._control, self._is_for_agent, self._pressed = None, False, 0
+
+    @property
+    def is_pressed(self) -> bool:
+        """True once a signal has come."""
+        return self._pressed > 0
 
     async def guarded(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work with the signals connected."""
@@ -135,6 +161,8 @@ class StopSwitch:
         try:
             return await task
         except asyncio.CancelledError:
+            if not self.is_pressed:
+                raise
             terminal.echo("cancelled", err=True)
             raise SystemExit(130) from None
         finally:
@@ -194,7 +222,7 @@ def reexecute_and_exit(record: RunRecord) -> NoReturn:
         TrajectoryError: The screen has another size now.
         EnvError: The world could not be started.
     """
-    result = asyncio.run(_reexecute(record))
+    result = run_cancelled_by_signals(_reexecute(record))
     different = result.first_difference
     terminal.echo(
         f"{len(result.steps)} steps carried out again, "
@@ -210,11 +238,9 @@ async def _reexecute(record: RunRecord) -> ReplayResult:
     where = record.header.settings
     env = make_env(settings, url=where.get("url"), app=where.get("app"), secrets=secrets, files_dir=None)
 
-    def fill(actions: Sequence[Action], seen: Observation) -> Sequence[Action]:
-        return secrets.fill(actions, seen.url)
-
     try:
-        return await reexecute(record, env, InstructionTask(instruction=record.header.instruction), _print, fill)
+        task = InstructionTask(instruction=record.header.instruction)
+        return await reexecute(record, env, task, _print, secrets.fill)
     finally:
         await env.close()
 

@@ -250,10 +250,8 @@ def mcp(
     Name it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. What would
     ask a person is refused, unless a rule allows it. A call that is cancelled stops its run in order.
     """
-    import asyncio
-
     from apps.cli.mcp import Serving
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
     from cua.config import load_settings
     from cua.errors import ConfigError
     from visual_tools.errors import require
@@ -264,4 +262,4 @@ def mcp(
     if not folder.is_dir():
         raise ConfigError(f"--folder {folder} is no folder")
     work = Serving(settings=settings, folder=folder.resolve()).run()
-    asyncio.run(StopSwitch(is_for_agent=False).guarded(work))
+    run_cancelled_by_signals(work)

@@ -95,7 +95,7 @@ def swarm(
         executor=choice("--executor", executor, ("local", "ray")),
         ray_address=ray_address,
     )
-    run_dir = own_run(resume, chosen) if resume is not None else None
+    run_dir = own_run(resume, chosen, "swarm") if resume is not None else None
     words = sys.stdin.read() if question == "-" else question
     result = _watched(words, files or [], run_dir, options, form, chosen)
     _print(result, form, write_report=report)

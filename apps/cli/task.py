@@ -12,6 +12,7 @@ from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
     from cua import RunResult, Watch
+    from cua.trajectory.events import RunHeader
 
 
 Flag = typer.Option
@@ -76,21 +77,52 @@ def task(
 
     def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
         if resume is not None:
-            return resume_task(own_run(resume, chosen), schema=schema, watch=watch, **chosen)
+            return resume_task(own_run(resume, chosen, "task"), schema=schema, watch=watch, **chosen)
         return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)
 
     run_and_exit(work, output_format=form, write_report=report)
 
 
-def own_run(what: str, flags: dict[str, Any]) -> Path:
-    """The folder of a run that was recorded here."""
+def own_run(what: str, flags: dict[str, Any], command: str) -> Path:
+    """The folder of a run that was recorded here; `last` is the newest that `command` goes on with.
+
+    Raises:
+        TrajectoryError: No run fits; where `last` passes over a newer one of another command, the text names that.
+    """
     from cua.config import load_settings
+    from cua.errors import TrajectoryError
     from cua.trajectory.runs import check_own, find_run
 
+    newer: list[str] = []
+
+    def fits(run_dir: Path, header: "RunHeader") -> bool:
+        if (other := command_of(run_dir, header)) != command:
+            name = run_dir.name
+            newer.append(f"the newest run, {name}, is of `cua {other}`; go on with it by: cua {other} --resume {name}")
+        return other == command
+
     runs_dir = load_settings(flags).settings.runs_dir
-    run_dir = find_run(what, runs_dir)
+    try:
+        run_dir = find_run(what, runs_dir, fits)
+    except TrajectoryError as error:
+        raise TrajectoryError("\n".join([str(error), *newer[:1]])) from None
     check_own(run_dir, runs_dir)
+    if what == "last":
+        terminal.echo("\n".join([f"last is {run_dir.name}", *newer[:1]]), err=True)
     return run_dir
+
+
+def command_of(run_dir: Path, header: "RunHeader") -> str:
+    """The command that goes on with a run: task, ask, swarm or video."""
+    from cua.trajectory.run_record import TOOLS_ENV
+
+    if header.env != TOOLS_ENV:
+        return "task"
+    if header.protocol.get("profile") != "swarm":
+        return "ask"
+    from apps.video_showcase.run import PLAN
+
+    return "video" if (run_dir / PLAN).is_file() else "swarm"
 
 
 def _instruction(given: str | None, resume: str | None) -> str | None:

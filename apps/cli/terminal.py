@@ -4,17 +4,21 @@ Control characters (escape codes in both their forms, carriage returns, bells), 
 writing and invisible ones are shown as pictures; colours are added behind that.
 """
 
+import contextlib
 import io
 import json
+import os
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
 _OURS = re.compile(r"(\x1b\[[0-9;]*m)")
 """Colours, as `typer` writes them."""
+_MAX_LINE_BYTES = 4096
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -64,6 +68,28 @@ def clean_stderr() -> None:
         sys.stderr = _Cleaned(stream.buffer, stream.encoding, "backslashreplace", write_through=True)
 
 
+def keep_stdout() -> Callable[[], None]:
+    """Remember where stdout goes; what is returned goes back to it, also after foreign code has closed it."""
+    stream = sys.stdout
+    try:
+        kept = os.dup(1)
+        place = os.fstat(kept)
+    except OSError:  # there is none
+        return lambda: None
+
+    def restore() -> None:
+        try:
+            is_there = not stream.closed and os.path.samestat(place, os.fstat(1))
+        except OSError:
+            is_there = False
+        if not is_there:
+            sys.stdout = open(kept, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        elif sys.stdout is None or sys.stdout.closed:
+            sys.stdout = stream
+
+    return restore
+
+
 class _Cleaned(io.TextIOWrapper):
     """Text without control characters; colours pass."""
 
@@ -71,3 +97,29 @@ class _Cleaned(io.TextIOWrapper):
         pieces = _OURS.split(text)
         super().write("".join(piece if number % 2 else safe_lines(piece) for number, piece in enumerate(pieces)))
         return len(text)
+
+
+async def read_line() -> str:
+    """Return the next line that is typed; empty at the end of the input.
+
+    What was typed before is thrown away, so that it answers no question that was not seen yet. It can be cancelled,
+    unlike a thread that reads, which would hold up the end of the process.
+    """
+    import asyncio  # not needed for the help
+    import termios  # of Unix
+
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+    typed: asyncio.Future[bytes] = loop.create_future()
+
+    def take() -> None:
+        loop.remove_reader(descriptor)
+        if not typed.done():
+            typed.set_result(os.read(descriptor, _MAX_LINE_BYTES))
+
+    with contextlib.suppress(termios.error):
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+    loop.add_reader(descriptor, take)
+    try:
+        return (await typed).decode(errors="replace").strip()
+    finally:
+        loop.remove_reader(descriptor)

@@ -89,7 +89,7 @@ def video(
             swarm=_swarm_options(), num_parallel=jobs, on_progress=view.tell_progress, watch=watch, sandbox=sandbox
         )
         if resume is not None:
-            run_dir = own_run(resume, chosen)
+            run_dir = own_run(resume, chosen, "video")
             target = _target(folder, load_plan(run_dir).wish)
             earlier = load_result(run_dir) if target is not None else None
             result = earlier or await resume_video(run_dir, options=options, **chosen)

@@ -69,7 +69,7 @@ def build_command(
             from apps.video2web.inputs import parse_viewport, take_inputs
             from apps.video2web.rounds import Order
             from cua.config import load_settings
-            from envs.browser.domains import DomainRules
+            from envs.domain_rules import DomainRules
 
             size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
             rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
@@ -266,10 +266,10 @@ def score_command(
     output_format: Annotated[str, Flag(help="text or json.")] = "text",
 ) -> None:
     """Say how well a page matches a reference: one number, its parts, and what differs."""
-    import asyncio
+    from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
-    score, lines = asyncio.run(_score(reference, site, viewport, clip))
+    score, lines = run_cancelled_by_signals(_score(reference, site, viewport, clip))
     if form == "json":
         terminal.echo_json({**score, "differences": lines})
         return

@@ -27,9 +27,7 @@ def export_command(
 
     Packages come from npm. The built pages are compared with those of the site, and the score tells how alike they are.
     """
-    import asyncio
-
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
     from apps.video2web.inputs import parse_viewport
     from apps.video2web.vue.project import check_npm
 
@@ -38,7 +36,7 @@ def export_command(
     check_npm()
     folder = output or site.with_name(f"{site.name}-vue")
     _check_free(folder)
-    made = asyncio.run(StopSwitch(is_for_agent=False).guarded(_export(site, folder, size)))
+    made = run_cancelled_by_signals(_export(site, folder, size))
     tell_exported(made, 1.0, "the site")
 
 

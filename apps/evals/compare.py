@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.evals.statistics import CHUNK, NUM_RESAMPLES, Interval, Key, bootstrap_interval, is_success, mean_of
+from apps.evals.statistics import Interval, Key, difference_interval, is_success, mean_of
 from cua.batch import EpisodeResult
 
+NUM_RESAMPLES = 10_000
+_CHUNK = 1 << 21
 MAX_EXACT_GROUPS = 14
 """Up to so many groups, all 2^n ways to swap them are counted; above, `NUM_RESAMPLES` of them are drawn."""
 
@@ -75,7 +77,7 @@ def compare(
         before: The first one's episodes.
         after: The second one's.
         clusters: By task id, what its task is drawn and swapped together with; others stand alone.
-        num_resamples: How often groups are drawn.
+        num_resamples: Ways to swap groups that are drawn for the p value.
     """
     first, second = ({one.key: one.score for one in results} for results in (before, after))
     keys = sorted(first.keys() & second.keys(), key=_order)
@@ -94,9 +96,9 @@ def compare(
         num_only_before=len(first.keys() - second.keys()),
         num_only_after=len(second.keys() - first.keys()),
         difference_full=mean_of(full) if full else None,
-        difference_full_interval=_difference_interval(full, num_resamples),
+        difference_full_interval=difference_interval(full),
         difference_scored=mean_of(differences) if differences else None,
-        difference_scored_interval=_difference_interval(differences, num_resamples),
+        difference_scored_interval=difference_interval(differences),
         mcnemar_p=mcnemar_p(len(flips) - num_won, num_won) if scored else None,
         permutation_p=p if scored else None,
         is_permutation_exact=is_exact,
@@ -135,7 +137,7 @@ def permutation_p(sums: Sequence[float], *, num_resamples: int = NUM_RESAMPLES, 
         ways = (np.arange(2 ** len(moving))[:, None] >> np.arange(len(moving))) & 1
         return float(np.mean(np.abs(_swapped(ways) @ moving) >= least)), True
     rng = np.random.default_rng(seed)
-    rows, num_as_far = max(1, CHUNK // len(moving)), 0
+    rows, num_as_far = max(1, _CHUNK // len(moving)), 0
     for start in range(0, num_resamples, rows):
         drawn = rng.integers(0, 2, (min(rows, num_resamples - start), len(moving)))
         num_as_far += int(np.count_nonzero(np.abs(_swapped(drawn) @ moving) >= least))
@@ -145,13 +147,6 @@ def permutation_p(sums: Sequence[float], *, num_resamples: int = NUM_RESAMPLES, 
 def _swapped(ways: NDArray[np.int64]) -> NDArray[np.float64]:
     """Signs, 1.0 or -1.0, from bits."""
     return np.where(ways, -1.0, 1.0)
-
-
-def _difference_interval(groups: Sequence[Sequence[float]], num_resamples: int) -> Interval | None:
-    """By groups; for one group with several episodes, by episodes."""
-    return bootstrap_interval(
-        groups if len(groups) > 1 else [[one] for group in groups for one in group], num_resamples=num_resamples
-    )
 
 
 def _differences(pairs: Sequence[tuple[Key, float, float]], clusters: Mapping[str, str]) -> list[list[float]]:

@@ -1,5 +1,7 @@
 """The episodes of an evaluation, read from the journal of its batch, which may come from a stranger."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 from apps.evals.plan import Amount, Count, EvalPlan, Line, Share, TaskId, plan_keys, shorten
 from apps.evals.statistics import Key
 from cua.batch import EpisodeKind, EpisodeResult
+from cua.batch.episode import MAX_REASON_CHARS
 from cua.batch.journal import FILE as EPISODES
+from cua.batch.journal import read_object
 from cua.errors import TrajectoryError
-from cua.json_text import read_json, well_formed
+from cua.json_text import well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
 MAX_LINE_BYTES = 2**20
 MAX_EPISODES = 500_000
-MAX_REASON_CHARS = 2_000
+_MAX_DAMAGED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class _EpisodeLine:
     cost_usd: Amount | None = 0.0
     duration_s: Amount = 0.0
     run_dir: str | None = None
+    ending: Line = ""
     is_retryable: bool = False
     other_scores: dict[Line, Share] = field(default_factory=dict)
     info: dict[Line, Any] = field(default_factory=dict)
@@ -52,36 +57,94 @@ def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
         TrajectoryError: The journal cannot be read, or has an episode that the plan does not have.
     """
     found: dict[Key, EpisodeResult] = {}
+    for result in _read_journal(folder, "ended"):
+        found[result.key] = result
+        check_count(len(found), folder / EPISODES)
+    order = {key: place for place, key in enumerate(plan_keys(plan))}
+    unknown = next((key for key in found if key not in order), None)
+    if unknown is not None:
+        raise TrajectoryError(
+            f"{folder / EPISODES} has an episode {unknown} that results.json does not plan; they do not belong together"
+        )
+    return tuple(found[key] for key in sorted(found, key=order.__getitem__))
+
+
+def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
+    """The tries that failed or were cut short and after which the episode was played again, as they came.
+
+    Raises:
+        TrajectoryError: The journal cannot be read.
+    """
+    planned = set(plan_keys(plan))
+    found: list[EpisodeResult] = []
+    for result in _read_journal(folder, "tried"):
+        if result.key in planned:
+            found.append(result)
+            check_count(len(found), folder / EPISODES)
+    return tuple(found)
+
+
+def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
+    """The episodes that have a try without an end, in the order of the plan.
+
+    Raises:
+        TrajectoryError: The journal cannot be read.
+    """
+    is_open: dict[str, bool] = {}
+    for entry, _ in _read_lines(folder):
+        key = entry.get("task_id"), entry.get("seed"), entry.get("repeat")
+        is_open[repr(key)] = entry.get("event") == "begun"
+    return [key for key in plan_keys(plan) if is_open.get(repr(key))]
+
+
+def find_damaged_lines(folder: Path) -> tuple[int, ...]:
+    """The numbers of the first few lines of the journal that are left out since they are not JSON objects."""
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError), open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
+            if len(found) < _MAX_DAMAGED and line.endswith(b"\n") and line.strip() and read_object(line) is None:
+                found.append(number)
+    return tuple(found)
+
+
+def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
+    """The results in the lines of one kind; a torn last line is left out.
+
+    Raises:
+        TrajectoryError: The journal cannot be read.
+    """
+    for value, where in _read_lines(folder):
+        if value.get("event") == event:
+            yield _result_of(value, where)
+
+
+def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The lines of the journal that are objects, each with its place in words.
+
+    Raises:
+        TrajectoryError: The journal cannot be read.
+    """
     path = folder / EPISODES
     try:
         with open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
                 if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
                     break  # torn: the process that wrote it was killed
-                if (result := _read_line(line, f"{path}, line {number}")) is not None:
-                    found[result.key] = result
-                    check_count(len(found), path)
+                if (value := read_object(line)) is not None:
+                    yield value, f"{path}, line {number}"
     except FileNotFoundError:
-        return ()
+        return
     except OSError as error:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
-    order = {key: place for place, key in enumerate(plan_keys(plan))}
-    unknown = next((key for key in found if key not in order), None)
-    if unknown is not None:
-        raise TrajectoryError(
-            f"{path} has an episode {unknown} that results.json does not plan; they do not belong together"
-        )
-    return tuple(found[key] for key in sorted(found, key=order.__getitem__))
 
 
-def _read_line(line: bytes, where: str) -> EpisodeResult | None:
-    """The episode that a line says is over; None for other lines."""
+def _result_of(value: dict[str, Any], where: str) -> EpisodeResult:
+    """The result in a line.
+
+    Raises:
+        TrajectoryError: A field of it is not what it should be.
+    """
     try:
-        value = read_json(line)
-        if not isinstance(value, dict):
-            raise ValueError(f"a {type(value).__name__} where an object was expected")
-        if value.get("event") != "ended":
-            return None
         found = _EPISODE_LINE.validate_python(value)
         if (found.score is None) == (found.kind == "scored"):
             raise ValueError(f"kind {found.kind!r} with score {found.score}")
@@ -94,7 +157,7 @@ def _read_line(line: bytes, where: str) -> EpisodeResult | None:
     return EpisodeResult(usage=usage, **{**values, "reason": well_formed(found.reason[:MAX_REASON_CHARS])})
 
 
-def check_count(count: int, path: Path) -> None:
+def check_count(count: int, path: Path | str) -> None:
     """Refuse more episodes than anybody plays.
 
     Raises:

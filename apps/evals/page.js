@@ -3,16 +3,15 @@
   const body = document.querySelector(".tasks tbody");
   const rows = [...body.rows].map((row) => ({
     row,
-    name: row.cells[0].textContent.toLowerCase(),
+    name: row.cells[0].querySelector(".name").textContent,
+    text: row.cells[0].textContent.toLowerCase(),
     family: row.cells[1].textContent,
-    score: Number(row.dataset.score),
-    steps: Number(row.dataset.steps),
-    time: Number(row.dataset.time),
+    ...Object.fromEntries(Object.entries(row.dataset).map(([key, value]) => [key, Number(value)])),
     is: row.dataset.is.split(" "),
   }));
   const words = document.getElementById("words");
   const family = document.getElementById("family");
-  const outcome = document.getElementById("outcome");
+  const choices = ["outcome", "ending", "error"].map((id) => document.getElementById(id)).filter(Boolean);
   const shown = document.getElementById("shown");
   const nothing = document.getElementById("nothing");
 
@@ -20,9 +19,9 @@
     const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     for (const one of rows) {
-      const fits = wanted.every((word) => one.name.includes(word))
+      const fits = wanted.every((word) => one.text.includes(word))
         && (!family || !family.value || one.family === family.value)
-        && (!outcome.value || one.is.includes(outcome.value));
+        && choices.every((choice) => !choice.value || one.is.includes(choice.value));
       one.row.hidden = !fits;
       count += fits;
     }
@@ -42,7 +41,7 @@
   }
 
   document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
-  for (const control of [words, family, outcome]) if (control) control.addEventListener("input", filter);
+  for (const control of [words, family, ...choices]) if (control) control.addEventListener("input", filter);
   for (const head of heads) {
     const button = head.querySelector("button");
     if (button) button.addEventListener("click", () => sort(head, button.dataset.key));

@@ -6,59 +6,31 @@ security policy forbids any request and any script but the one that it came with
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from apps.evals.charts import Chart, make_charts
+from apps.evals.page_tasks import Cell, TaskRow, clipped, make_cell, task_rows
 from apps.evals.results import PAGE, Evaluation
-from apps.evals.statistics import Interval, Key, Summary, is_success
+from apps.evals.statistics import Interval, Summary
+from apps.evals.tasks import ENDINGS, ending_of
 from apps.evals.text import (
     BASELINES,
     ERRORS,
     baselines_for,
     describe_interval,
-    describe_key,
     describe_rule,
     describe_share,
+    describe_unavailable,
 )
 from cua.batch import EpisodeResult
-from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
+from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens
 from cua.trajectory.report.shell import PageTemplate
 
 _PAGE = PageTemplate(package="apps.evals", template="page.html", script="page.js", style="page.css")
-_MAX_GROUPS, _MAX_CELLS_OF_GROUP = 50, 40
-_MAX_REASON_CHARS = 300
+_MAX_GROUPS = 50
 _MAX_SETTING_CHARS = 2_000
-_MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval", "timeout": "time"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One episode. `kind` is `good`, `part` (some score), `bad`, `err` (no score) or `open` (not over)."""
-
-    kind: str
-    text: str
-    title: str
-    label: str
-    href: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRow:
-    """One task and its episodes; `outcomes` are words that the page filters by."""
-
-    name: str
-    family: str
-    score: str
-    steps: str
-    time: str
-    sort_score: str
-    sort_steps: str
-    sort_time: str
-    outcomes: str
-    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +56,7 @@ class ErrorGroup:
     reason: str
     count: int
     cells: tuple[Cell, ...]
+    word: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +96,8 @@ class PageView:
     tries: tuple[str, ...]
     charts: tuple[Chart, ...]
     errors: tuple[ErrorGroup, ...]
+    failed_tries: tuple[ErrorGroup, ...]
+    endings: tuple[tuple[str, str, int], ...]
     num_more_errors: int
     tasks: tuple[TaskRow, ...]
     cells_title: str
@@ -148,8 +123,9 @@ def page_view(evaluation: Evaluation) -> PageView:
     """Everything that the page shows."""
     plan, figures = evaluation.plan, evaluation.figures
     whole = figures.all
-    cells = {one.key: _cell(evaluation, one) for one in evaluation.results}
-    groups = _error_groups(evaluation.results, cells)
+    cells = {one.key: make_cell(evaluation, one) for one in evaluation.results}
+    groups = _error_groups((one, cells[one.key]) for one in evaluation.results if one.score is None)
+    errors = {cell.label: group.word for group in groups[:_MAX_GROUPS] for cell in group.cells}
     kinds = tuple(kind for kind in ERRORS if kind in whole.errors)
     badges = {"finished": "succeeded", "unfinished": "capped", "running": "running"}
     methods = {one.method for one in (whole.mean_full_interval, whole.success_full_interval) if one}
@@ -177,8 +153,10 @@ def page_view(evaluation: Evaluation) -> PageView:
         tries=tuple(_tries(evaluation)),
         charts=tuple(make_charts(evaluation.results)),
         errors=tuple(groups[:_MAX_GROUPS]),
+        failed_tries=tuple(_failed_tries(evaluation)),
+        endings=tuple(_endings(evaluation)),
         num_more_errors=max(0, len(groups) - _MAX_GROUPS),
-        tasks=tuple(_tasks(evaluation, cells)),
+        tasks=tuple(task_rows(evaluation, cells, errors)),
         cells_title="seeds" if len(plan.seeds) > 1 else "repeats" if plan.repeats > 1 else "episode",
         settings=tuple(_settings(evaluation)),
         method=_method(methods, plan.cluster_by or "task", is_once=len(plan.seeds) * plan.repeats == 1),
@@ -187,8 +165,8 @@ def page_view(evaluation: Evaluation) -> PageView:
 
 def _method(methods: Collection[str], cluster_by: str, *, is_once: bool) -> str:
     """How the intervals were made, for a person."""
-    if "bootstrap" in methods:
-        return f"{cluster_by}s drawn anew 10,000 times with all their episodes; Wilson's where a group is all alike."
+    if "clustered" in methods:
+        return f"95 % by the spread of {cluster_by}s, each with all its episodes; Wilson's where a group is all alike."
     return f"Wilson's{', since each task was tried once' if is_once else ' over tasks, since all scores are alike'}."
 
 
@@ -217,7 +195,8 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     each = [f"{len(plan.task_ids)} tasks"]
     each += [f"{len(plan.seeds)} seeds"] if len(plan.seeds) > 1 else []
     each += [f"{plan.repeats} repeats"] if plan.repeats > 1 else []
-    yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each)
+    left_out = f", {len(plan.unavailable)} tasks left out" if plan.unavailable else ""
+    yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each) + left_out
     for name, other in evaluation.figures.by_rule.items():
         told = f"{describe_share(other.mean_scored)} of the {other.num_scored} that it scores"
         yield describe_rule(name).capitalize(), describe_share(other.mean_full), told
@@ -265,83 +244,29 @@ def _tries(evaluation: Evaluation) -> Iterator[str]:
             yield f"{tries.k} {evaluation.figures.tries_over}: pass@{tries.k} {one}, pass^{tries.k} {every}"
 
 
-def _cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
-    label = describe_key(result.key)
-    report = evaluation.find_report(result)
-    score = result.score
-    kind = "err" if score is None else "good" if is_success(score) else "part" if score > 0 else "bad"
-    text = (
-        _MARKS.get(result.kind, "?")
-        if score is None
-        else f"{score:.2f}".removeprefix("0")
-        if kind == "part"
-        else f"{score:g}"
-    )
-    took = f"{result.num_steps} steps, {describe_duration(result.duration_s)}"
-    tried = f", try {result.num_tries}" if result.num_tries > 1 else ""
-    return Cell(
-        kind=kind,
-        text=text,
-        title=f"{printable(label)}\n{_title(result)}{took}{tried}\n{_clipped(result.reason)}",
-        label=label,
-        href=quote(report) if report else "",
-    )
+def _endings(evaluation: Evaluation) -> Iterator[tuple[str, str, int]]:
+    """How episodes ended: key, words and count, in the order of `ENDINGS`."""
+    counts = Counter(map(ending_of, evaluation.results))
+    yield from ((name, words, counts[name]) for name, words in ENDINGS.items() if counts[name])
 
 
-def _title(result: EpisodeResult) -> str:
-    return f"{ERRORS.get(result.kind, result.kind)}, " if result.score is None else ""
+def _failed_tries(evaluation: Evaluation) -> list[ErrorGroup]:
+    """Tries after which the episode was played again, by kind and reason."""
+    return _error_groups([(one, make_cell(evaluation, one)) for one in evaluation.failed_tries])[:_MAX_GROUPS]
 
 
-def _tasks(evaluation: Evaluation, cells: dict[Key, Cell]) -> Iterator[TaskRow]:
-    plan = evaluation.plan
-    by_key = {one.key: one for one in evaluation.results}
-    for task_id in plan.task_ids:
-        keys = [(task_id, seed, repeat) for seed in plan.seeds for repeat in range(plan.repeats)]
-        found = [by_key[key] for key in keys if key in by_key]
-        shown = tuple(cells.get(key) or _open(key) for key in keys)
-        count = len(found) or 1
-        score = sum(one.score or 0.0 for one in found) / count
-        steps, time_s = sum(one.num_steps for one in found) / count, sum(one.duration_s for one in found) / count
-        yield TaskRow(
-            name=task_id,
-            family=plan.families.get(task_id, "-"),
-            score=describe_share(score) if found else "",
-            steps=f"{steps:.1f}" if found else "",
-            time=describe_duration(time_s) if found else "",
-            sort_score=f"{score if found else -1:.6f}",
-            sort_steps=f"{steps:.3f}",
-            sort_time=f"{time_s:.3f}",
-            outcomes=" ".join(_outcomes(shown)),
-            cells=shown,
-        )
-
-
-def _outcomes(cells: Sequence[Cell]) -> Iterator[str]:
-    kinds = Counter(cell.kind for cell in cells)
-    over = len(cells) - kinds["open"]
-    if over:
-        yield "good" if kinds["good"] == over else "mixed" if kinds["good"] else "bad"
-    yield from (kind for kind in ("err", "open") if kinds[kind])
-
-
-def _open(key: Key) -> Cell:
-    label = describe_key(key)
-    return Cell(kind="open", text="·", title=f"{printable(label)}\nnot over", label=label, href="")
-
-
-def _error_groups(results: Sequence[EpisodeResult], cells: dict[Key, Cell]) -> list[ErrorGroup]:
+def _error_groups(found: Iterable[tuple[EpisodeResult, Cell]]) -> list[ErrorGroup]:
     """Errors by kind and reason, the most frequent first."""
     groups: dict[tuple[str, str], list[Cell]] = {}
-    for one in results:
-        if one.score is None:
-            groups.setdefault((ERRORS.get(one.kind, one.kind), _clipped(one.reason)), []).append(cells[one.key])
-    found = [
+    for one, cell in found:
+        groups.setdefault((ERRORS.get(one.kind, one.kind), clipped(one.reason)), []).append(cell)
+    ordered = sorted(groups.items(), key=lambda one: -len(one[1]))
+    return [
         ErrorGroup(
-            kind=kind, reason=reason or "no reason given", count=len(group), cells=tuple(group[:_MAX_CELLS_OF_GROUP])
+            kind=kind, reason=reason or "no reason given", count=len(group), cells=tuple(group), word=f"reason-{number}"
         )
-        for (kind, reason), group in groups.items()
+        for number, ((kind, reason), group) in enumerate(ordered)
     ]
-    return sorted(found, key=lambda group: -group.count)
 
 
 def _settings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
@@ -349,6 +274,7 @@ def _settings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     rows: list[tuple[str, object]] = [
         ("suite", plan.suite),
         ("revision", plan.revision),
+        ("left out", "\n".join(describe_unavailable(plan.unavailable))),
         ("suite options", plan.suite_options),
         ("seeds", ", ".join(map(str, plan.seeds)) if plan.seeds != [None] else ""),
         ("limits", f"{plan.max_steps} steps" + (f", {plan.max_time_s:g} s an episode" if plan.max_time_s else "")),
@@ -370,9 +296,5 @@ def _checkout(evaluation: Evaluation) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
-        return "\n".join(f"{name} = {_clipped(json.dumps(item, ensure_ascii=False))}" for name, item in value.items())
+        return "\n".join(f"{name} = {clipped(json.dumps(item, ensure_ascii=False))}" for name, item in value.items())
     return str(value)[:_MAX_SETTING_CHARS]
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"

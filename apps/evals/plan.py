@@ -1,11 +1,12 @@
 """What is evaluated: tasks of a suite, seeds, repeats, and the agent that tries them."""
 
+import contextlib
 import hashlib
 import random
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +15,13 @@ from pydantic import Field
 
 from apps.evals.statistics import Key
 from cua.errors import ConfigError, name_choices
-from envs import spec_of
+from cua.json_text import well_formed
+from envs import EnvError, EnvSetupError, spec_of
+from envs.foreign import contained, describe_defect
 from envs.suite import FAMILY, LABELS, AgentKind, Suite
 
 MAX_FAMILY_CHARS = 100
+MAX_REASON_CHARS = 500
 _GIT_TIMEOUT_S = 10
 
 Line = Annotated[str, Field(max_length=2_000)]
@@ -41,6 +45,7 @@ class EvalPlan:
         labels: Further groupings: by name, the group of each task that has one.
         cluster_by: The label whose tasks intervals draw together; "": each task stands alone.
         agent: What kind of agent plays: by mouse and keyboard, with tools, a swarm of these, or an author of sites.
+        unavailable: Chosen tasks that were left out because they cannot be evaluated on this machine, with the reason.
         seeds: What each task is drawn with; null when there is nothing to draw.
         repeats: Times that each task and seed is tried.
         model: Name of the model.
@@ -64,6 +69,7 @@ class EvalPlan:
     labels: dict[Line, dict[TaskId, Line]] = field(default_factory=dict)
     cluster_by: Line = ""
     agent: AgentKind = "gui"
+    unavailable: dict[TaskId, Line] = field(default_factory=dict)
 
     @property
     def num_episodes(self) -> int:
@@ -177,16 +183,16 @@ def make_plan(
         agent: Kind of agent.
 
     Raises:
-        ConfigError: The selection does not fit the suite, or a task of it cannot be made.
+        ConfigError: The selection does not fit the suite.
     """
     task_ids, seeds = select_tasks(suite, selection), select_seeds(suite, selection.num_seeds)
     told = {id: _metadata_of(suite, id, seeds[0]) for id in task_ids}
-    families = {id: str(one.get(FAMILY, ""))[:MAX_FAMILY_CHARS] for id, one in told.items()}
+    families = {id: _clipped(one.get(FAMILY, "")) for id, one in told.items()}
     labels: dict[str, dict[str, str]] = {}
     for id, one in told.items():
         given = one.get(LABELS)
         for name, value in given.items() if isinstance(given, dict) else ():
-            labels.setdefault(name, {})[id] = str(value)[:MAX_FAMILY_CHARS]
+            labels.setdefault(_clipped(name), {})[id] = _clipped(value)
     return EvalPlan(
         suite=path,
         suite_name=suite.name,
@@ -201,17 +207,21 @@ def make_plan(
         max_steps=max_steps,
         max_time_s=max_time_s,
         labels=labels,
-        cluster_by=suite.cluster_by,
+        cluster_by=_clipped(suite.cluster_by),
         agent=agent,
     )
 
 
+def _clipped(name: object) -> str:
+    """The name of a group of tasks as results can hold it."""
+    return well_formed(str(name)[:MAX_FAMILY_CHARS])
+
+
 def _metadata_of(suite: Suite, task_id: str, seed: int | None) -> Mapping[str, Any]:
-    try:
-        spec = spec_of(suite.make_task(task_id, seed))
-    except (TypeError, ValueError, KeyError) as error:
-        raise ConfigError(f"the suite {suite.name!r} cannot make its task {task_id!r}: {error}") from error
-    return spec.metadata
+    """Metadata of a task; empty for one that cannot be made, whose episodes record the error."""
+    with contextlib.suppress(Exception), contained():
+        return spec_of(suite.make_task(task_id, seed)).metadata
+    return {}
 
 
 def _hash_of_file(path: str) -> str:
@@ -225,6 +235,40 @@ def plan_keys(plan: EvalPlan) -> list[Key]:
     return [
         (task_id, seed, repeat) for repeat in range(plan.repeats) for seed in plan.seeds for task_id in plan.task_ids
     ]
+
+
+def find_unavailable(suite: Suite, task_ids: Sequence[str]) -> dict[str, str]:
+    """The tasks that cannot be evaluated on this machine, with the reason as one line; the suite's own code is asked.
+
+    Raises:
+        EnvError: The suite cannot find out.
+    """
+    try:
+        with contained():
+            found = dict(suite.find_unavailable(tuple(task_ids)))
+            reasons = {
+                id: well_formed(" ".join(str(found[id]).split())[:MAX_REASON_CHARS]) for id in task_ids if id in found
+            }
+    except EnvError:
+        raise
+    except Exception as error:
+        told = f"the suite {suite.name!r} cannot check its tasks: {describe_defect(error)}"
+        raise EnvSetupError(told) from error
+    return {id: reason or "no reason given" for id, reason in reasons.items()}
+
+
+def leave_out(plan: EvalPlan, unavailable: Mapping[str, str]) -> EvalPlan:
+    """The plan without these tasks.
+
+    Raises:
+        ConfigError: No task is left.
+    """
+    task_ids = [id for id in plan.task_ids if id not in unavailable]
+    if not task_ids:
+        first = next(iter(unavailable.values()))
+        raise ConfigError(f"none of the {len(plan.task_ids)} chosen tasks can be evaluated on this machine: {first}")
+    families = {id: name for id, name in plan.families.items() if id not in unavailable}
+    return replace(plan, task_ids=task_ids, families=families, unavailable=dict(unavailable))
 
 
 def find_differences(kept: EvalPlan, given: EvalPlan, *, may_differ: Sequence[str] = ()) -> list[str]:

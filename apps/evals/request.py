@@ -2,15 +2,23 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from apps.evals.plan import EvalPlan, Selection, find_differences, make_plan
-from apps.evals.results import RESULTS, Evaluation, KnownBaseline, default_evals_dir, find_evaluation, load_evaluation
+from apps.evals.plan import EvalPlan, Selection, find_differences, find_unavailable, leave_out, make_plan
+from apps.evals.results import (
+    RESULTS,
+    Evaluation,
+    KnownBaseline,
+    check_can_be_read,
+    default_evals_dir,
+    find_evaluation,
+    load_evaluation,
+)
 from cua.assemble import make_secrets, recorded_settings
-from cua.config import Resolved, load_settings
+from cua.config import FIELDS, Resolved, Settings, load_settings
 from cua.errors import ConfigError, TrajectoryError
 from cua.redaction import redacted
 from cua.run.budget import Caps
@@ -74,11 +82,20 @@ class Prepared:
     left_out: str = ""
 
 
-def prepare(request: EvalRequest) -> Prepared:
+LeaveOut = Callable[[Mapping[str, str], int], bool]
+"""Called with the reasons by id of tasks that cannot be evaluated, and the number of all; True leaves them out."""
+
+
+def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, num_tasks: False) -> Prepared:
     """Check everything and make the folder; nothing is started.
 
+    Args:
+        request: What a person asked for.
+        may_leave_out: Asked about tasks that cannot be evaluated on this machine.
+
     Raises:
-        CuaError: Something that was asked for is wrong, or is not what the folder was begun with.
+        CuaError: Something that was asked for is wrong, or is not what the folder was begun with; or tasks cannot be
+            evaluated and may not be left out.
         EnvError: There is no such suite, or it is broken.
     """
     kept = load_evaluation(find_evaluation(request.resume)) if request.resume is not None else None
@@ -89,29 +106,66 @@ def prepare(request: EvalRequest) -> Prepared:
     if str(flags.get("model", "")).startswith("baseline:"):
         flags["coordinates"] = "relative"  # what these agents write
     resolved = load_settings({**flags, **{name: request.settings.get(name) for name in _LIMITS}})
-    if resolved.sources["approve"] == "default":
-        flags["approve"] = "yolo"  # nobody sits there to be asked, and the suite was chosen to be acted on
-        resolved = replace(resolved, settings=replace(resolved.settings, approve="yolo"))
     path = str(EXAMPLES) if named == "examples" else named
     suite = load_suite(path, **request.suite_options)
+    if resolved.sources["approve"] == "default":
+        flags["approve"] = suite.approve
+        resolved = replace(resolved, settings=replace(resolved.settings, approve=suite.approve))
+    if resolved.sources["mark_untrusted"] == "default" and suite.approve == "yolo":
+        flags["mark_untrusted"] = False  # requests as they are published
+        resolved = replace(resolved, settings=replace(resolved.settings, mark_untrusted=False))
     plan = _plan(suite, path, named, request, resolved, kept)
+    if kept is not None and kept.plan.unavailable:
+        plan = leave_out(plan, kept.plan.unavailable)
     if kept is not None and (differences := find_differences(kept.plan, plan, may_differ=MAY_DIFFER)):
         more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
         raise ConfigError(f"{kept.folder} is another evaluation: {'; '.join(differences[:3])}{more}")
+    if kept is None:
+        plan = _available(suite, plan, may_leave_out)
     known = {
         name: KnownBaseline(score=one.score, num_episodes=one.num_episodes, command=one.command)
         for name, one in suite.baselines.items()
     }
+    evaluation = kept or Evaluation(folder=Path(), plan=plan, started_at=time.time())
+    evaluation = replace(evaluation, plan=plan, baselines=known, groups=suite.groups, why_stopped="")
+    check_can_be_read(evaluation)
     folder = kept.folder if kept is not None else _make_folder(request.out, plan)
-    evaluation = kept or Evaluation(folder=folder, plan=plan, started_at=time.time())
     return Prepared(
-        evaluation=replace(evaluation, plan=plan, baselines=known, groups=suite.groups, why_stopped=""),
-        suite=SuiteRef(name=path, options=dict(request.suite_options)),
-        settings=flags,
+        evaluation=replace(evaluation, folder=folder),
+        suite=SuiteRef(name=_absolute_file(path, "", ".py"), options=dict(request.suite_options)),
+        settings=flags | _absolute_paths(resolved.settings),
         caps=_caps(resolved),
         hint=_hint(suite, plan.model),
         left_out=suite.left_out,
     )
+
+
+def _absolute_paths(settings: Settings) -> dict[str, Any]:
+    """The model, and the settings that are paths, so that they hold in any working directory."""
+    given = {name: getattr(settings, name) for name in FIELDS}
+    paths = {name: value.absolute() for name, value in given.items() if isinstance(value, Path)}
+    return {**paths, "model": _absolute_file(settings.model, "scripted:", "")}
+
+
+def _absolute_file(name: str, prefix: str, suffix: str) -> str:
+    """A name that may be `FILE` or `FILE:FUNCTION` behind a prefix, with the path of the file made absolute."""
+    file = name.removeprefix(prefix)
+    is_file = name.startswith(prefix) and file.partition(":")[0].endswith(suffix)
+    return f"{prefix}{Path(file).expanduser().absolute()}" if is_file and file else name
+
+
+def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPlan:
+    """The plan without the tasks that cannot be evaluated on this machine, if they may be left out."""
+    unavailable = find_unavailable(suite, plan.task_ids)
+    if not unavailable:
+        return plan
+    if not may_leave_out(unavailable, len(plan.task_ids)):
+        first = next(iter(unavailable.values()))
+        raise ConfigError(
+            f"{len(unavailable)} of {len(plan.task_ids)} tasks cannot be evaluated on this machine ({first}); install "
+            "what they need, choose others by --tasks, or leave them out by --skip-unavailable"
+        )
+    return leave_out(plan, unavailable)
 
 
 def _hint(suite: Suite, model: str) -> str:

@@ -18,16 +18,19 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from apps.evals.episodes import MAX_REASON_CHARS, check_count, first_error, load_episodes
+from apps.evals.episodes import check_count, first_error, load_episodes, load_failed_tries
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
 from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by, summarize_tasks
+from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedTry, TaskFigures, describe_failed_try, figures_of
 from cua.batch import EpisodeResult
-from cua.errors import TrajectoryError
-from cua.json_text import read_json
+from cua.batch.episode import MAX_REASON_CHARS
+from cua.errors import ConfigError, TrajectoryError
+from cua.json_text import read_json, well_formed
 from cua.swarm.report import PAGE as SWARM_PAGE
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import REPORT, default_runs_dir, read_inside
+from cua.trajectory.runs import summarize as summarize_run
 
 RESULTS = "results.json"
 PAGE = "index.html"
@@ -94,6 +97,8 @@ class ResultsFile:
         baselines: What agents without skill get, by name: `null`, `fail`, `random`.
         groups: Families that are summed up together, by the name of the sum.
         figures: The statistics over the episodes that are over.
+        tasks: The figures of each task.
+        failed_tries: Tries that failed or were cut short and after which the episode was played again.
         change_order: By site, the tasks that changed it, in the order in which they had it; empty for other suites.
     """
 
@@ -110,6 +115,8 @@ class ResultsFile:
     figures: Figures
     groups: dict[Line, tuple[Line, ...]] = field(default_factory=dict)
     change_order: dict[Line, tuple[TaskId, ...]] = field(default_factory=dict)
+    tasks: tuple[TaskFigures, ...] = ()
+    failed_tries: tuple[FailedTry, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +127,7 @@ class Evaluation:
         folder: Where it lies.
         plan: What is evaluated.
         results: The episodes that are over, in the order of the plan.
+        failed_tries: See `ResultsFile`.
         status: See `ResultsFile`.
         why_stopped: See `ResultsFile`.
         started_at: See `ResultsFile`.
@@ -133,6 +141,7 @@ class Evaluation:
     folder: Path
     plan: EvalPlan
     results: tuple[EpisodeResult, ...] = ()
+    failed_tries: tuple[EpisodeResult, ...] = ()
     status: Status = "running"
     why_stopped: str = ""
     started_at: float = 0.0
@@ -160,6 +169,14 @@ class Evaluation:
             tries=count_tries(self.results),
             tries_over="repeats" if self.plan.repeats > 1 else "seeds",
         )
+
+    @cached_property
+    def tasks(self) -> tuple[TaskFigures, ...]:
+        """The figures of each task, in the order of the plan."""
+        runs = {one.task_id: run for one in reversed(self.results) if (run := self.find_run(one)) is not None}
+        told = {id: summarize_run(self.folder / run).instruction for id, run in runs.items()}
+        clipped = {id: well_formed(text[:MAX_INSTRUCTION_CHARS]) for id, text in told.items()}
+        return tuple(figures_of(self.plan.task_ids, self.results, clipped))
 
     @property
     def change_order(self) -> dict[str, tuple[str, ...]]:
@@ -277,6 +294,8 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
         groups=dict(evaluation.groups),
         figures=evaluation.figures,
         change_order=evaluation.change_order,
+        tasks=evaluation.tasks,
+        failed_tries=tuple(map(describe_failed_try, evaluation.failed_tries)),
     )
     return asdict(content)
 
@@ -293,6 +312,7 @@ def load_evaluation(folder: Path) -> Evaluation:
         folder=folder.absolute(),
         plan=plan,
         results=load_episodes(folder, plan),
+        failed_tries=load_failed_tries(folder, plan),
         status=content.status,
         why_stopped=content.why_stopped,
         started_at=content.started_at,
@@ -307,14 +327,7 @@ def load_evaluation(folder: Path) -> Evaluation:
 def _read_results(folder: Path) -> ResultsFile:
     path = folder / RESULTS
     try:
-        value = read_json(read_inside(folder, RESULTS, max_bytes=MAX_RESULTS_BYTES))
-        json.dumps(value, allow_nan=False)
-        if not isinstance(value, dict) or value.get("version") != VERSION:
-            found = value.get("version") if isinstance(value, dict) else type(value).__name__
-            raise ValueError(f"its version is {shorten(found)}, expected {VERSION}")
-        content = _RESULTS_FILE.validate_python(value)
-    except ValidationError as error:
-        raise TrajectoryError(f"{path} holds no results of an evaluation: {first_error(error)}") from None
+        content = _parse_results(read_inside(folder, RESULTS, max_bytes=MAX_RESULTS_BYTES))
     except ValueError as error:
         raise TrajectoryError(f"{path} holds no results of an evaluation: {error}") from None
     except (FileNotFoundError, NotADirectoryError):
@@ -323,8 +336,45 @@ def _read_results(folder: Path) -> ResultsFile:
         ) from None
     except OSError as error:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
-    for what, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
-        if len(set(values)) < len(values):
-            raise TrajectoryError(f"{path} holds no results of an evaluation: it plans one {what} twice")
     check_count(content.plan.num_episodes, path)
     return content
+
+
+def _parse_results(text: bytes) -> ResultsFile:
+    """The content of a `results.json`.
+
+    Raises:
+        ValueError: Something in it is not what it should be.
+    """
+    value = read_json(text)
+    json.dumps(value, allow_nan=False)
+    if not isinstance(value, dict) or value.get("version") != VERSION:
+        found = value.get("version") if isinstance(value, dict) else type(value).__name__
+        raise ValueError(f"its version is {shorten(found)}, expected {VERSION}")
+    try:
+        content = _RESULTS_FILE.validate_python(value)
+    except ValidationError as error:
+        raise ValueError(first_error(error)) from None
+    for what, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
+        if len(set(values)) < len(values):
+            raise ValueError(f"it plans one {what} twice")
+    return content
+
+
+def check_can_be_read(evaluation: Evaluation) -> None:
+    """Refuse an evaluation whose results could be written but not read, before anything is played.
+
+    Raises:
+        ConfigError: A name, an option or a number of the suite or of the command line is outside the limits of
+            `results.json`.
+    """
+    try:
+        _parse_results(json.dumps(results_object(evaluation), ensure_ascii=False, allow_nan=False).encode())
+        check_count(evaluation.plan.num_episodes, "the evaluation")
+    except UnicodeEncodeError as error:
+        found = ascii(error.object[max(0, error.start - 30) : error.end + 10])
+        raise ConfigError(
+            f"the suite cannot be evaluated: expected text in Unicode, found {found}; rename it"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"the suite cannot be evaluated, its results could not be read again: {error}") from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from apps.evals.episodes import load_episodes
+from apps.evals.episodes import load_episodes, load_failed_tries
 from apps.evals.page import write_page
 from apps.evals.plan import EvalPlan, find_checkout, plan_keys
 from apps.evals.results import RUNS, Evaluation, save_results
@@ -219,10 +219,10 @@ class _Run:
     def _tell(self, result: EpisodeResult) -> None:
         if result.key in self._journal.ended:
             self._standing.results.append(result)
-            if self._options.with_reports and result.run_dir is not None:
-                self._reports.add(result.run_dir)
         else:
             self._standing.num_failed_tries += 1
+        if self._options.with_reports and result.run_dir is not None:
+            self._reports.add(result.run_dir)
         self._listener(self._standing, result)
 
 
@@ -241,6 +241,7 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
     ended = replace(
         evaluation,
         results=results,
+        failed_tries=load_failed_tries(evaluation.folder, evaluation.plan),
         status="finished" if is_whole else "unfinished",
         why_stopped="" if is_whole else why_stopped,
         ended_at=time.time(),
@@ -253,7 +254,7 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
 def write_missing_reports(evaluation: Evaluation) -> int:
     """Write the reports that runs lack; how many were written. What cannot be read has none."""
     count = 0
-    for result in evaluation.results:
+    for result in (*evaluation.results, *evaluation.failed_tries):
         run = evaluation.find_run(result)
         if run is not None and evaluation.find_report(result) is None:
             with contextlib.suppress(TrajectoryError):

@@ -3,8 +3,7 @@
 A score is a number in [0, 1] and is never rounded; an episode succeeded when its score is 1. An episode that ended in
 an error or a timeout has no score: it counts 0 in every figure named `full`, and is left out of every figure named
 `scored`. Episodes of one task (its seeds and repeats) are alike, and so are tasks of one template where a suite
-says so: where there are several of them, intervals come from tasks or templates drawn anew (a bootstrap by clusters)
-instead of from a formula for independent tries.
+says so: intervals count tasks or templates, not episodes.
 """
 
 import math
@@ -14,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TypeVar
 
-import numpy as np
-
 from cua.batch import EpisodeResult
 from cua.messages import Usage
 
 LEVEL = 0.95
 """Of all intervals."""
-NUM_RESAMPLES = 10_000
+_PRIOR_GROUPS, _PRIOR_SHARE, _PRIOR_SHARE_OF_DIFFERENCES = 3.0, 0.25, 0.1
+"""Imagined groups, and their variance as a share of the largest possible one. Set by the coverage that
+`benchmarks/coverage.py` measures; without them few groups that happen to agree give an interval of no width."""
+_NEAR_END = 20.0
 _TRIES = (1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 100)
-CHUNK = 1 << 21
 
 Key = tuple[str, int | None, int]
 T = TypeVar("T")
@@ -31,12 +30,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where a figure lies at `LEVEL`.
+    """Confidence interval of a figure at `LEVEL`; never of zero width.
 
     Attributes:
         low: Lower end.
         high: Upper end.
-        method: `wilson`, or `bootstrap` (by tasks where a task has several episodes).
+        method: `wilson`, or `clustered` where the variance is estimated from the spread of tasks.
     """
 
     low: float
@@ -107,66 +106,101 @@ def is_success(score: float | None) -> bool:
     return score is not None and score >= 1.0
 
 
-def wilson_interval(num_succeeded: int, num_tries: int, level: float = LEVEL) -> Interval | None:
-    """Interval of a share of independent tries; None without any try.
+def mean_interval(groups: Sequence[Sequence[float]], *, level: float = LEVEL) -> Interval | None:
+    """Interval of a mean score; None without any score.
 
-    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927).
-    """
-    if num_tries == 0:
-        return None
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share, scale = num_succeeded / num_tries, 1 + z * z / num_tries
-    middle = (share + z * z / (2 * num_tries)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / num_tries + z * z / (4 * num_tries**2))
-    low = 0.0 if num_succeeded == 0 else middle - half  # exactly, whatever the rounding
-    return Interval(low=low, high=1.0 if num_succeeded == num_tries else middle + half, method="wilson")
-
-
-def bootstrap_interval(
-    groups: Sequence[Sequence[float]], *, level: float = LEVEL, num_resamples: int = NUM_RESAMPLES, seed: int = 0
-) -> Interval | None:
-    """Percentile interval of a mean, whole groups of values drawn with replacement; None for fewer than two groups.
+    The interval holds each mean from which the observed one is at most `q` standard errors away, the variance of a
+    group's mean taken as a share of the largest possible one, `mean * (1 - mean)`. Independent zeros and ones have the
+    whole of it, which makes this Wilson's interval; so have zeros alone and ones alone, counted once a group. For
+    other scores the share is estimated from the spread of the groups together with `_PRIOR_GROUPS` imagined groups,
+    and `q` is Student's. Measured coverage: `benchmarks/coverage.md`.
 
     Args:
-        groups: Values that belong together, such as those of one task; none of them empty.
-        level: Share of the resampled means that lie inside.
-        num_resamples: How often the groups are drawn.
-        seed: The same one gives the same interval.
+        groups: Scores in [0, 1] by task; empty groups are ignored. One group alone is taken for independent scores.
+        level: Confidence level.
 
-    Source: A. C. Davison, D. V. Hinkley, Bootstrap methods and their application (1997), sections 3.8 and 5.3.
+    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927);
+    E. L. Korn, B. I. Graubard, Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data (1998), for the effective number of groups.
     """
-    if len(groups) < 2:
+    filled = _separate(groups)
+    if not filled:
         return None
-    sums = np.array([math.fsum(group) for group in groups])
-    sizes = np.array([len(group) for group in groups], dtype=np.float64)
-    rng = np.random.default_rng(seed)
-    rows = max(1, CHUNK // len(groups))
-    means = []
-    for start in range(0, num_resamples, rows):
-        drawn = rng.integers(0, len(groups), (min(rows, num_resamples - start), len(groups)))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    return Interval(low=float(low), high=float(high), method="bootstrap")
+    values = {value for group in filled for value in group}
+    is_sure = values <= {0.0, 1.0} and (len(values) == 1 or all(len(group) == 1 for group in filled))
+    if is_sure:
+        z, num_groups = NormalDist().inv_cdf((1 + level) / 2), _num_effective(filled)
+        return _ends(mean_of(filled), z * z / num_groups, "wilson")
+    return _ends(mean_of(filled), _squared_error(filled, _PRIOR_SHARE, level), "clustered")
 
 
-def mean_interval(groups: Sequence[Sequence[float]], *, num_resamples: int = NUM_RESAMPLES) -> Interval | None:
-    """Interval of a mean score: Wilson's for independent zeros and ones, else a bootstrap by groups.
+def difference_interval(groups: Sequence[Sequence[float]], *, level: float = LEVEL) -> Interval | None:
+    """Interval of a mean difference of scores; None without any.
 
-    Where all values are zeros, or all are ones, nothing is learnt from drawing the groups anew; they get Wilson's
-    interval of as many tries as there are groups.
+    As `mean_interval`, for `(1 + difference) / 2`. Where nothing differs, the ends are those of Wilson's interval of a
+    share of 0 of as many tries as there are groups.
 
     Args:
-        groups: Scores in [0, 1] by task; empty ones are left out.
-        num_resamples: See `bootstrap_interval`.
+        groups: Differences in [-1, 1] by task; empty groups are ignored.
+        level: Confidence level.
     """
+    filled = _separate(groups)
+    if not filled:
+        return None
+    halves = [[(1 + value) / 2 for value in group] for group in filled]
+    if not any(value for group in filled for value in group):
+        zeros = mean_interval([[0.0]] * len(filled), level=level)
+        return None if zeros is None else Interval(low=-zeros.high, high=zeros.high, method="wilson")
+    found = mean_interval(halves, level=level) if {v for group in halves for v in group} <= {0.0, 1.0} else None
+    found = found or _ends(mean_of(halves), _squared_error(halves, _PRIOR_SHARE_OF_DIFFERENCES, level), "clustered")
+    return Interval(low=2 * found.low - 1, high=2 * found.high - 1, method=found.method)
+
+
+def _separate(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    """Groups with a value; the values of a single group one by one."""
     filled = [group for group in groups if group]
-    values = [value for group in filled for value in group]
-    is_binary = all(value in (0.0, 1.0) for value in values)
-    if is_binary and (len(filled) < 2 or len(values) == len(filled)):
-        return wilson_interval(round(sum(values)), len(values))
-    if is_binary and len(set(values)) == 1:
-        return wilson_interval(round(values[0]) * len(filled), len(filled))
-    return bootstrap_interval(filled if len(filled) > 1 else [[one] for one in values], num_resamples=num_resamples)
+    return filled if len(filled) > 1 else [[value] for group in filled for value in group]
+
+
+def _num_effective(groups: Sequence[Sequence[float]]) -> float:
+    """Number of groups of one size that give as sure a mean as these."""
+    sizes = [len(group) for group in groups]
+    return float(sum(sizes) ** 2 / sum(size * size for size in sizes))
+
+
+def _squared_error(groups: Sequence[Sequence[float]], prior_share: float, level: float) -> float:
+    """Squared half-width of an interval, as a share of the largest possible variance."""
+    mean, total, num_groups = mean_of(groups), sum(map(len, groups)), _num_effective(groups)
+    squares = math.fsum((math.fsum(group) - len(group) * mean) ** 2 for group in groups) / total**2
+    most = mean * (1 - mean)
+    seen = min(1.0, squares * num_groups / most) if most > 0 else 1.0
+    seen += (1 - seen) * math.exp(-_NEAR_END * num_groups * most)  # few scores far from 0 or 1: as if there were none
+    freedom = num_groups - 1 + _PRIOR_GROUPS
+    share = ((num_groups - 1) * seen + _PRIOR_GROUPS * prior_share) / freedom
+    return student_quantile((1 + level) / 2, freedom) ** 2 * share / num_groups
+
+
+def _ends(mean: float, squared: float, method: str) -> Interval:
+    """Solutions of `(mean - x) ** 2 = squared * x * (1 - x)`."""
+    middle = (mean + squared / 2) / (1 + squared)
+    half = math.sqrt(squared * mean * (1 - mean) + squared * squared / 4) / (1 + squared)
+    low = 0.0 if mean <= 0.0 else max(0.0, middle - half)  # exactly, whatever the rounding
+    return Interval(low=low, high=1.0 if mean >= 1.0 else min(1.0, middle + half), method=method)
+
+
+def student_quantile(p: float, freedom: float) -> float:
+    """Quantile of Student's t; within 0.2 % from 3 degrees of freedom on.
+
+    Source: M. Abramowitz, I. A. Stegun, Handbook of mathematical functions (1964), 26.7.5.
+    """
+    z = NormalDist().inv_cdf(p)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
 def pass_at_k(num_tries: int, num_succeeded: int, k: int) -> float | None:

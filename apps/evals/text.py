@@ -1,15 +1,18 @@
 """An evaluation and a comparison in words, for a terminal."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apps.evals.compare import Comparison
+from apps.evals.episodes import find_damaged_lines
+from apps.evals.plan import EvalPlan
 from apps.evals.results import Evaluation
-from apps.evals.statistics import NUM_RESAMPLES, Interval, Key, Summary, by_task, mean_interval, mean_of
+from apps.evals.statistics import Interval, Key, Summary, by_task, mean_interval, mean_of
 from cua.batch import EpisodeResult
-from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens
+from cua.batch.journal import FILE as EPISODES
+from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
 
 if TYPE_CHECKING:
     from apps.evals.run import Standing
@@ -30,12 +33,14 @@ RULES = {
     "visual": "visual similarity",
     "layout": "overlap of visible boxes",
     "interactions": "share of recorded interactions that are there",
+    "attack_success": "share of cases in which the attack has had its effect",
+    "asked_in_attack": "share of cases in which a person was asked about a step of the attack",
+    "needless_questions": "questions in one harmless step of the user's task",
 }
 """What else is measured besides the score, by name."""
 BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
 BASELINES |= {"image": "takes the image for the page", "text": "writes the text it reads, nothing else"}
-_MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 40, 10, 28, 30
-_QUICK_RESAMPLES = 500
+_MAX_IDS, _MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 3, 40, 10, 28, 30
 
 
 def describe_share(share: float | None) -> str:
@@ -56,16 +61,19 @@ def describe_rule(name: str) -> str:
 def describe_key(key: Key) -> str:
     """`click-button, seed 3, repeat 2`; what an episode has one of is left out."""
     task_id, seed, repeat = key
-    return task_id + (f", seed {seed}" if seed is not None else "") + (f", repeat {repeat + 1}" if repeat else "")
+    return (
+        printable(task_id)
+        + (f", seed {seed}" if seed is not None else "")
+        + (f", repeat {repeat + 1}" if repeat else "")
+    )
 
 
 def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
-    """The mean score with its interval, quickly."""
+    """The mean score with its interval."""
     if not results:
         return "no score yet"
     groups = by_task(results)
-    interval = mean_interval(groups, num_resamples=_QUICK_RESAMPLES if len(results) < NUM_RESAMPLES else 100)
-    return f"score {describe_share(mean_of(groups))} ({describe_interval(interval)})"
+    return f"score {describe_share(mean_of(groups))} ({describe_interval(mean_interval(groups))})"
 
 
 def describe_standing(standing: "Standing") -> str:
@@ -91,16 +99,22 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
     whole = figures.all
     drawn = f", {len(plan.seeds)} seeds" if len(plan.seeds) > 1 else ""
     again = f", {plan.repeats} repeats" if plan.repeats > 1 else ""
-    tasks = "1 task" if len(plan.task_ids) == 1 else f"{len(plan.task_ids)} tasks"
+    tasks = _count(len(plan.task_ids), "task")
     yield f"{plan.suite_name} {plan.revision}".strip() + f": {tasks}{drawn}{again}"
     yield f"model: {plan.player}"
+    if plan.unavailable:
+        yield describe_left_out(plan)
+        yield from (f"  {line}" for line in describe_unavailable(plan.unavailable))
     if evaluation.num_unfinished:
         why = f": {evaluation.why_stopped}" if evaluation.why_stopped else ""
         yield f"unfinished: {evaluation.num_unfinished} of {plan.num_episodes} episodes are not over{why}"
+    if damaged := find_damaged_lines(evaluation.folder):
+        numbers = ", ".join(map(str, damaged))
+        yield f"careful: {EPISODES} holds what is no line of a journal and was left out: line {numbers}"
     if not whole.num_episodes:
         return
     yield ""
-    yield from _headline(whole)
+    yield from _headline(whole, f", {left_out}" if (left_out := describe_left_out(plan)) else "")
     for name, other in figures.by_rule.items():
         score, interval = describe_share(other.mean_full), describe_interval(other.mean_full_interval)
         yield f"{name:<8} {score:>8}  ({interval}), the {describe_rule(name)}"
@@ -118,6 +132,27 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
         f"cost {describe_cost(whole.cost_usd)}"
     )
     yield from _errors(evaluation.results)
+
+
+def describe_unavailable(unavailable: Mapping[str, str]) -> Iterator[str]:
+    """Tasks that cannot be evaluated, by reason, the most frequent first: `12 tasks: no LibreOffice (a, b, ...)`."""
+    by_reason: dict[str, list[str]] = {}
+    for task_id, reason in unavailable.items():
+        by_reason.setdefault(reason, []).append(task_id)
+    for reason, ids in sorted(by_reason.items(), key=lambda one: -len(one[1])):
+        more = ", ..." if len(ids) > _MAX_IDS else ""
+        yield f"{_count(len(ids), 'task')}: {reason} ({', '.join(map(printable, ids[:_MAX_IDS]))}{more})"
+
+
+def describe_left_out(plan: EvalPlan) -> str:
+    """`8 tasks of 369 left out: cannot be evaluated here`; "" if none was left out."""
+    left_out = len(plan.unavailable)
+    chosen = len(plan.task_ids) + left_out
+    return f"{_count(left_out, 'task')} of {chosen} left out: cannot be evaluated here" if left_out else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def describe_comparison(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
@@ -146,8 +181,8 @@ def describe_comparison(comparison: Comparison, before: Evaluation, after: Evalu
     if comparison.mcnemar_p is not None and comparison.permutation_p is not None:
         how = "exact" if comparison.is_permutation_exact else "drawn"
         groups = f"{after.plan.cluster_by}s" if after.clusters else "tasks"
-        yield f"p of the scores, {groups} swapped ({how}): {_p(comparison.permutation_p)}"
-        yield f"p of the successes, episodes taken for independent (McNemar, exact): {_p(comparison.mcnemar_p)}"
+        yield f"p of the scores, {groups} swapped ({how}): {describe_p(comparison.permutation_p)}"
+        yield f"p of the successes, episodes taken for independent (McNemar, exact): {describe_p(comparison.mcnemar_p)}"
     yield ""
     yield from _flips(comparison, before, after)
 
@@ -157,9 +192,10 @@ def describe_error(result: EpisodeResult) -> str:
     return f"{describe_key(result.key)}: {ERRORS.get(result.kind, result.kind)}: {result.reason}"
 
 
-def _headline(whole: Summary) -> Iterator[str]:
+def _headline(whole: Summary, left_out: str) -> Iterator[str]:
     errors = sum(whole.errors.values())
-    yield f"score    {describe_share(whole.mean_full):>8}  ({describe_interval(whole.mean_full_interval)} at 95 %)"
+    interval = describe_interval(whole.mean_full_interval)
+    yield f"score    {describe_share(whole.mean_full):>8}  ({interval} at 95 %){left_out}"
     yield (
         f"success  {describe_share(whole.success_full):>8}  ({describe_interval(whole.success_full_interval)}), "
         f"{whole.num_succeeded} of {whole.num_episodes} episodes"
@@ -232,11 +268,17 @@ def _difference(what: str, difference: float | None, interval: Interval | None) 
     if difference is None:
         return f"{what}: -"
     ends = f" ({100 * interval.low:+.1f} to {100 * interval.high:+.1f} at 95 %)" if interval else ""
-    return f"{what}: {100 * difference:+.1f} points{ends}"
+    return f"{what}: {describe_points(difference)}{ends}"
 
 
-def _p(p: float) -> str:
-    return f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
+def describe_points(difference: float | None) -> str:
+    """`+3.1 points`; a dash for none."""
+    return "-" if difference is None else f"{100 * difference:+.1f} points"
+
+
+def describe_p(p: float | None) -> str:
+    """A p value; a dash for none."""
+    return "-" if p is None else f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
 
 
 def _flips(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:

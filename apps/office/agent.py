@@ -133,6 +133,7 @@ def office_profile(settings: Mapping[str, Any]) -> Profile:
         tools=(*VISUAL_TOOLS, lambda place: _make_check(place)),
         caps=make_caps(chosen),
         context=ContextOptions(strategy=chosen.context, max_tokens=chosen.max_context),
+        mark_untrusted=chosen.mark_untrusted,
     )
 
 

@@ -22,7 +22,7 @@ _REFERENCE = re.compile(r"\[?@((?:fig|tbl):[\w-]+(?:\.[\w-]+)*)\]?")
 _NAMES = {"fig": "Figure", "tbl": "Table"}
 _CAPTION_STYLES = {"Image Caption": "Figure", "Table Caption": "Table", "Captioned Figure": ""}
 REFERENCES = "References"
-IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)")
+IMAGE = re.compile(r"!\[(?:(?!!\[)[^\]])*\]\(([^)\s]+)")
 """An image of Markdown; the first group is its file."""
 
 

@@ -1,13 +1,13 @@
 """Run another program for a bounded time, passing on what it prints."""
 
 import asyncio
-import contextlib
 import os
-import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from envs.supervisor import supervisor_command
 
 Say = Callable[[str], None]
 """Where progress goes, one line a call."""
@@ -38,17 +38,17 @@ async def run_command(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> CommandResult:
-    """Run `argv` without a shell and without stdin; its whole process group ends with it.
+    """Run `argv` without a shell and without stdin; all that it starts ends with it, and with this process.
 
     Args:
         argv: Program and arguments.
         timeout_s: After this it is killed.
         say: Gets each line that it prints.
-        environment: Variables beside our own.
+        environment: Variables in addition to our own.
         folder: Its working folder.
     """
     process = await asyncio.create_subprocess_exec(
-        *argv,
+        *supervisor_command(*argv),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -63,7 +63,8 @@ async def run_command(
     except TimeoutError:
         return CommandResult(code=-1, tail=tuple(tail), is_timeout=True)
     finally:
-        _kill_group(process.pid)
+        if process.returncode is None:
+            process.terminate()
         await process.wait()
     return CommandResult(code=process.returncode or 0, tail=tuple(tail))
 
@@ -76,9 +77,3 @@ async def _pass_on(process: asyncio.subprocess.Process, tail: deque[str], say: S
             tail.append(line)
             say(f"    {line}")
     await process.wait()
-
-
-def _kill_group(group: int) -> None:
-    """Also after the program itself has ended: what it left running is in its group still."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)

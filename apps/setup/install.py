@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from apps.setup.browser_installers import INSTALLERS, Installer
 from apps.setup.checks import check_backends, missing_packages
 from apps.setup.command import Say
+from apps.setup.fonts import SCRIPTS
 from apps.setup.packages import Need, find_package_manager, install_need, is_root
 from apps.setup.report import Report, Row
 from apps.setup.suites import find_installers
@@ -20,7 +21,7 @@ _WORDS: dict[Need, str] = {
     "driver": "what Playwright's driver needs",
     "browser": "a browser",
     "display": "a virtual display",
-    "fonts": "fonts",
+    "fonts": "fonts for 26 scripts and emoji (about 17 MB to fetch, 30 MB on disk)",
     "sandbox": "bubblewrap, which isolates code that a model writes",
     "office": "LibreOffice",
 }
@@ -117,8 +118,14 @@ def browser_rows(
     row = Row(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
     fault = trial.verdict.font_fault
     if not fault:
-        return row, Row(name="fonts", level="ok", found="text is drawn as text")
-    return row, Row(name="fonts", level="warn", found=fault, expected="any text font", fix=_line_for("fonts") or "")
+        return row, Row(name="fonts", level="ok", found=f"{len(SCRIPTS) - 1} scripts and emoji are drawn")
+    return row, Row(
+        name="fonts",
+        level="warn",
+        found=fault,
+        expected="fonts for the most used scripts and emoji",
+        fix=_line_for("fonts") or "",
+    )
 
 
 async def _nothing() -> None:

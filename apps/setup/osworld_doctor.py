@@ -17,7 +17,8 @@ from cua.config import load_settings
 from cua.errors import ConfigError
 from envs.errors import EnvError
 from envs.osworld.env import GuestOptions
-from envs.osworld.guest_client import GuestClient, png_size_px
+from envs.osworld.guest_answers import png_size_px
+from envs.osworld.guest_client import GuestClient
 from envs.osworld.providers import NAMES, check_options, make_provider, parse_guest
 from envs.registry import load_suite
 
@@ -170,7 +171,7 @@ async def _look_at_home(guest: GuestClient) -> Row:
 async def _look_at_pyautogui(guest: GuestClient) -> Row:
     began_s = time.monotonic()
     ended = await guest.execute(["python3", "-c", "import pyautogui; print(pyautogui.size())"])
-    if ended.returncode not in (0, None):
+    if ended.returncode != 0:
         told = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
         fix = "pip install pyautogui, on the guest, for its python3"
         return Row(name="actions", level="fail", found=told, expected="python3 with pyautogui", fix=fix)
@@ -203,8 +204,12 @@ async def _look_at_browser(guest: GuestClient, given: GuestOptions) -> Row:
     except (OSError, TimeoutError) as error:
         told = f"{address} cannot be reached: {error or 'no answer'}"
         return Row(name=name, level="warn", found=told, expected="a port that is open to here, for 53 tasks")
-    found = "answers" if answer.startswith(b"HTTP/") else "is free yet: tasks start the browser"
-    return Row(name=name, level="ok", found=f"{address} {found}")
+    if answer and answer[9:12] != b"200":
+        told = f"{address} answers {answer[:40]!r}"
+        return Row(name=name, level="warn", found=told, expected="the debugging port of a browser")
+    return Row(
+        name=name, level="ok", found=f"{address} {'answers' if answer else 'is free yet: tasks start the browser'}"
+    )
 
 
 async def _look_at_sudo(guest: GuestClient, password: str) -> Row:

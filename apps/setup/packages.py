@@ -46,7 +46,14 @@ class PackageManager:
 APT_WAIT = ("-o", "DPkg::Lock::Timeout=300")
 """Seconds that apt-get waits for another one, such as a machine's own updates, in place of failing at once."""
 
-_OFFICE = ("calc", "writer", "impress", "math")
+APT_FONTS = (
+    *("fonts-dejavu-core", "fonts-liberation", "fonts-wqy-microhei", "fonts-noto-color-emoji"),
+    *("fonts-lohit-deva", "fonts-lohit-beng-bengali", "fonts-lohit-guru", "fonts-lohit-gujr", "fonts-lohit-orya"),
+    *("fonts-lohit-taml", "fonts-lohit-telu", "fonts-lohit-knda", "fonts-lohit-mlym", "fonts-lklug-sinhala"),
+    *("fonts-tlwg-loma-ttf", "fonts-sil-padauk", "fonts-khmeros", "fonts-sil-abyssinica"),
+)
+"""In Debian 12: 16.9 MB to fetch and 29.5 MiB on disk, where fonts-noto-core and fonts-noto-cjk take 69 MB and 130 MiB.
+fonts-wqy-microhei has Chinese, Japanese and Korean; fonts-dejavu-core also Arabic, Hebrew, Georgian, Armenian, Lao."""
 
 _MANAGERS = (
     PackageManager(
@@ -58,7 +65,10 @@ _MANAGERS = (
             "driver": (("libatomic1",),),
             "browser": (("chromium-headless-shell", "fonts-dejavu-core"), ("chromium", "fonts-dejavu-core")),
             "display": (("xvfb", "openbox", "xauth", "dbus"),),
-            "fonts": (("fonts-dejavu-core", "fonts-liberation"),),
+            "fonts": (
+                APT_FONTS,
+                ("fonts-dejavu-core", "fonts-liberation", "fonts-noto-core", "fonts-noto-cjk"),
+            ),
             "sandbox": (("bubblewrap",),),
             "office": (
                 (
@@ -85,7 +95,7 @@ _MANAGERS = (
             "driver": (("libatomic",),),
             "browser": (("chromium-headless", "dejavu-sans-fonts"), ("chromium", "dejavu-sans-fonts")),
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
-            "fonts": (("dejavu-sans-fonts", "liberation-fonts"),),
+            "fonts": (("dejavu-sans-fonts", "default-fonts"), ("dejavu-sans-fonts", "liberation-fonts")),
             "sandbox": (("bubblewrap",),),
             "office": (
                 (
@@ -105,7 +115,7 @@ _MANAGERS = (
             "driver": (("gcc-libs",),),
             "browser": (("chromium", "ttf-dejavu"),),
             "display": (("xorg-server-xvfb", "openbox", "xorg-xauth"),),
-            "fonts": (("ttf-dejavu",),),
+            "fonts": (("ttf-dejavu", "noto-fonts", "noto-fonts-cjk", "noto-fonts-emoji"),),
             "sandbox": (("bubblewrap",),),
             "office": (("libreoffice-still", "ttf-liberation"),),
         },
@@ -137,7 +147,7 @@ _MANAGERS = (
             "driver": (("libatomic",),),
             "browser": (("chromium", "font-dejavu"),),
             "display": (("xvfb", "openbox", "xauth"),),
-            "fonts": (("font-dejavu",),),
+            "fonts": (("font-dejavu", "font-noto-all", "font-noto-cjk", "font-noto-emoji"),),
             "sandbox": (("bubblewrap",),),
             "office": (("libreoffice", "font-liberation"),),
         },

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apps.setup.command import run_command
+from apps.setup.fonts import find_font_fault
 from envs import EnvError, InstructionTask
 from envs.errors import require
 
@@ -18,21 +19,7 @@ if TYPE_CHECKING:
     from envs.browser.launch import BrowserBinary
 
 _TIMEOUT_S = 30.0
-_TEXT_PAGE = (
-    "data:text/html,<title>k25</title><body style='margin:20px;border-top:9px solid;font:40px sans-serif'>iiii<br>WWWW"
-)
-_WIDTHS = """() => {
-  const pen = document.createElement('canvas').getContext('2d');
-  const width = (letter, family) => {
-    pen.font = `40px ${family}`;
-    return pen.measureText(letter.repeat(20)).width / 800;
-  };
-  const digits = ['sans-serif', 'serif', 'monospace'].map(family => width('0', family));
-  return [width('i', 'sans-serif'), width('W', 'sans-serif'), Math.max(...digits)];
-}"""
-_MIN_RATIO = 1.5
-_MAX_DIGIT_EM = 0.95
-"""Digits of text fonts are 0.5 to 0.65 of the font size wide, those of Noto Color Emoji 1.25."""
+_TEXT_PAGE = "data:text/html,<title>k25</title><body style='margin:20px;border-top:9px solid'>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +56,7 @@ async def find_driver_obstacle() -> str | None:
 
 
 async def verify_browser(binary: "BrowserBinary") -> TrialResult:
-    """Start the browser, open a page made of text, take its image."""
+    """Start the browser, open a page, take its image, and draw letters of many scripts."""
     started = time.perf_counter()
     obstacle = await find_driver_obstacle()
     if obstacle is not None:
@@ -83,7 +70,7 @@ async def verify_browser(binary: "BrowserBinary") -> TrialResult:
             page = await browser.new_page(viewport={"width": 320, "height": 200})
             await page.goto(_TEXT_PAGE)
             image = await page.screenshot()
-            font_fault = _find_font_fault(*await page.evaluate(_WIDTHS))
+            font_fault = await find_font_fault(page)
             version = browser.version
             await browser.close()
     except (playwright.Error, TimeoutError, OSError) as error:
@@ -120,15 +107,6 @@ def check_writable(folder: Path) -> str | None:
             return None
     except OSError as error:
         return f"{error.strerror or error}"
-
-
-def _find_font_fault(narrow_em: float, wide_em: float, digit_em: float) -> str:
-    """What the widths of "i", "W" and the widest "0", in font sizes, say about the fonts; "" when they are fine."""
-    if wide_em <= _MIN_RATIO * narrow_em:
-        return "none: text is drawn as boxes or not at all"
-    if digit_em > _MAX_DIGIT_EM:
-        return f"no digits but those of an emoji font: they are drawn {digit_em:.2f} font sizes wide and misread"
-    return ""
 
 
 def _has_ink(png: bytes) -> bool:

@@ -220,7 +220,7 @@ def make_smoke_course() -> Course:
     pages = ScreenOptions(families=(READING,), sizes_px=((160, 210),), text_px=(12, 26), max_elements=60)
     buttons = replace(pages, families=("scatter",), max_elements=7)
     return (
-        Stage(name="see", steps=400, batch=4, options=pages, questions=0, is_short=True, weights=READING_LOSSES),
+        Stage(name="see", steps=300, batch=4, options=pages, questions=0, is_short=True, weights=READING_LOSSES),
         Stage(name="speak", steps=4, options=buttons, batch=4, weights=SIGHT, rounds_experts=True),
     )
 

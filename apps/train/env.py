@@ -21,9 +21,10 @@ from envs import (
     ScreenGeometry,
     StepResult,
     Terminate,
+    TypeSecret,
     TypeText,
 )
-from envs.actions import Drag, Move, Scroll, normalize_key
+from envs.actions import UNBINDABLE, Drag, Move, Scroll, normalize_key
 from envs.env import Task
 from envs.errors import ActionError, EnvError
 from envs.target import UNKNOWN, Check, Target
@@ -142,6 +143,8 @@ class DrawnEnv:
                 self.held.add(normalize_key(key))
             case KeyUp(key=key):
                 self.held.discard(normalize_key(key))
+            case TypeSecret():
+                raise ActionError(UNBINDABLE)
             case TypeText(text=text):
                 self._type(text)
             case Terminate():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from apps.evals.statistics import Interval, wilson_interval
+from apps.evals.statistics import Interval, mean_interval
 from apps.train.episodes import Moment
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import Screen, ScreenOptions, make_screen
@@ -54,7 +54,7 @@ class Marks:
     def share(self, verdict: Verdict = "right", kind: str | None = None) -> Interval | None:
         """Share of the answers that came to a verdict, with its 95 % interval; None without answers."""
         verdicts = [one for name, of_kind in self.of_kind.items() if kind in (None, name) for one in of_kind]
-        return wilson_interval(verdicts.count(verdict), len(verdicts))
+        return mean_interval([[float(one == verdict)] for one in verdicts])
 
     def count(self) -> int:
         """Answers in all."""

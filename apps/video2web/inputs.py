@@ -19,7 +19,7 @@ from apps.video2web.score import Reference, read_reference, rendered_reference
 from apps.video2web.web_pages import is_url, photograph_pages
 from cua.errors import ConfigError
 from cua.tool_agent.inputs import kind_of
-from envs.browser.domains import DomainRules
+from envs.domain_rules import DomainRules
 from visual_tools.errors import ImageError
 from visual_tools.images import load_image
 

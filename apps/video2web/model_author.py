@@ -202,6 +202,7 @@ class ModelAuthor:
             tools=(*VISUAL_TOOLS, make_compare),
             caps=make_caps(settings),
             context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
+            mark_untrusted=settings.mark_untrusted,
         )
 
 

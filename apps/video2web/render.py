@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from apps.video2web.paintings import SHIFT, blocks_of_paintings, changed_by_text
 from cua.errors import CuaError
-from envs.browser.domains import DomainRules
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.options import BrowserOptions
+from envs.domain_rules import DomainRules
 from visual_tools.images import load_image
 from visual_tools.pages import TextBlock
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from apps.video2web.render import MAX_PAGE_PX, OpenPage
 from cua.errors import ConfigError, CuaError
-from envs.browser.domains import DomainRules
 from envs.browser.launch import launch
 from envs.browser.options import BrowserOptions
+from envs.domain_rules import DomainRules
 from envs.errors import AddressError
 
 if TYPE_CHECKING:

@@ -249,7 +249,7 @@ def _card(position: int, event: Event, kinds: Sequence[str], thumbnails: dict[in
 
 def _answer_pieces(show: Showcase) -> list[tuple[str, int | None, bool]]:
     """The answer in pieces: text, the number of the event that it cites, and whether it is a citation."""
-    bare = re.sub(r"[ \t]*\[\^[\w.]+\^\]", "", show.answer).strip()  # marks of the run's own evidence
+    bare = re.sub(r"(?<![ \t])[ \t]*\[\^[\w.]+\^\]", "", show.answer).strip()  # marks of the run's own evidence
     text = "\n".join(printable(line) for line in bare.splitlines())
     names = [printable(source.name) for source in show.sources]
     pieces: list[tuple[str, int | None, bool]] = []

@@ -1,19 +1,25 @@
 """One episode of a batch: which task, seed and repeat it is, how it is made, and how it ended."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from cua.errors import ConfigError
+from cua.json_text import well_formed
 from cua.messages import Usage
 from cua.model import Model
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from envs import Env, EnvSpec, Task, spec_of
+from envs import Env, EnvSpec, Task, TaskSpec, registry, spec_of
+from envs.env import why_once_of
+from envs.foreign import contained
 
 EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "timeout", "stopped"]
 """`scored`: the task gave a score, or the agent failed by its own word. `timeout`: the episode took too long.
 `stopped`: it was cut short from outside and is unfinished. The errors say whose they are; none counts as a failure."""
+
+MAX_REASON_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +33,8 @@ class Episode:
         make_task: Makes the task anew.
         make_env: Makes the environment, or takes it out of a pool; whoever plays the episode closes it.
         make_model: Makes the model, or gives one that many share; whoever made it closes it.
+        why_once: Why it cannot be played again from the same state once the agent has acted; "" if it can.
+        why_alone: Why no other episode can be played at the same time; "" if others can.
     """
 
     task_id: str
@@ -35,6 +43,8 @@ class Episode:
     make_task: Callable[[], Task] = field(repr=False)
     make_env: Callable[[], Env | Awaitable[Env]] = field(repr=False)
     make_model: Callable[[], Model] = field(repr=False)
+    why_once: str = field(default="", repr=False)
+    why_alone: str = field(default="", repr=False)
 
     @property
     def key(self) -> tuple[str, int | None, int]:
@@ -60,20 +70,30 @@ def make_episodes(
         env: The environment of tasks that name none.
 
     Raises:
-        ConfigError: A task names no environment, and there is none for those.
+        ConfigError: A task names no environment, and `env` is None. A task that cannot be made is not an error here.
     """
 
-    def make(task_id: str, seed: int | None, repeat: int) -> Episode:
-        spec = spec_of(make_task(task_id, seed)).env or env
-        if spec is None:
+    def needed(task_id: str, given: TaskSpec) -> EnvSpec:
+        if (spec := given.env or env) is None:
             raise ConfigError(f"the task {task_id!r} names no environment; give one, such as --env browser")
+        return spec
+
+    def make(task_id: str, seed: int | None, repeat: int) -> Episode:
+        given, why_once = None, ""
+        with contextlib.suppress(Exception), contained():
+            task = make_task(task_id, seed)  # a damaged task raises again, and is recorded, when it is played
+            given, why_once = spec_of(task), why_once_of(task)
+        spec = needed(task_id, given) if given is not None else None
+        kept = registry.why_once(spec) if spec is not None else ""  # one machine, which all episodes share
         return Episode(
             task_id=task_id,
             seed=seed,
             repeat=repeat,
             make_task=lambda: make_task(task_id, seed),
-            make_env=lambda: take_env(spec),
+            make_env=lambda: take_env(spec or needed(task_id, spec_of(make_task(task_id, seed)))),
             make_model=make_model,
+            why_once=why_once or kept,
+            why_alone=kept,
         )
 
     return tuple(make(*key) for key in keys)
@@ -108,6 +128,7 @@ class EpisodeResult:
         usage: Tokens and money of this try.
         duration_s: Seconds of this try.
         run_dir: Folder of its record, relative to the batch's where it lies in there; None when nothing was recorded.
+        ending: How the agent's run ended (see `ending_of`); "" when it has no end.
         is_retryable: For errors: whether another try may help. An agent's failure is never tried again.
         other_scores: By name, the score by other rules, where the task tells such.
         info: What else the task tells of its episode.
@@ -124,6 +145,7 @@ class EpisodeResult:
     usage: Usage = field(default_factory=Usage)
     duration_s: float = 0.0
     run_dir: str | None = None
+    ending: str = ""
     is_retryable: bool = False
     other_scores: Mapping[str, float] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -134,10 +156,22 @@ class EpisodeResult:
         return self.task_id, self.seed, self.repeat
 
     def to_json(self) -> dict[str, Any]:
-        """As one line of the journal holds it."""
+        """As one line of the journal holds it: the reason is clipped, and has no half of a surrogate pair."""
         usage = {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
         shown = {name: getattr(self, name) for name in self.__slots__ if name != "usage"}
-        return {**shown, **usage, "cost_usd": self.usage.cost_usd}
+        reason = well_formed(self.reason[:MAX_REASON_CHARS])
+        return {**shown, "reason": reason, **usage, "cost_usd": self.usage.cost_usd}
+
+
+def ending_of(end: End) -> str:
+    """One word for how a run ended: `succeeded`, `claimed_success`, `gave_up`, `env_ended`, `steps_limit`, ..."""
+    if end.status == "capped":
+        return f"{end.cap}_limit"
+    if end.status != "failed":
+        return end.status
+    if end.claim is not None:
+        return "gave_up" if end.claim == "failure" else "claimed_success"
+    return "failed" if end.score is None else "env_ended"
 
 
 def judge_end(end: End) -> tuple[EpisodeKind, float | None]:

@@ -31,7 +31,9 @@ class EpisodeJournal:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open or make the journal of a folder; a torn last line is dropped.
+        """Open or make the journal of a folder; a torn last line is dropped, a line that is not JSON is left out.
+
+        What such a line may have held is unknown, so its episode counts as unfinished.
 
         Raises:
             TrajectoryError: Another process writes it, it cannot be written, or it is no journal of a batch.
@@ -113,8 +115,12 @@ class EpisodeJournal:
 
     def _read(self, lines: list[bytes]) -> None:
         for number, line in enumerate(lines, start=1):
+            entry = read_object(line)
+            if number > 1 and entry is None:
+                continue
             try:
-                entry = read_json(line)
+                if entry is None:
+                    raise ValueError("no JSON object")
                 if number == 1 and (entry["event"], entry["version"]) != ("batch", VERSION):
                     raise ValueError(f"version {entry['version']!r}, expected {VERSION}")
                 if entry["event"] == "begun":
@@ -129,14 +135,24 @@ class EpisodeJournal:
                 ) from error
 
 
+def read_object(line: bytes) -> dict[str, Any] | None:
+    """The content of a line; None for one that another program has written: it is not a JSON object."""
+    try:
+        value = read_json(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def _named(key: _Key) -> dict[str, Any]:
     return dict(zip(("task_id", "seed", "repeat"), key, strict=True))
 
 
 def _from_json(entry: dict[str, Any]) -> EpisodeResult:
     usage = Usage(input_tokens=entry["input_tokens"], output_tokens=entry["output_tokens"], cost_usd=entry["cost_usd"])
-    names = set(EpisodeResult.__slots__) - {"usage", "other_scores", "info"}
+    names = set(EpisodeResult.__slots__) - {"usage", "other_scores", "info", "ending"}
     told: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
+    told["ending"] = entry.get("ending", "")
     return EpisodeResult(usage=usage, **told, **{name: entry[name] for name in names})
 
 

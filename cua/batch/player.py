@@ -1,6 +1,8 @@
 """How an episode is played: by the GUI agent in an env, by one agent with tools, or by a swarm."""
 
+import contextlib
 import inspect
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +12,13 @@ from cua.api import run_task
 from cua.batch.episode import Episode
 from cua.config import load_settings
 from cua.errors import ConfigError
-from cua.run.end import RunResult
+from cua.guard import Verdict
+from cua.run.end import End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
-from envs import Question, Task, inputs_of, search_of, spec_of
+from cua.step import Turn
+from envs import Action, EnvError, Question, Task, inputs_of, search_of, spec_of
+from envs.env import person_of
 from envs.suite import AgentKind
 
 
@@ -41,10 +46,32 @@ class AgentPlayer:
         task, model = episode.make_task(), episode.make_model()
         made = episode.make_env()
         env = await made if inspect.isawaitable(made) else made
+        watch = _with_person(self._watch, task)
         try:
-            return await run_task(task, env=env, model=model, watch=self._watch, scope=scope, **self._settings)
-        finally:
+            result = await run_task(task, env=env, model=model, watch=watch, scope=scope, **self._settings)
+        except BaseException:
+            with contextlib.suppress(EnvError):  # the first error is the one to record
+                await env.close()
+            raise
+        try:
             await env.close()
+        except EnvError as error:
+            if result.end.status != "error":
+                end = End(status="error", source="env", reason=str(error), retryable=error.retryable)
+                result = replace(result, end=end)
+        return result
+
+
+def _with_person(watch: Watch | None, task: Task) -> Watch | None:
+    """Add the task's own person as approver where the caller has given none."""
+    person = person_of(task)
+    if person is None or (watch is not None and watch.approver is not None):
+        return watch
+
+    async def approve(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        return await person(verdict.reason, f"{turn.action_text}\n{turn.code}")
+
+    return replace(watch or Watch(), approver=approve)
 
 
 class QuestionPlayer:

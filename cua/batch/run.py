@@ -6,17 +6,28 @@ import heapq
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, judge_end
+from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, ending_of, judge_end
 from cua.batch.journal import EpisodeJournal
-from cua.errors import ConfigError, CuaError, ModelError, describe_defect
+from cua.errors import ConfigError, CuaError, ModelError, TaskError, describe_defect
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
+from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from envs import EnvError
+from envs.foreign import (
+    ForeignCodeError,
+    abandon,
+    contained_result,
+    contained_task,
+    describe_error,
+    kept_directory,
+    working_directory,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +36,12 @@ class BatchOptions:
 
     Attributes:
         num_parallel: Episodes at a time.
-        max_tries: Tries at an episode whose environment or model failed; an agent's failure is never tried again.
+        max_tries: Tries at an episode whose environment or model failed; an agent's failure is never tried again, and
+            neither is an episode whose environment keeps what the agent has done (`Episode.why_once`).
         backoff_s: Seconds before the second try; doubled for each further one, at most `max_backoff_s`, with jitter.
         max_backoff_s: See `backoff_s`.
         timeout_s: Longest an episode may take, the start of its environment and its verdict included; None: no limit.
+        close_s: Seconds that a cancelled episode has to close its parts; what does not end by then is left behind.
         caps: Limits of each episode.
     """
 
@@ -37,6 +50,7 @@ class BatchOptions:
     backoff_s: float = 2.0
     max_backoff_s: float = 60.0
     timeout_s: float | None = None
+    close_s: float = 30.0
     caps: Caps = field(default_factory=Caps)
 
     def __post_init__(self) -> None:
@@ -83,7 +97,7 @@ async def run_batch(
         What is over, and how many episodes are not.
 
     Raises:
-        ConfigError: Two episodes have one key.
+        ConfigError: Two episodes have one key, or several at a time would share one environment.
         TrajectoryError: The journal cannot be written; what was going on is stopped.
     """
     batch = _Batch(tuple(episodes), play, journal, scope or RunScope(caps=Caps(max_steps=None)), options, listener)
@@ -106,11 +120,15 @@ class _Batch:
                 one.key for one, next_ in itertools.pairwise(sorted(episodes, key=str)) if one.key == next_.key
             )
             raise ConfigError(f"the batch has {twice} twice; an episode is told by task, seed and repeat")
+        options = options or BatchOptions()
+        alone = next((episode.why_alone for episode in episodes if episode.why_alone), "")
+        if alone and options.num_parallel > 1:
+            raise ConfigError(f"{options.num_parallel} episodes at a time would share one environment: {alone}. Use 1")
         self._episodes = episodes
         self._play = play
         self._journal = journal
         self._scope = scope
-        self._options = options or BatchOptions()
+        self._options = options
         self._listener = listener or (lambda result: None)
         self._fresh: Iterator[Episode] = (one for one in episodes if one.key not in journal.ended)
         self._again: list[tuple[float, int, Episode]] = []
@@ -118,9 +136,13 @@ class _Batch:
         self._num_running = 0
         self._changed = asyncio.Condition()
         self._why_stopped = ""
+        self._directory = working_directory()
 
     async def run(self) -> BatchSummary:
         self._scope.control.attach()
+        loop = asyncio.get_running_loop()
+        earlier = loop.get_task_factory()
+        loop.set_task_factory(contained_task)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._options.num_parallel, max(1, len(self._episodes)))):
@@ -128,6 +150,7 @@ class _Batch:
         except ExceptionGroup as failed:  # the journal: nothing can be accounted for any more
             raise failed.exceptions[0] from None
         finally:
+            loop.set_task_factory(earlier)
             self._scope.control.clock.end()
         results = tuple(self._journal.ended[one.key] for one in self._episodes if one.key in self._journal.ended)
         return BatchSummary(
@@ -188,13 +211,14 @@ class _Batch:
     async def _try(self, episode: Episode) -> bool:
         """One try; whether the episode is over."""
         number = await self._journal.begun(episode)
-        result = await self._played(episode, number)
+        result = _without_replay(await self._played(episode, number), episode.why_once)
         is_over = result.kind != "stopped" and (not result.is_retryable or number >= self._options.max_tries)
         await (self._journal.over(result) if is_over else self._journal.tried(result))
         self._listener(result)
         return is_over
 
     async def _played(self, episode: Episode, number: int) -> EpisodeResult:
+        """Play an episode; whatever its code raises is its result."""
         started = time.monotonic()
         named = EpisodeResult(
             task_id=episode.task_id,
@@ -205,40 +229,84 @@ class _Batch:
             reason="",
             num_tries=number,
         )
-        limit = asyncio.timeout(self._options.timeout_s)
         part = self._scope.make_run(self._options.caps)
         try:
-            async with limit:
-                run = await self._play(episode, part)
+            with kept_directory(self._directory):
+                run = await _within(self._options, self._play(episode, part))
         except Exception as error:  # it runs tasks that others wrote
-            used = part.budget
-            took_s = time.monotonic() - started
-            named = replace(named, num_steps=used.num_steps, usage=used.usage, duration_s=took_s)
-            if limit.expired():
-                return replace(named, kind="timeout", reason=f"over {self._options.timeout_s:g} s")
-            is_cut_short = isinstance(error, CapReachedError) and self._is_stopped()  # by a limit of the whole batch
-            kind: EpisodeKind = "stopped" if is_cut_short else _kind_of(error)
-            is_retryable = kind in ("env_error", "model_error") and bool(getattr(error, "retryable", False))
-            return replace(named, kind=kind, reason=_line(error), is_retryable=is_retryable)
+            used, took_s = part.budget, time.monotonic() - started
+            run_dir = _shown_dir(self._journal.folder, part.run_dir)
+            named = replace(named, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
+            return self._failed(named, error)
         kind, score = judge_end(run.end)
         if run.end.status == "capped" and self._is_stopped():  # by a limit of the whole batch
             kind, score = "stopped", None
+        if kind == "stopped" and not self._is_stopped():
+            return self._failed(named, StoppedError(run.end.reason))
         return replace(
             named,
             kind=kind,
             score=score,
-            reason=run.end.reason,
+            reason=run.end.reason or "no reason given",
             num_steps=run.num_steps,
             usage=run.usage,
             duration_s=time.monotonic() - started,
-            run_dir=_within(self._journal.folder, run.run_dir),
+            run_dir=_shown_dir(self._journal.folder, run.run_dir),
+            ending=ending_of(run.end),
             is_retryable=kind in ("env_error", "model_error") and run.end.retryable,
             other_scores=dict(run.end.other_scores) if kind == "scored" else {},
             info=dict(run.end.info),
         )
 
+    def _failed(self, named: EpisodeResult, error: Exception) -> EpisodeResult:
+        """The result of an episode that raised."""
+        if isinstance(error, _OverdueError):
+            return replace(named, kind="timeout", reason=str(error))
+        if self._is_stopped() and isinstance(error, CapReachedError | StoppedError):
+            return replace(named, kind="stopped", reason=describe_error(error))
+        kind = _kind_of(error)
+        is_retryable = kind in ("env_error", "model_error") and bool(getattr(error, "retryable", False))
+        return replace(named, kind=kind, reason=_line(error), is_retryable=is_retryable)
 
-def _within(folder: Path, run_dir: str | None) -> str | None:
+
+def _without_replay(result: EpisodeResult, why_once: str) -> EpisodeResult:
+    """Make an error final where another try would begin in what this one has left behind."""
+    if not (why_once and result.is_retryable and result.num_steps):
+        return result
+    return replace(result, is_retryable=False, reason=f"{result.reason}; not tried again: {why_once}")
+
+
+class _OverdueError(Exception):
+    """An episode took too long."""
+
+
+async def _within(options: BatchOptions, work: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Await an episode in a task of its own, so that nothing in it can end or cancel the batch.
+
+    Raises:
+        _OverdueError: The time is over.
+        ForeignCodeError: The episode's code tried to end the process, or cancelled itself.
+        Exception: As the episode raises it.
+    """
+    task = asyncio.ensure_future(contained_result(work))
+    try:
+        await asyncio.wait({task}, timeout=options.timeout_s)
+        is_overdue = not task.done()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=options.close_s)
+            abandon(task)
+        if task.done() and not task.cancelled():
+            task.exception()  # read, so that asyncio does not report it as lost
+    if is_overdue:
+        raise _OverdueError(f"over {options.timeout_s:g} s")
+    if task.cancelled():
+        raise ForeignCodeError("CancelledError: the episode's own code cancelled its task")
+    return task.result()
+
+
+def _shown_dir(folder: Path, run_dir: str | None) -> str | None:
     """Where a run lies, as the batch's folder sees it, so that the folder can be moved."""
     if run_dir is None or not Path(run_dir).is_relative_to(folder):
         return run_dir
@@ -246,8 +314,6 @@ def _within(folder: Path, run_dir: str | None) -> str | None:
 
 
 def _kind_of(error: Exception) -> EpisodeKind:
-    if isinstance(error, StoppedError):
-        return "stopped"
     if isinstance(error, CapReachedError) and error.cap == "time":
         return "timeout"
     if isinstance(error, ModelError):
@@ -256,6 +322,7 @@ def _kind_of(error: Exception) -> EpisodeKind:
 
 
 def _line(error: Exception) -> str:
-    """What was raised; of what should not have been also where."""
-    is_ours = isinstance(error, EnvError | CuaError | CapReachedError | StoppedError)
-    return f"{type(error).__name__}: {error}".splitlines()[0][:500] if is_ours else describe_defect(error)
+    """What was raised; for a defect also where."""
+    if isinstance(error, TaskError):
+        return str(error)  # it names the error and the place
+    return describe_error(error) if isinstance(error, EnvError | CuaError | CapReachedError) else describe_defect(error)

@@ -128,7 +128,9 @@ def _earlier(record: RunRecord) -> Mapping[str, Any]:
 
 def _end(end: End) -> dict[str, Any]:
     """How a run ended; what a task tells besides only where there is any, as earlier versions wrote none."""
-    return {name: value for name, value in asdict(end).items() if name not in ("other_scores", "info") or value}
+    return {
+        name: value for name, value in asdict(end).items() if name not in ("claim", "other_scores", "info") or value
+    }
 
 
 def _last_words(record: RunRecord) -> str:

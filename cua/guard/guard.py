@@ -1,13 +1,14 @@
 """The guard: allowed, ask, or denied, for all actions of a step at once, and for each input while it is carried out."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from cua.errors import CodeError
-from cua.guard.risk import Facts, classify
+from cua.guard.risk import Facts, Risk, classify, shows_by_requests
 from cua.guard.rules import PolicyDecision, Rules
-from cua.guard.words import RiskKind
+from cua.guard.words import RiskKind, is_neutral
 from cua.messages import ToolCall
 from cua.secrets import Secrets
 from cua.step import Turn
@@ -27,6 +28,7 @@ from envs import (
     TypeText,
     Wait,
 )
+from envs.hosts import site_of
 
 Mode = Literal["ask", "auto", "yolo"]
 """`ask`: a person approves every step that does something; `auto`: risky steps only; `yolo`: no questions.
@@ -40,13 +42,18 @@ class Verdict:
     Attributes:
         decision: `allow`, `ask` or `deny`.
         reason: One line for the person who is asked, and for the model when it is refused.
-        risk: The kind of risk, when there is one.
+        risk: The kind of risk, when there is one; `page_text` for a text that is addressed to the agent, `take_over`
+            for a form that a person may want to fill in.
+        site: Site of the page that it is about.
+        can_take_over: True if the person can use the agent's screen with their own mouse and keyboard.
         passed: Numbers of actions with the reasons that a person was asked about them for, and said yes.
     """
 
     decision: PolicyDecision
     reason: str = ""
-    risk: RiskKind | None = None
+    risk: RiskKind | Literal["page_text", "take_over"] | None = None
+    site: str = ""
+    can_take_over: bool = False
     passed: frozenset[tuple[int, str]] = frozenset()
 
 
@@ -57,6 +64,33 @@ _HARMLESS = {"wait", "terminate", "move", "scroll"}
 _ORDER: tuple[PolicyDecision, ...] = ("allow", "ask", "deny")
 
 
+@dataclass(slots=True)
+class _Answers:
+    """What a person has allowed in a run, beyond the step that they were asked about.
+
+    Attributes:
+        num_steps: Steps so far.
+        sites: Where credentials may be used.
+        last: Kind of the last risk that was allowed, and in which step.
+    """
+
+    num_steps: int = 0
+    sites: set[str] = field(default_factory=set)
+    last: tuple[str | None, int] | None = None
+
+    def note(self, verdict: Verdict) -> None:
+        if verdict.risk in ("credentials", "take_over") and verdict.site:
+            self.sites.add(verdict.site)
+        self.last = (verdict.risk, self.num_steps)
+
+    def cover(self, risk: Risk, facts: Facts) -> bool:
+        """Return whether a risk was allowed before: the login of a site, or what its own dialog asks once more."""
+        if risk.kind == "credentials":
+            return site_of(facts.url or "") in self.sites
+        is_again = facts.target is not None and facts.target.is_element and is_neutral(facts.target)
+        return is_again and self.last is not None and self.last == (risk.kind, self.num_steps - 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """Checks steps before they are carried out.
@@ -64,9 +98,11 @@ class Guard:
     Attributes:
         mode: How much is asked.
         rules: Rules from a policy file; they come before the mode.
-        allowed_domains: Leaving these is a risk (the browser blocks it below the agent as well).
+        allowed_domains: Domains that belong to the task; `*` lifts the question at the first foreign site.
         secrets: Which names are secrets.
         approver: Whom to ask; None means that nobody is there, and what would be asked is denied.
+        sees_requests: Whether requests of pages are held and judged, see `RequestGuard`: risks that show by them are
+            left to them.
     """
 
     mode: Mode = "auto"
@@ -74,27 +110,29 @@ class Guard:
     allowed_domains: tuple[str, ...] = ()
     secrets: Secrets = field(default_factory=Secrets)
     approver: Approver | None = None
+    sees_requests: bool = False
+    _answers: _Answers = field(default_factory=_Answers, repr=False, compare=False)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
 
-    def waiting_by(self, away: Callable[[Awaitable[bool]], Awaitable[bool]]) -> "Guard":
-        """The same guard, which awaits a person through `away`: their time does not count as the run's.
+    def for_run(self, away: Callable[[Awaitable[bool]], Awaitable[bool]], *, sees_requests: bool = False) -> "Guard":
+        """Return a guard for one run, which awaits a person through `away`: their time does not count as the run's.
 
         Args:
             away: `Control.away`.
+            sees_requests: Whether requests of pages are held and judged.
         """
         approver = self.approver
         if approver is None:
-            return self
+            return replace(self, sees_requests=sees_requests, _answers=_Answers())
 
         async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
             return await away(approver(verdict, turn, actions))
 
-        return replace(self, approver=ask)
+        return replace(self, approver=ask, sees_requests=sees_requests, _answers=_Answers())
 
     @property
     def is_idle(self) -> bool:
         """Whether everything passes unseen."""
-        if any(secret.domains for secret in self.secrets.by_name.values()):
-            return False
         return self.mode == "yolo" and not self.rules.rules and self.rules.default is None
 
     async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> Verdict:
@@ -105,6 +143,7 @@ class Guard:
         """
         if self.is_idle:
             return Verdict(decision="allow")
+        self._answers.num_steps += 1
         facts = await self._facts(turn, actions, observation, env)
         verdicts = [(number, self.judge(fact)) for number, fact in facts]
         worst = strictest([verdict for _, verdict in verdicts])
@@ -118,7 +157,10 @@ class Guard:
         """Put an `ask` to a person; without one it is `deny`."""
         if self.approver is None:
             return replace(verdict, decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
-        if await self.approver(verdict, turn, actions):
+        async with self._asking:  # one question at a time
+            is_approved = await self.approver(verdict, turn, actions)
+        if is_approved:
+            self._answers.note(verdict)
             return replace(verdict, decision="allow", reason=f"approved: {verdict.reason}")
         return replace(verdict, decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
 
@@ -134,9 +176,12 @@ class Guard:
             return Verdict(decision=decision, reason=reason)
         if self.mode == "yolo" or facts.verb in _HARMLESS:
             return Verdict(decision="allow")
-        risk = classify(facts, self.allowed_domains)
-        if risk:
-            return Verdict(decision="ask", reason=f"risky ({risk.kind.replace('_', ' ')}): {risk.why}", risk=risk.kind)
+        risk = classify(facts)
+        if risk is not None and not (self.sees_requests and shows_by_requests(risk, facts)):
+            if self._answers.cover(risk, facts):
+                return Verdict(decision="allow", reason=f"allowed before: {risk.why}", risk=risk.kind)
+            reason = f"risky ({risk.kind.replace('_', ' ')}): {risk.why}"
+            return Verdict(decision="ask", reason=reason, risk=risk.kind, site=site_of(facts.url or ""))
         if self.mode == "ask" and not is_late:
             return Verdict(decision="ask", reason=facts.claim or facts.verb)
         return Verdict(decision="allow")
@@ -167,7 +212,7 @@ class Guard:
             action=action,
             verb=type(action).__name__.lower(),
             target=None if fills_in else target,
-            claim=turn.action_text,
+            claim=turn.action_text or turn.thought,
             url=(target.page_url if target else None) or observation.url,
             uses_secret=self.secrets.uses(action),
         )
@@ -236,14 +281,25 @@ class StepCheck:
         actions: The actions of the step, secrets still as placeholders.
         observation: What it was decided on.
         verdict: The verdict before the step, with what a person has let pass.
+
+    Attributes:
+        inputs: Number of the action, action and targets of each input that was let pass.
+        is_approved: Whether a person, or a rule of the policy, has allowed something of it in particular.
+        kinds: Risks that were allowed.
+        begun_s: When it began, monotonic clock.
+        last_input_s: When the last input was let pass.
     """
 
     def __init__(
         self, guard: Guard, turn: Turn, actions: Sequence[Action], observation: Observation, verdict: Verdict
     ) -> None:
         self._guard = guard
-        self._turn = turn
-        self._actions = tuple(actions)
+        self.turn = turn
+        self.actions = tuple(actions)
+        self.inputs: list[tuple[int, Action, tuple[Target, ...]]] = []
+        self.is_approved = bool(verdict.passed)
+        self.kinds = {verdict.risk} - {None}
+        self.begun_s = self.last_input_s = time.monotonic()
         self._observation = observation
         self._passed = set(verdict.passed)
         self._is_over = False
@@ -258,35 +314,30 @@ class StepCheck:
         """
         if self._is_over:
             raise ActionError("the step is over")
-        own = self._actions[number]  # `action` has the secrets filled in
-        self._check_secrets(number, own, targets)
-        facts = [self._guard.facts(self._turn, own, target, self._observation) for target in targets]
+        own = self.actions[number]  # `action` has the secrets filled in
+        facts = [self._guard.facts(self.turn, own, target, self._observation) for target in targets]
         verdicts = [self._guard.judge(fact, is_late=True) for fact in facts]
         worst = strictest([verdict for verdict in verdicts if (number, verdict.reason) not in self._passed])
         if worst.decision == "ask":
             asked = {(number, verdict.reason) for verdict in verdicts if verdict.decision == "ask"}
-            worst = await self._guard.ask(worst, self._turn, (own,))
+            worst = await self._guard.ask(worst, self.turn, (own,))
             self._passed |= asked if worst.decision == "allow" else set()
         if worst.decision == "deny":
             self.refusal, self.num_done = worst, number
             raise ActionError(f"not allowed: {worst.reason}{self._so_far(number)}")
-
-    def _check_secrets(self, number: int, action: Action, targets: Sequence[Target]) -> None:
-        """An earlier action may have led to a page on which the secret may not be typed."""
-        for target in targets:
-            try:
-                self._guard.secrets.fill((action,), target.page_url or self._observation.url)
-            except CodeError as error:
-                self.refusal, self.num_done = Verdict(decision="deny", reason=str(error), risk="credentials"), number
-                raise ActionError(f"not allowed: {error}{self._so_far(number)}") from error
+        allowed = [verdict for verdict in (worst, *verdicts) if verdict.decision == "allow" and verdict.reason]
+        self.is_approved |= bool(allowed)
+        self.kinds |= {verdict.risk for verdict in allowed} - {None}
+        self.inputs.append((number, own, tuple(targets)))
+        self.last_input_s = time.monotonic()
 
     def end(self) -> None:
         """The step is over: input of it that is still under way is not let through."""
         self._is_over = True
 
     def _so_far(self, number: int) -> str:
-        if len(self._actions) == 1:
+        if len(self.actions) == 1:
             return ""
         before = {0: "none before it", 1: "action 1 before it"}.get(number, f"actions 1 to {number} before it")
         verb = "was" if number == 1 else "were"
-        return f". This is action {number + 1} of {len(self._actions)}; {before} {verb} carried out, none after it"
+        return f". This is action {number + 1} of {len(self.actions)}; {before} {verb} carried out, none after it"

@@ -1,11 +1,11 @@
-"""Which actions are risky: judged by what they activate first, by what the model claims second."""
+"""Which actions are risky: all that says what they do counts, on the screen, in the page and in the model's words."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from cua.guard.words import RiskKind, is_neutral, kind_of, kind_of_hint
-from envs import Action, Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
+from cua.guard.words import RiskKind, is_neutral, kind_of, kind_of_handler, kind_of_hint
+from envs import Action, Click, Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Facts:
         action: The action, secrets still as placeholders.
         verb: Its class name in lower case: `click`, `typetext`, `hotkey`, ...
         target: What it activates, `UNKNOWN` when the env cannot tell; None when it activates nothing.
-        claim: What the model says that it does, the text under `## Action`.
+        claim: What the model says that it does, the text under `## Action`; its thought where it gives none.
         url: Address of the active page.
         uses_secret: Whether a secret would be typed.
     """
@@ -29,24 +29,22 @@ class Facts:
     uses_secret: bool = False
 
     @property
-    def domain(self) -> str:
-        """Host of the active page, or an empty text."""
-        return (urlsplit(self.url).hostname or "") if self.url else ""
-
-
-def is_within(host: str, domains: tuple[str, ...]) -> bool:
-    """Whether a host is one of the domains or below one of them."""
-    return any(host == domain or host.endswith("." + domain) for domain in domains)
+    def is_key(self) -> bool:
+        """True if it is done with the keyboard."""
+        return isinstance(self.action, PressKey | Hotkey | KeyDown | KeyUp | TypeText)
 
 
 _SHELL = re.compile(
-    r"\b(?:rm\s+-\w*[rf]|sudo\b|mkfs|dd\s+if=|shutdown|reboot|git\s+push\s+.*(?:-f|--force)|drop\s+(?:table|database)"
-    r"|curl[^|]*\|\s*(?:ba)?sh|chmod\s+-R|kill(?:all)?\s+-9)",
+    r"\b(?:rm\s+-\w*[rf]|sudo\b|mkfs|dd\s+if=|shutdown|reboot|git\s+push\s(?:(?!git\s+push).)*(?:-f|--force)|drop\s+(?:table|database)"
+    r"|curl(?:(?!curl)[^|])*\|\s*(?:ba)?sh|chmod\s+-R|kill(?:all)?\s+-9)",
     re.I,
 )
 _SHORT_CHARS = 120
-_QUESTION = re.compile(r"[^.!?。？]*[?？]")
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|'[^']*'(?!\w)|`[^`]*`")
+_CHOICE = re.compile(r"checkbox|radio|switch|slider|range|select|option|combobox|listbox")
+_QUESTION = re.compile(r"(?<![^.!?。？])[^.!?。？]*[?？]")
+_POINTING = re.compile(r"(?:(?:double|right|left)[- ])?(?:click|tap|select|choose|open|hover|press)\b", re.I)
+_PURPOSE = re.compile(r"\s(?:to|so|in order|where|which|that|for)\s", re.I)
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|'[^']*'(?!\w)|`[^`]*`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,52 +60,72 @@ class Risk:
     why: str
 
 
-def classify(facts: Facts, allowed_domains: tuple[str, ...] = ()) -> Risk | None:
+def classify(facts: Facts) -> Risk | None:
     """The risk of an action, or None for an ordinary one.
 
-    What the action activates decides, under each of its names; the riskiest one counts. Where no name says
-    what it does, what stands around it and the model's own words count. A model may be wrong, or talked
-    into lying, about what it does.
-
-    Args:
-        facts: The action and what it activates.
-        allowed_domains: Leaving these by a link is a risk; empty means that there is nothing to leave.
+    What the action activates counts under each of its names, with its handlers and addresses, and so do the key and the
+    model's own words; where no name says what it does, also what stands around it and the names of its icons.
     """
     action = facts.action
     if facts.uses_secret:
         return Risk(kind="credentials", why=facts.claim or facts.verb)
     if isinstance(action, TypeText) and _SHELL.search(action.text):
         return Risk(kind="delete", why=facts.claim or facts.verb)
-    return _of_target(facts, facts.target, allowed_domains) if facts.target is not None else None
+    found = _evidence(facts, facts.target) if facts.target is not None else ()
+    return next((Risk(kind=kind, why=why) for kind, why in found if kind), None)
 
 
-def _of_target(facts: Facts, target: Target, allowed_domains: tuple[str, ...]) -> Risk | None:
-    if target.url and allowed_domains:
-        host = urlsplit(target.url).hostname
-        if host and not is_within(host, allowed_domains):
-            return Risk(kind="leave_domains", why=_what(facts))
+def _evidence(facts: Facts, target: Target) -> Iterator[tuple[RiskKind | None, str]]:
+    """All that says what an action does: the kind of risk in it, and the text for a person."""
+    is_typed_in = facts.is_key and target.is_field
+    is_vague = not target.is_element or is_neutral(target) or is_typed_in
     for name in target.names:
-        if kind := kind_of(name):
-            return Risk(kind=kind, why=_seen(target, name))
-    if target.is_image and (risk := _of_hints(facts, target)):
-        return risk
-    is_key = isinstance(facts.action, PressKey | Hotkey | KeyDown | KeyUp | TypeText)
-    if target.is_element and not is_neutral(target) and not (is_key and target.is_field):
-        return None
-    for text in target.context:
-        if kind := _of_context(text):
-            return Risk(kind=kind, why=f"{_what(facts)} ({text})")
-    if risk := _of_hints(facts, target):
-        return risk
-    kind = kind_of(_claim(facts))
-    return Risk(kind=kind, why=_what(facts)) if kind else None
+        kind = kind_of(name)
+        is_filled_in = isinstance(facts.action, TypeText) and kind == "credentials"
+        yield kind if is_filled_in or not is_text_field(target) else None, _seen(target, name)
+    if target.is_element and not target.is_field and "delete" in _keys(facts.action):
+        yield "delete", f"{_what(facts)} (the Delete key)"
+    is_link = target.url is not None and not target.is_field
+    for handler in (*target.handlers, *([f"href {target.url}"] if is_link else ())):
+        kind = kind_of_handler(handler)
+        yield kind if is_vague or kind == "delete" else None, f"{_what(facts)} ({handler})"
+    for hint in target.hints if target.is_image or is_vague else ():
+        yield kind_of_hint(hint), f"{_what(facts)} ({hint})"
+    for text in target.context if is_vague else ():
+        kind = _of_context(text)
+        yield None if is_typed_in and kind == "delete" else kind, f"{_what(facts)} ({text})"
+    if facts.is_key or not target.is_field:
+        for text in _claims(facts, is_vague):
+            yield kind_of(text), _what(facts)
 
 
-def _of_hints(facts: Facts, target: Target) -> Risk | None:
-    for hint in target.hints:
-        if kind := kind_of_hint(hint):
-            return Risk(kind=kind, why=f"{_what(facts)} ({hint})")
-    return None
+def is_text_field(target: Target) -> bool:
+    """Return whether a target takes text: its name says what to type, and using it does nothing by itself."""
+    return target.is_field and not _CHOICE.search(target.role)
+
+
+def shows_by_requests(risk: Risk, facts: Facts) -> bool:
+    """Return whether an act of this risk can be left to the requests that it causes, where these are held.
+
+    A form that is submitted sends one, and so does a choice that is saved at once; a right click opens a menu, and a
+    link without handlers another page, though it may delete by a plain GET.
+    """
+    target = facts.target
+    if target is None or not target.is_element:
+        return False
+    if target.url is not None and not target.handlers and not target.url.endswith("#"):
+        return risk.kind != "delete" and not is_neutral(target)
+    is_menu = isinstance(facts.action, Click) and facts.action.button == "right"
+    return is_menu or (risk.kind != "credentials" and (target.is_field or risk.kind == "submit"))
+
+
+def _keys(action: Action) -> tuple[str, ...]:
+    match action:
+        case Hotkey(keys=keys):
+            return tuple("delete" if key.lower() == "del" else key.lower() for key in keys)
+        case PressKey(key=key) | KeyDown(key=key):
+            return _keys(Hotkey(keys=(key,)))
+    return ()
 
 
 def _of_context(text: str) -> RiskKind | None:
@@ -123,12 +141,22 @@ def _of_context(text: str) -> RiskKind | None:
     return kind if kind_of(asked) or kind in ("pay", "delete") else None
 
 
-def _claim(facts: Facts) -> str:
-    """What the model says that it does, without the text that it says it types."""
+def _claims(facts: Facts, is_vague: bool) -> tuple[str, ...]:
+    """What the model says that it does, without addresses and without the text that it says it types; quotes apart.
+
+    A click on something with a telling name does what its main clause says: `Click Help to find out how ...`.
+    """
+    claim = " ".join(word for word in facts.claim.split() if not _is_address(word))
     if isinstance(facts.action, TypeText):
-        claim = facts.claim.replace(facts.action.text.strip() or "\n", " ")
-        return _QUOTED.sub(" ", claim)
-    return facts.claim
+        return (_QUOTED.sub(" ", facts.claim.replace(facts.action.text.strip() or "\n", " ")),)
+    if not (is_vague or facts.is_key) and _POINTING.match(claim):
+        claim = _PURPOSE.split(claim, maxsplit=1)[0]
+    quoted = [] if facts.is_key else _QUOTED.findall(claim)  # with a key, what was typed before
+    return (_QUOTED.sub(" ", claim), *(found[1:-1] for found in quoted))
+
+
+def _is_address(word: str) -> bool:
+    return "://" in word or word.startswith("www.") or ("/" in word and ("." in word or word.startswith("/")))
 
 
 def _seen(target: Target, name: str) -> str:

@@ -4,9 +4,9 @@ default = "allow"                  # for actions that no rule names
 
 [[rule]]
 decision = "deny"                  # deny | ask | allow; the first rule that matches decides
-actions = ["click"]                # verbs; leave out for all
+actions = ["click"]                # verbs; leave out for all; "request" is what a page is about to send
 tools = ["shell"]                  # or tools: then the rule is about tool calls, and `text` is searched in arguments
-target = "(?i)delete account"      # regular expression, searched in what the action activates
+target = "(?i)delete account"      # regular expression, searched in what the action activates, or in "POST https://..."
 text = "(?i)drop table"            # the same for typed text and keys ("ctrl+w")
 domains = ["admin.example.com"]    # only on these pages
 reason = "accounts are deleted by people"
@@ -15,19 +15,20 @@ reason = "accounts are deleted by people"
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cua.errors import ConfigError
-from cua.guard.risk import Facts, is_within
+from cua.guard.risk import Facts
 from cua.guard.words import forms, texts_of
-from envs import Hotkey, KeyDown, PressKey, Target, TypeText
+from envs import EnvSetupError, Hotkey, KeyDown, PressKey, Target, TypeText
+from envs.domain_rules import DomainRules
 
 PolicyDecision = Literal["allow", "ask", "deny"]
 VERBS = (
     *("click", "move", "drag", "scroll", "typetext", "presskey", "hotkey"),
-    *("keydown", "keyup", "mousedown", "mouseup", "wait", "terminate"),
+    *("keydown", "keyup", "mousedown", "mouseup", "wait", "terminate", "request"),
 )
 
 
@@ -56,28 +57,36 @@ class Rule:
     def decide(self, facts: Facts) -> PolicyDecision | None:
         """This rule's decision, or None when it does not apply.
 
-        A target has several names when its label lies: `deny` and `ask` apply when one of them matches,
-        `allow` when all do. A `deny` rule about a target that nobody can describe becomes `ask`: it may
-        well apply.
+        A target has several names when its label lies: `deny` and `ask` apply when one of them matches, or a handler;
+        for keys and for what nobody can describe also the model's own words. `allow` applies when all names match.
+        A `deny` rule about a target that nobody can describe becomes `ask`: it may well apply.
         """
         if self.tools or (self.actions and facts.verb not in self.actions):
             return None
-        if self.domains and not is_within(facts.domain, self.domains):
+        if self.domains and not self._is_about(facts.url or ""):
             return None
         if self.text and not self.text.search(_typed(facts)):
             return None
         if self.target is None:
             return self.decision
-        return self._decide_target(self.target, facts.target)
+        return self._decide_target(self.target, facts, facts.target) if facts.target else None
 
-    def _decide_target(self, pattern: re.Pattern[str], target: Target | None) -> PolicyDecision | None:
-        if target is None:
-            return None
+    def _is_about(self, url: str) -> bool:
+        """Whether a page is on the rule's domains: in every spelling of an address, but for `allow` only as written."""
+        if not url.startswith(("http:", "https:")):
+            return False
+        if self.decision == "allow":
+            return DomainRules(allowed=self.domains).why_blocked(url) is None
+        return DomainRules(denied=self.domains).why_blocked(url) is not None
+
+    def _decide_target(self, pattern: re.Pattern[str], facts: Facts, target: Target) -> PolicyDecision | None:
+        is_described = target.is_element and bool(target.names)
         texts = texts_of(target)
+        if self.decision != "allow":
+            texts += target.handlers if is_described and not facts.is_key else (*target.handlers, facts.claim)
         found = [any(map(pattern.search, forms(text))) for text in texts]
         if (all(found) and found) or (any(found) and self.decision != "allow"):
             return self.decision
-        is_described = target.is_element and bool(target.names)
         return "ask" if self.decision == "deny" and not is_described and not target.is_field else None
 
 
@@ -91,6 +100,10 @@ class Rules:
     def decide(self, facts: Facts) -> tuple[PolicyDecision | None, str]:
         """The first decision that applies to an action, with its reason."""
         return self._first(lambda rule: rule.decide(facts))
+
+    def decide_request(self, facts: Facts) -> tuple[PolicyDecision | None, str]:
+        """Return the decision of the first rule that applies to a request of a page, with its reason; no default."""
+        return replace(self, default=None).decide(facts)
 
     def decide_call(self, name: str, arguments: str) -> tuple[PolicyDecision | None, str]:
         """The first decision that applies to a tool call, with its reason."""
@@ -110,7 +123,7 @@ def load_rules(path: Path) -> Rules:
     Raises:
         ConfigError: Missing, not TOML, an unknown key, verb or decision, or a broken regular expression.
     """
-    from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+    from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
     pattern = Annotated[re.Pattern[str] | None, BeforeValidator(_compile)]
 
@@ -121,7 +134,7 @@ def load_rules(path: Path) -> Rules:
         tools: tuple[str, ...] = ()
         target: pattern = None
         text: pattern = None
-        domains: tuple[str, ...] = ()
+        domains: Annotated[tuple[str, ...], AfterValidator(_check_domains)] = ()
         reason: str = ""
 
     class PolicyFile(BaseModel):
@@ -149,6 +162,14 @@ def _compile(value: object) -> object:
         return re.compile(value)
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
+
+
+def _check_domains(domains: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        DomainRules(denied=domains)
+    except EnvSetupError as error:
+        raise ValueError(str(error)) from error
+    return domains
 
 
 def _typed(facts: Facts) -> str:

@@ -20,7 +20,7 @@ _BASE_LETTER = re.compile(
     r"|REGIONAL INDICATOR SYMBOL LETTER|CROSSED NEGATIVE SQUARED LATIN CAPITAL LETTER) ([A-Z])(?: WITH .*)?"
 )
 _SPREAD = re.compile(r"(?<!\w)\w(?:[\W_]{1,3}\w(?!\w)){2,}")
-_IN_WORD = re.compile(r"(?=\S*[a-z])[\w@$!|]+", re.I)
+_IN_WORD = re.compile(r"(?=\S{0,200}[a-z])[\w@$!|]+", re.I)
 _LIKE_LETTERS = (str.maketrans("01345@$!|", "oleasasil"), str.maketrans("01345@$!|", "oieasasll"))
 _TURNED = "\u202e"
 _MAX_CHARS = 2000
@@ -82,10 +82,18 @@ RiskKind = Literal["submit", "pay", "delete", "send", "leave_domains", "credenti
 
 _ORDER: tuple[RiskKind, ...] = ("pay", "delete", "send", "submit", "credentials")
 # scripts without spaces between words, or with affixes written to them
-_ANYWHERE = re.compile("[\u0590-\u06ff\u0900-\u0e7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff]")
+ANYWHERE = re.compile("[\u0590-\u06ff\u0900-\u0e7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff]")
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_NO_BIN = re.compile(r"cgi-bin", re.I)
+_IDLE = re.compile(
+    r"cgi-bin|sendBeacon|confirm\([^()]*\)|classList\.remove|\.remove\(\s*\)|remove(?:Class|Attr|Child|EventListener)",
+    re.I,
+)
+_ORIGIN = re.compile(r"https?://[^/?#]*", re.I)
+_ADDRESS_END = re.compile(r"[/?&=#;]")
+_MAX_WORDS_IN_ADDRESS = 3  # of a part between slashes; more is a title: `/how-to-delete-your-account`
+_CLAUSE_END = re.compile(r"[.,;:!?…](?=[\s.,;:!?…]|$)|[。、，；：！？؟،|•·—–]")
+_WHOLE = "="
 
 
 Phrases = dict[str, tuple[tuple[str, ...], ...]]
@@ -93,24 +101,63 @@ Phrases = dict[str, tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lexicon:
-    """The table, ready for searching; all in small plain letters.
+class Entries:
+    """Words and phrases of a list of the table, ready for searching; all in small plain letters.
 
     Attributes:
-        phrases: What is found as whole words, by kind of risk.
-        anywhere: What is found anywhere, in scripts that do not part their words.
-        inside: Phrases within letters that stood apart, where nobody knows where a word ends.
-        neutral: Whole texts that say nothing.
-        characters: Images by kind.
-        hints: Words in names of icons and handlers, by kind.
+        phrases: Found as whole words.
+        anywhere: Found anywhere, in scripts that do not part their words.
+        wholes: Texts that count when they are all that is said.
     """
 
-    phrases: dict[RiskKind, Phrases]
-    anywhere: dict[RiskKind, re.Pattern[str]]
+    phrases: Phrases
+    anywhere: re.Pattern[str]
+    wholes: frozenset[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, entries: list[str]) -> "Entries":
+        """Sort entries by the way in which they are found; one that begins with `=` is a whole text."""
+        parts = [entry for entry in entries if not entry.startswith(_WHOLE)]
+        return cls(
+            phrases=_phrases([entry for entry in parts if not ANYWHERE.search(entry)]),
+            anywhere=_any_of([entry for entry in parts if ANYWHERE.search(entry)]),
+            wholes=frozenset(tuple(_words(entry)) for entry in entries if entry.startswith(_WHOLE)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lexicon:
+    """The table.
+
+    Attributes:
+        risky: What says that something is risky, by kind.
+        inside: The same within letters that stood apart, where no word has an end.
+        about: What a risky word may be about without a risk, by kind.
+        fillers: Words that may accompany these.
+        starts: Beginnings of texts that announce something to read.
+        ends: Ends of such texts.
+        nots: What denies the risky word behind it.
+        phrases: What holds a risky word and means something else.
+        ordinary: What names an expected change.
+        neutral: Whole texts that say nothing.
+        characters: Images by kind.
+        hints: Words in names of icons, by kind.
+        handlers: Words in handlers and addresses, by kind.
+    """
+
+    risky: dict[RiskKind, Entries]
     inside: dict[RiskKind, re.Pattern[str]]
+    about: dict[RiskKind, Entries]
+    fillers: Entries
+    starts: Entries
+    ends: Entries
+    nots: Entries
+    phrases: Entries
+    ordinary: Entries
     neutral: frozenset[tuple[str, ...]]
     characters: dict[RiskKind, frozenset[str]]
     hints: dict[RiskKind, Phrases]
+    handlers: dict[RiskKind, Phrases]
 
 
 @cache
@@ -118,42 +165,119 @@ def lexicon() -> Lexicon:
     """The committed table."""
     table = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
     words = {kind: _entries(table["words"][kind]) for kind in _ORDER}
+    harmless = table["harmless"]
     icons = {kind: table["icons"][kind] for kind in _ORDER if kind in table["icons"]}
+    lists = {name: Entries.of(_entries(harmless[name])) for name in ("fillers", "starts", "ends", "nots", "phrases")}
     return Lexicon(
-        phrases={kind: _phrases([word for word in words[kind] if not _ANYWHERE.search(word)]) for kind in _ORDER},
-        anywhere={kind: _any_of([word for word in words[kind] if _ANYWHERE.search(word)]) for kind in _ORDER},
+        risky={kind: Entries.of(words[kind]) for kind in _ORDER},
         inside={kind: _any_of([word for word in words[kind] if len(word) > 2 and word.isalpha()]) for kind in _ORDER},
+        about={kind: Entries.of(_entries(harmless["about"][kind])) for kind in _ORDER},
+        ordinary=Entries.of(_entries(table["ordinary"])),
         neutral=frozenset(tuple(_words(entry)) for entry in [*_entries(table["neutral"]), ""]),
         characters={kind: frozenset(icons[kind]["characters"]) for kind in icons},
         hints={kind: _phrases(icons[kind]["names"]) for kind in icons},
+        handlers={kind: _phrases(table["handlers"][kind]) for kind in _ORDER if kind in table["handlers"]},
+        **lists,
     )
 
 
+@lru_cache(maxsize=4096)
 def kind_of(text: str) -> RiskKind | None:
     """The kind of risk that a text speaks of, however it is written; None for an ordinary text."""
-    found = lexicon()
-    readings = [_small(form) for form in forms(text)]
-    worded = [_words(reading) for reading in readings]
+    found, text = lexicon(), text[:_MAX_CHARS]
+    readings = list(dict.fromkeys(_small(plain_letters(form)) for form in forms(text)))
     joined = [_small(run) for run in spread_letters(text)]
+    clauses = [clause for reading in readings for clause in _clauses(reading)]
     for kind in _ORDER:
         if (
-            any(_holds(words, found.phrases[kind]) for words in worded)
-            or any(map(found.anywhere[kind].search, readings))
+            any(tuple(_words(reading)) in found.risky[kind].wholes for reading in readings)
+            or any(_is_risky(clause, kind) for clause in clauses)
             or any(map(found.inside[kind].search, joined))
         ):
             return kind
     return next((kind for kind, chars in found.characters.items() if chars & set(text)), None)
 
 
+def _clauses(reading: str) -> list[str]:
+    """The clauses of a text that are not announcements of something to read, without what means something else."""
+    found = lexicon()
+    clauses = []
+    for clause in _CLAUSE_END.split(reading):
+        text = found.phrases.anywhere.sub(" ", clause)
+        words = _words(text)
+        for at, length in _places(words, found.phrases.phrases):
+            words[at : at + length] = [""] * length
+        text = text if len(words) == len(_words(text)) and "" not in words else " ".join(words)
+        if text.strip() and not _announces(text.strip()):
+            clauses.append(text.strip())
+    return clauses
+
+
+def _announces(clause: str) -> bool:
+    """Whether a clause announces something to read: `How to delete your account`."""
+    found, words = lexicon(), _words(clause)
+    begin = found.starts.anywhere.match(clause)
+    end = any(match.end() == len(clause) for match in found.ends.anywhere.finditer(clause))
+    is_begun = any(at == 0 for at, _ in _places(words, found.starts.phrases))
+    is_ended = any(at + length == len(words) for at, length in _places(words, found.ends.phrases))
+    return bool(begin) or end or is_begun or is_ended
+
+
+def _is_risky(clause: str, kind: RiskKind) -> bool:
+    """Whether a clause holds a risky word that is neither denied nor about something harmless."""
+    found, words = lexicon(), _words(clause)
+    denials = {at + length for at, length in _places(words, found.nots.phrases)}
+    for at, length in _places(words, found.risky[kind].phrases):
+        if at not in denials and not _is_harmless(" ".join([*words[:at], *words[at + length :]]), kind):
+            return True
+    for match in found.risky[kind].anywhere.finditer(clause):
+        before, after = clause[: match.start()], clause[match.end() :]
+        is_denied = any(no.end() == len(before.rstrip()) for no in found.nots.anywhere.finditer(before.rstrip()))
+        if not is_denied and not _is_harmless(f"{before} {after}", kind):
+            return True
+    return False
+
+
+def _is_harmless(rest: str, kind: RiskKind) -> bool:
+    """Whether the rest of a clause says only what a risky word may be about without a risk (`filter`)."""
+    about, fillers = lexicon().about[kind], lexicon().fillers
+    left = about.anywhere.sub(" ", rest)
+    words = _words(fillers.anywhere.sub(" ", left))
+    is_about = left != rest or any(word in about.phrases for word in words)
+    return is_about and all(word in about.phrases or word in fillers.phrases or word.isdecimal() for word in words)
+
+
 def kind_of_hint(hint: str) -> RiskKind | None:
-    """The kind of risk that the name of an icon, a file or a handler speaks of: `fa-trash`, `deleteAll()`."""
-    words = [word.casefold() for word in _PART.findall(_NO_BIN.sub("", hint))]
-    return next((kind for kind, phrases in lexicon().hints.items() if _holds(words, phrases)), None)
+    """The kind of risk that the name of an icon, a file or an id speaks of: `fa-trash`."""
+    return _kind_of_code(hint, lexicon().hints)
+
+
+def kind_of_handler(handler: str) -> RiskKind | None:
+    """The kind of risk that a handler or an address speaks of: `onclick deleteAll()`, `href /users/delete`."""
+    name, _, value = handler.partition(" ")
+    path = _ORIGIN.sub("", value, count=1)
+    if path != value or path.startswith(("/", "?", ".")):
+        parts = _ADDRESS_END.split(path)
+        value = " - ".join(part for part in parts if len(_PART.findall(part)) <= _MAX_WORDS_IN_ADDRESS)
+    return _kind_of_code(f"{name} {value}", lexicon().handlers)
+
+
+def _kind_of_code(code: str, by_kind: dict[RiskKind, Phrases]) -> RiskKind | None:
+    words = [word.casefold() for word in _PART.findall(_IDLE.sub("", code))]
+    return next((kind for kind, phrases in by_kind.items() if _places(words, phrases)), None)
 
 
 def says_nothing(text: str) -> bool:
     """Whether a name leaves open what happens: OK, Yes, Continue, a mere sign."""
     return tuple(_words(_small(plain_letters(text)))) in lexicon().neutral
+
+
+def names_ordinary_change(text: str) -> bool:
+    """Return whether a name speaks of an expected change (Save, Add to cart, Submit changes) and of no other risk."""
+    reading = _small(plain_letters(text[:_MAX_CHARS]))
+    entries = lexicon().ordinary
+    is_found = bool(_places(_words(reading), entries.phrases)) or entries.anywhere.search(reading) is not None
+    return is_found and kind_of(text) in (None, "submit")
 
 
 def _entries(by_language: dict[str, list[str]]) -> list[str]:
@@ -175,12 +299,14 @@ def _phrases(entries: list[str]) -> Phrases:
     return by_first
 
 
-def _holds(words: list[str], phrases: Phrases) -> bool:
-    return any(
-        tuple(words[at : at + len(phrase)]) == phrase
+def _places(words: list[str], phrases: Phrases) -> list[tuple[int, int]]:
+    """Where phrases begin in a text, with their numbers of words."""
+    return [
+        (at, len(phrase))
         for at, word in enumerate(words)
         for phrase in phrases.get(word, ())
-    )
+        if tuple(words[at : at + len(phrase)]) == phrase
+    ]
 
 
 def _any_of(entries: list[str]) -> re.Pattern[str]:

@@ -8,20 +8,22 @@ from typing import Any
 
 from cua.answer import AnswerSchema
 from cua.errors import CodeError
-from cua.guard import Guard, StepCheck, Verdict
+from cua.guard import Guard, RequestGuard, StepCheck, Verdict
 from cua.gui_agent.decide import Decision
+from cua.gui_agent.page_texts import PageTexts
 from cua.redaction import Masker, redacted
 from cua.run.budget import CapReachedError
 from cua.run.control import StoppedError
+from cua.run.foreign import step_env
 from cua.run.scope import RunScope
 from cua.secrets import Secrets
 from cua.step import Step
-from envs import Action, Env, Observation, StepResult, Terminate
+from envs import Action, Env, Observation, StepResult, Terminate, VersionedScreen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What came of a decision.
+    """Result of carrying out one decision.
 
     Attributes:
         observation: What the agent sees next.
@@ -54,6 +56,8 @@ class StepExecutor:
     masker: Masker | None
     schema: AnswerSchema | None
     scope: RunScope
+    requests: RequestGuard
+    pages: PageTexts
 
     async def act(self, index: int, decision: Decision, observation: Observation) -> StepOutcome:
         """Carry out one decision, or refuse it whole.
@@ -66,9 +70,10 @@ class StepExecutor:
         """
         started = time.monotonic()
         try:
+            await self.scope.control.unless_stopped(self.pages.check(decision, observation))
             verdict = await self._guard(decision, observation)
             self._check_answer(decision.actions)
-            filled = self.secrets.fill(decision.actions, observation.url)
+            filled = self.secrets.fill(decision.actions)
         except CodeError as error:
             self.scope.note("refused", str(error))
             return StepOutcome(
@@ -84,6 +89,10 @@ class StepExecutor:
         check = None
         if not self.guard.is_idle:
             check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
+            self.requests.is_strict = self.pages.is_exposed
+            self.requests.begin_step(check)
+        if observation.generation is not None and isinstance(self.env, VersionedScreen):
+            self.env.expect(observation.generation)
         try:
             result = await self._carry_out(index, filled, check)
         finally:
@@ -104,7 +113,7 @@ class StepExecutor:
 
     async def _carry_out(self, index: int, actions: Sequence[Action], check: StepCheck | None) -> StepResult:
         try:
-            return await self.scope.control.unless_stopped(self.env.step(actions, check))
+            return await self.scope.control.unless_stopped(step_env(self.env, actions, check))
         except (StoppedError, CapReachedError) as why:
             self.scope.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
             raise

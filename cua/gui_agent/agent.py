@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cua.answer import AnswerSchema
-from cua.guard import Guard
+from cua.guard import Guard, RequestGuard
 from cua.gui_agent.act import StepExecutor, StepOutcome
 from cua.gui_agent.decide import Decider, Decision
 from cua.gui_agent.episode import Episode
+from cua.gui_agent.page_judge import PageJudge
+from cua.gui_agent.page_texts import PageTexts
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.messages import Sampling, Usage
 from cua.model import Model
@@ -16,13 +18,14 @@ from cua.redaction import MIN_CHARS, Masker
 from cua.run.budget import CapReachedError, Caps
 from cua.run.end import End, RunResult
 from cua.run.events import Decided, Listener, Observed, StepDone
+from cua.run.foreign import reset_env, run_task_code, step_env
 from cua.run.scope import RunScope, Spent
 from cua.run.verdict import judge, judge_capped
 from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.describe import describe_action
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Action, Env, EnvSetupError, Observation, Task, files_of, spec_of, warnings_of
+from envs import Action, Env, EnvSetupError, Observation, RequestHolder, Task, files_of, spec_of, warnings_of
 
 _MAX_TOLD = 20
 """Actions of a person that the model is told of; the record has all."""
@@ -65,6 +68,7 @@ class Agent:
         guard: What may be done.
         secrets: What is typed below the model.
         masker: Blacks typed secrets out of images.
+        page_judge: Asked whether new texts of a page address the agent, where the rules find nothing. None: rules only.
         scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
         record: Where the run is written down, without a `scope`.
         listener: Told all that happens, without a `scope`.
@@ -79,6 +83,7 @@ class Agent:
         guard: Guard | None = None,
         secrets: Secrets | None = None,
         masker: Masker | None = None,
+        page_judge: Model | None = None,
         scope: RunScope | None = None,
         record: TrajectoryWriter | None = None,
         listener: Listener | None = None,
@@ -89,13 +94,22 @@ class Agent:
         self.secrets = secrets or Secrets()
         self.scope = scope or RunScope(caps=self.options.caps, record=record, listener=listener)
         self.control = self.scope.control
+        self._guard = (guard or Guard()).for_run(self.control.away, sees_requests=isinstance(env, RequestHolder))
         self._executor = StepExecutor(
             env=env,
-            guard=(guard or Guard()).waiting_by(self.control.away),
+            guard=self._guard,
             secrets=self.secrets,
             masker=masker,
             schema=self.options.answer_schema,
             scope=self.scope,
+            requests=RequestGuard(self._guard, self.control.unless_stopped),
+            pages=PageTexts(
+                env=env,
+                guard=self._guard,
+                secrets=self.secrets,
+                scope=self.scope,
+                judge=PageJudge(model=page_judge, scope=self.scope) if page_judge is not None else None,
+            ),
         )
         self._decider = Decider(
             model=model,
@@ -104,11 +118,16 @@ class Agent:
             scope=self.scope,
         )
 
+    @property
+    def pages(self) -> PageTexts:
+        """Texts of pages that were addressed to the agent in its run."""
+        return self._executor.pages
+
     async def run(self, task: Task, start: Start | None = None) -> RunResult:
         """One episode, from `env.reset` to a written end. Whoever made the env closes it.
 
         Raises:
-            Exception: Only what is a defect of ours, or of the task's `setup` or `teardown`.
+            Exception: A defect of ours.
         """
         start = start or Start()
         episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
@@ -123,19 +142,31 @@ class Agent:
         try:
             self._note_short_secrets()
             self._executor.typed(start.steps)
-            seen = await self.control.unless_stopped(self.env.reset(task))
+            seen = await self.control.unless_stopped(reset_env(self.env, task))
             self._take_instruction(task, episode)
             num_told = self._note_warnings(task)
             observation = await self._executor.without_secrets(seen)
+            await self._hold_requests(task, seen)
             return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
+            self._executor.pages.end()
             if actions := self.control.take_hand_back():  # the run ended before the agent could look
                 self._note_person(actions)
             try:
                 self._note_warnings(task, num_told)
                 await self.scope.record.keep(files_of(task))
             finally:
-                await task.teardown(self.env)
+                await run_task_code(lambda: task.teardown(self.env))
+
+    async def _hold_requests(self, task: Task, observation: Observation) -> None:
+        if not self._guard.is_idle and isinstance(self.env, RequestHolder):
+            self._executor.requests.begin(observation.url, task.instruction)
+            await self.env.hold_requests(self._executor.requests)
+
+    async def _drop_requests(self) -> None:
+        """Drop what is held, and leave the pages to the judgement of the task."""
+        if not self._guard.is_idle and isinstance(self.env, RequestHolder):
+            await self.env.hold_requests(None)
 
     async def _loop(self, task: Task, episode: Episode, observation: Observation) -> End:
         try:
@@ -147,14 +178,17 @@ class Agent:
                 if outcome.is_over or outcome.is_cut_off:
                     await self.scope.record.observed(episode.next_index, observation)  # the last screen, for people
                 if outcome.is_over:
+                    await self._drop_requests()
                     return await judge(task, self.env, outcome.terminate)
                 if outcome.is_cut_off:
                     raise CapReachedError("env", "the environment cut the episode off at a limit of its own")
         except CapReachedError as cap:
+            await self._drop_requests()
             return await judge_capped(task, self.env, cap)
 
     async def _step(self, episode: Episode, observation: Observation) -> StepOutcome:
         self._take_redirect(episode)
+        self._executor.pages.begin(observation)
         index, started_at, started = episode.next_index, time.time(), time.monotonic()
         await self.scope.record.observed(index, observation)
         record_s = time.monotonic() - started
@@ -166,6 +200,8 @@ class Agent:
             return StepOutcome(observation=observation)
         nudge = self._check_loop(episode, decision, observation)
         outcome = await self._executor.act(index, decision, observation)
+        if outcome.info.get("is_outdated"):  # nothing was done, so trying again is no loop
+            episode.loops.forget_last()
         step = Step(
             index=index,
             observation=observation,
@@ -187,7 +223,7 @@ class Agent:
         if actions is None:
             return observation
         text = self._note_person(actions)
-        result = await self.control.unless_stopped(self.env.step(()))
+        result = await self.control.unless_stopped(step_env(self.env, ()))
         seen = await self._executor.without_secrets(result.observation)
         return _with_note(seen, f"In the meantime {text}. Go on from what you see now.")
 
@@ -244,6 +280,7 @@ class Agent:
     def _take_redirect(self, episode: Episode) -> None:
         for instruction in self.control.take_redirects():
             episode.instruction = instruction
+            self._executor.requests.add_instruction(instruction)
             self.scope.note("redirect", instruction)
 
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cua.errors import CodeError, ReplyError, TruncatedReplyError
+from cua.errors import CodeError, ReplyError, TruncatedReplyError, UnusableReplyError
 from cua.gui_agent.episode import Episode
 from cua.gui_agent.interpreter import run as interpret
 from cua.gui_agent.protocol import ProtocolOptions, mark_points, parse, to_messages
@@ -16,6 +16,7 @@ from cua.step import Turn
 from envs import Action, Observation
 
 MAX_TRUNCATION_FACTOR = 4
+CUT = "it was cut at the token limit. Think less this time."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,15 @@ class Decider:
             except TruncatedReplyError as error:
                 if error.reply is not None:
                     await self.scope.record.replied(episode.next_index, error.reply)
-                sampling = self._longer(sampling)
+                longer = self._longer(sampling)
+                if longer == sampling:  # the same request again would be cut again
+                    correction = _correct(error.reply, CUT)
+                sampling = longer
+                self.scope.reply_unusable(str(error))
+            except UnusableReplyError as error:
+                if not error.remark:
+                    raise
+                correction = _correct(error.reply, error.remark)
                 self.scope.reply_unusable(str(error))
             except (ReplyError, CodeError) as error:
                 correction = _correct(reply, str(error))
@@ -98,9 +107,10 @@ class Decider:
         return replace(sampling, max_tokens=min(sampling.max_tokens * 2, most))
 
 
-def _correct(reply: Reply, error: str) -> list[Message]:
+def _correct(reply: Reply | None, error: str) -> list[Message]:
     """Messages that show the model its own answer and what was wrong with it."""
-    said = Message(role="assistant", parts=(TextPart(text=reply.content or "(empty reply)"),))
+    content = reply.content if reply is not None else ""
+    said = Message(role="assistant", parts=(TextPart(text=content or "(empty reply)"),))
     told = Message(
         role="user",
         parts=(TextPart(text=f"That reply was not carried out: {error}\nAnswer again in the required format."),),

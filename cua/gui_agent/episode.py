@@ -48,6 +48,11 @@ class LoopDetector:
             self._seen.popleft()
         return same + 1
 
+    def forget_last(self) -> None:
+        """Take the last step back, because nothing of it was carried out."""
+        if self._seen:
+            self._seen.pop()
+
     def _goes_on_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
         """Count a step that only waits; whether the step before it did the same, on the same screen."""
         if not actions or not all(isinstance(action, Wait) for action in actions):

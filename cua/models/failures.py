@@ -6,16 +6,19 @@ import re
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from cua.errors import ContextOverflowError, ModelAccessError, ModelError, name_choices
-from cua.json_text import read_json
+from cua.json_text import read_json, well_formed
 from cua.models.endpoint import Endpoint
+from cua.models.fields import count_of
 from cua.models.gate import OverloadedError
 
 _RETRYABLE = {408, 409, 425, 429, 529}
 _NEVER_RETRYABLE = {501, 505}
 _MAX_SHOWN_CHARS = 400
+_MAX_READ_CHARS = 100_000
 
 TEMPERATURE_HINT = (
     "Kimi K2.5 on this server takes one temperature only (1 with thinking, 0.6 without). "
@@ -69,7 +72,7 @@ def status_failure(
     """Turn an HTTP error status into an error.
 
     Args:
-        status: HTTP status, 400 or above.
+        status: HTTP status, 300 or above.
         text: The body.
         headers: The response's headers, for Retry-After.
         endpoint: Who answered.
@@ -79,6 +82,8 @@ def status_failure(
     Returns:
         The error: an `OverloadedError` where waiting may help.
     """
+    if 300 <= status < 400:
+        return _redirected(status, headers.get("location", ""), endpoint)
     said = said_by_server(text)
     shown = f"{endpoint.shown_url} answered {status}" + (f": {said}" if said else "")
     is_quota = status == 429 and re.search(r"insufficient_quota|exceeded_current_quota|billing", text, re.IGNORECASE)
@@ -92,12 +97,28 @@ def status_failure(
     return ModelError(_with_hint(shown, hint), retryable=False)
 
 
-def stream_failure(error: Mapping[str, Any] | str) -> ModelError:
-    """Turn an error object inside a 200 answer into an error; only a clear 4xx code makes it permanent."""
-    fields = {"message": error} if isinstance(error, str) else dict(error)
-    code = fields.get("code") or fields.get("status") or 0
-    status = int(code) if str(code).isdigit() else 0
-    said = str(fields.get("message") or json.dumps(fields, ensure_ascii=False))[:_MAX_SHOWN_CHARS]
+def _redirected(status: int, location: str, endpoint: Endpoint) -> ModelError:
+    """Redirects are not followed: the key and the conversation would go to a host that nobody chose."""
+    try:
+        parts = urlsplit(urljoin(f"{endpoint.shown_url}/chat/completions", location))
+    except ValueError:
+        location, parts = "", urlsplit("")
+    shown = f"{endpoint.shown_url} answered with a redirect ({status})"
+    if not location or parts.scheme not in ("http", "https"):
+        return ModelError(f"{shown}; set --base-url to the address of the API itself", retryable=False)
+    target = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()[:_MAX_SHOWN_CHARS]
+    base_url = target.removesuffix("/chat/completions")
+    return ModelError(
+        f"{shown} to {target!r}, which is not followed; if that is the right server, set --base-url to {base_url!r}",
+        retryable=False,
+    )
+
+
+def stream_failure(error: object) -> ModelError:
+    """Turn the error inside a 200 answer into an error; only a clear 4xx code makes it permanent."""
+    fields = error if isinstance(error, dict) else {"message": error}
+    status = count_of(fields.get("code")) or count_of(fields.get("status")) or 0
+    said = well_formed(str(fields.get("message") or json.dumps(fields, ensure_ascii=False)))[:_MAX_SHOWN_CHARS]
     is_permanent = 400 <= status < 500 and status not in _RETRYABLE
     hint = next((h.text for h in _HINTS if status in h.statuses and re.search(h.pattern, said, re.IGNORECASE)), "")
     shown = f"the server reports an error: {said}"
@@ -143,7 +164,8 @@ def said_by_server(text: str) -> str:
     try:
         body = read_json(text)
     except ValueError:
-        plain = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL | re.IGNORECASE)
+        tags = r"<(script|style)\b(?:(?!<\1\b).)*?</\1>|<[^<>]*>"
+        plain = re.sub(tags, " ", text[:_MAX_READ_CHARS], flags=re.DOTALL | re.IGNORECASE)
         return _shorten(" ".join(plain.split()))
     if isinstance(body, dict):
         error = body.get("error")

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cua.errors import ModelError
+from cua.errors import ModelError, UnusableReplyError
 
 T = TypeVar("T")
 
@@ -85,6 +85,9 @@ class Clock:
     uniform: Callable[[float, float], float] = random.uniform
 
 
+MAX_SAME_REQUESTS = 1
+"""Identical requests after a reply that cannot be used: many servers give the same one to the same request."""
+
 OnWait = Callable[[bool], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
 """Told that the agent of this context waits for the endpoint (True), and, before it goes on, that it does (False)."""
@@ -143,16 +146,22 @@ async def retry(
     Raises:
         ModelError: As it came, when it is not retryable or retrying is off; else the last one with the
             number of tries added, still marked retryable.
+        UnusableReplyError: As it came, when it is the second one: the request must change.
     """
-    started = clock.now()
+    started, num_unusable = clock.now(), 0
     for number in range(1, policy.max_retries + 2):
         try:
             return await call()
         except ModelError as error:
+            num_unusable += isinstance(error, UnusableReplyError)
+            if num_unusable > MAX_SAME_REQUESTS:
+                error.retryable = False  # the same request is answered alike
             if not error.retryable or policy.max_retries == 0:
                 raise
             wait_s = wait_before(number, error, policy, clock)
             refusal = _why_not_again(number, error, wait_s, clock.now() - started, policy)
+            if refusal and isinstance(error, UnusableReplyError):
+                raise
             if refusal:
                 raise ModelError(f"{error} ({refusal})", retryable=True) from error
             if on_retry is not None:

@@ -17,6 +17,10 @@ from typing import Any
 from cua.errors import ConfigError, ContextOverflowError, ModelError, TruncatedReplyError
 from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart, ToolCall, Usage, VideoPart
 from cua.model import Tool
+from cua.models.accumulator import StreamAccumulator, TokenCounts
+from cua.models.failures import said_by_server
+from cua.models.reply_text import separate
+from cua.models.response import ResponseReader
 from envs.errors import require
 
 EXTRA = "llamacpp"
@@ -110,7 +114,7 @@ class LlamaCppModel:
         except RuntimeError as error:
             raise ModelError(f"llama.cpp cannot load {self._path}: {error}", retryable=False) from error
 
-    async def _ask(self, body: Mapping[str, Any]) -> Any:
+    async def _ask(self, body: Mapping[str, Any]) -> StreamAccumulator:
         """The server's answer; one that nobody waits for any more is broken off."""
         import httpx
 
@@ -118,36 +122,36 @@ class LlamaCppModel:
         try:
             async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as client:
                 answer = await client.post(url, json=dict(body), headers=headers)
-                found = answer.json()
-        except (httpx.HTTPError, ValueError) as error:
+        except httpx.HTTPError as error:
             raise ModelError(f"llama.cpp does not answer: {type(error).__name__} {error}", retryable=True) from error
         if answer.status_code == 200:
-            return found
-        told = found.get("error", {}) if isinstance(found, dict) else {}
-        if told.get("type") == "exceed_context_size_error":
-            raise ContextOverflowError(f"{self.name} takes {CONTEXT_TOKENS} tokens: {told.get('message', '')}")
-        raise ModelError(f"llama.cpp answered {answer.status_code}: {told.get('message', found)}", retryable=False)
+            reader = ResponseReader()
+            reader.feed(answer.content)
+            return reader.finish()
+        told = said_by_server(answer.text)
+        if "exceed_context_size_error" in answer.text:
+            raise ContextOverflowError(f"{self.name} takes {CONTEXT_TOKENS} tokens: {told}")
+        raise ModelError(f"llama.cpp answered {answer.status_code}: {told}", retryable=False)
 
-    def _read(self, answer: Any, tools: Sequence[Tool], duration_s: float) -> Reply:
-        choice, used = answer["choices"][0], answer.get("usage", {})
+    def _read(self, draft: StreamAccumulator, tools: Sequence[Tool], duration_s: float) -> Reply:
+        counted = draft.usage or TokenCounts()
         usage = Usage(
-            input_tokens=used.get("prompt_tokens", 0),
-            output_tokens=used.get("completion_tokens", 0),
-            cached_tokens=used.get("prompt_tokens_details", {}).get("cached_tokens", 0),
+            input_tokens=counted.num_input, output_tokens=counted.num_output, cached_tokens=counted.num_cached
         )
-        text: str = choice["message"]["content"] or ""
-        calls: tuple[ToolCall, ...] = ()
-        is_cut = choice["finish_reason"] == "length"
+        text, calls = draft.content, draft.tool_calls(0)
+        is_cut = draft.known_finish_reason == "length"
         if tools and not is_cut:
             text, calls = _read_call(text)
         reply = Reply(
             content=text,
+            reasoning=draft.reasoning,
             tool_calls=calls,
             usage=usage,
             finish_reason="length" if is_cut else "tool_calls" if calls else "stop",
             model=self.name,
             duration_s=duration_s,
         )
+        reply = separate(reply, tools)
         if is_cut:
             raise TruncatedReplyError(f"{self.name} did not end its reply in time", reply=reply)
         return reply

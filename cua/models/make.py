@@ -11,12 +11,14 @@ from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 
 if TYPE_CHECKING:
+    from cua.models.accumulator import Delta
     from cua.models.gate import Retry
     from cua.models.openai_compat import OpenAICompatModel
-    from cua.models.response import Delta
 
 
 MODELS_GROUP = "k25.models"
+SCRIPTS_GROUP = "k25.scripts"
+"""Scripted models for one suite of tasks: found by name as in `MODELS_GROUP`, never offered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,8 @@ def make_model(
         name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `scripted-oracle` for the known
             solutions of OSWorld's local list, `baseline:null|fail|random` for agents without skill, `smollm2` or
             `llamacpp:FILE.gguf` for a small one that llama.cpp runs here, a name that an installed package brings
-            under the entry points `k25.models`, as ours does `nano`; anything else is the id of a model at an
-            OpenAI-compatible endpoint.
+            under the entry points `k25.models`, as ours does `nano`, or `k25.scripts`; anything else is the id of a
+            model at an OpenAI-compatible endpoint.
         settings: The rest.
         on_delta: Told each piece of a streamed reply.
         on_retry: Told before each wait for a retry.
@@ -108,9 +110,9 @@ def make_model(
         from cua.models.baseline import BaselineModel
 
         return BaselineModel.from_name(name)
-    brought = importlib.metadata.entry_points(group=MODELS_GROUP, name=name)
-    if brought:
-        return _make_brought(next(iter(brought)))
+    for group in (MODELS_GROUP, SCRIPTS_GROUP):
+        for brought in importlib.metadata.entry_points(group=group, name=name):
+            return _make_brought(brought)
     if not name.strip():
         raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
     return _make_openai_compat(name, settings, on_delta, on_retry)

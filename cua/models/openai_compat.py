@@ -7,19 +7,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cua.errors import ModelError, TruncatedReplyError
+from cua.bounded_http import bound_body, is_packed
+from cua.errors import ModelError, TruncatedReplyError, UnusableReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
+from cua.models.accumulator import Delta, StreamAccumulator, TokenCounts
 from cua.models.endpoint import automatic_sampling, find_endpoint
 from cua.models.failures import connection_failure, status_failure
+from cua.models.fields import count_of
 from cua.models.gate import Clock, EndpointGate, Retry, RetryPolicy, gate_of, retry
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.prices import PriceTable
-from cua.models.response import Delta, ResponseReader, StreamAccumulator
+from cua.models.reply_text import separate
+from cua.models.response import MAX_BODY_BYTES, ResponseReader, too_long
 from cua.models.wire import move_tool_images, to_wire, tools_to_wire
 from envs.errors import require
 
 _LIST_MODELS_TIMEOUT_S = 5.0
+MAX_ERROR_BYTES = 2**20
+"""Of the body of an error status; the rest is not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,8 @@ class OpenAICompatModel:
             The reply.
 
         Raises:
-            ModelError: The server cannot be reached, refuses, or sends nonsense; retries are over.
+            ModelError: The server cannot be reached, or refuses; retries are over.
+            UnusableReplyError: Two replies came that cannot be used.
             TruncatedReplyError: The token limit cut the reply; what had come is its `reply`.
         """
         if self._client is None:
@@ -125,7 +132,7 @@ class OpenAICompatModel:
         request = await self._request(messages, tools, sampling or self._default_sampling())
         num_calls = sum(len(message.tool_calls) for message in messages)
         return await retry(
-            lambda: self._try(request, num_calls), self.options.retry, on_retry=self._retrying, clock=self._clock
+            lambda: self._try(request, num_calls, tools), self.options.retry, on_retry=self._retrying, clock=self._clock
         )
 
     async def list_models(self) -> list[str]:
@@ -176,28 +183,32 @@ class OpenAICompatModel:
         to_user = where == "user" or (where == "auto" and self.endpoint.is_openai)
         return move_tool_images(messages) if to_user else messages
 
-    async def _try(self, request: dict[str, Any], num_earlier_calls: int) -> Reply:
+    async def _try(self, request: dict[str, Any], num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:
         started = time.perf_counter()
         try:
             async with (self._own_gate or gate_of(self.endpoint.base_url)).call():
                 draft = await self._exchange(request)
+            self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
+            reply = Reply(
+                content=draft.content,
+                reasoning=draft.reasoning,
+                tool_calls=draft.tool_calls(num_earlier_calls),
+                usage=self._usage(draft),
+                finish_reason=draft.known_finish_reason,
+                model=draft.model or self.name,
+                duration_s=time.perf_counter() - started,
+                tokens=draft.tokens(),
+                model_version=draft.model_version,
+            )
+            self._check_refusal(reply, draft.refusal)
+            separated = separate(reply, tools)
         except ModelError as error:
             error.args = (self.endpoint.redact(str(error)),)
             raise
-        self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
-        reply = Reply(
-            content=draft.content,
-            reasoning=draft.reasoning,
-            tool_calls=draft.tool_calls(num_earlier_calls),
-            usage=self._usage(draft),
-            finish_reason=draft.known_finish_reason,
-            model=draft.model or self.name,
-            duration_s=time.perf_counter() - started,
-            tokens=draft.tokens(),
-            model_version=draft.model_version,
-        )
-        self._check_end(reply, draft, request)
-        return reply
+        if separated.content != reply.content:
+            self._tell_again(separated)
+        self._check_length(separated, request)
+        return separated
 
     async def _exchange(self, request: dict[str, Any]) -> StreamAccumulator:
         openai = require("openai", "all")
@@ -212,6 +223,8 @@ class OpenAICompatModel:
         except openai.APIStatusError as error:
             raise await self._refused(error) from None
         except (TimeoutError, openai.APIError, *_http_errors()) as error:
+            if isinstance(error.__cause__, ModelError):
+                raise error.__cause__ from None
             if not reader.is_complete:
                 raise connection_failure(
                     error, self.endpoint, timeouts=self._shown_timeouts(), has_answered=reader.num_bytes > 0
@@ -229,11 +242,13 @@ class OpenAICompatModel:
             known_models=known,
         )
 
-    def _check_end(self, reply: Reply, draft: StreamAccumulator, request: dict[str, Any]) -> None:
+    def _check_refusal(self, reply: Reply, refusal: str) -> None:
         if reply.finish_reason == "content_filter":
             raise ModelError("the server's content filter stopped the reply", retryable=False)
-        if draft.refusal and not reply.content and not reply.tool_calls:
-            raise ModelError(f"the model refuses: {self.endpoint.redact(draft.refusal)}", retryable=False)
+        if refusal and not reply.content and not reply.tool_calls:
+            raise ModelError(f"the model refuses: {refusal}", retryable=False)
+
+    def _check_length(self, reply: Reply, request: dict[str, Any]) -> None:
         if reply.finish_reason == "length":
             limit = request.get("max_tokens") or request.get("max_completion_tokens")
             shown = f"max_tokens {limit}" if limit else "the server's own limit, no max_tokens was sent"
@@ -244,15 +259,24 @@ class OpenAICompatModel:
             )
 
     def _usage(self, draft: StreamAccumulator) -> Usage:
-        counted = draft.usage
-        num_input = (counted.prompt_tokens if counted else None) or 0
-        num_output = (counted.completion_tokens if counted else None) or 0
-        num_cached = counted.num_cached if counted else 0
+        counted = draft.usage or TokenCounts()
         price = self.options.prices.find(self.name)
         cost = 0.0 if price is None and self.endpoint.is_loopback else None
-        if price is not None and counted is not None:
-            cost = price.cost_usd(num_input, num_output, num_cached)
-        return Usage(input_tokens=num_input, output_tokens=num_output, cached_tokens=num_cached, cost_usd=cost)
+        if price is not None and draft.usage is not None:
+            cost = price.cost_usd(counted.num_input, counted.num_output, counted.num_cached)
+        return Usage(
+            input_tokens=counted.num_input,
+            output_tokens=counted.num_output,
+            cached_tokens=counted.num_cached,
+            cost_usd=cost,
+        )
+
+    def _tell_again(self, reply: Reply) -> None:
+        """Show the reply without what was taken out of its text."""
+        if self._on_delta is not None:
+            self._on_delta(Delta(kind="restart"))
+            self._on_delta(Delta(kind="reasoning", text=reply.reasoning))
+            self._on_delta(Delta(kind="content", text=reply.content))
 
     def _retrying(self, coming: Retry) -> None:
         if self._on_delta is not None:
@@ -274,9 +298,26 @@ class OpenAICompatModel:
                 api_key=self.endpoint.api_key,
                 timeout=openai.Timeout(read_s, connect=self.options.connect_timeout_s),
                 max_retries=0,
-                http_client=self._http_client,
+                default_headers={"Accept-Encoding": "identity"},  # what is packed may unpack to any size
+                http_client=self._http_client or self._bounded_client(),
             )
         return self._client
+
+    def _bounded_client(self) -> Any:
+        """A client that follows no redirects, which could take the key elsewhere, and reads no endless bodies."""
+        hooks = {"response": [self._check_response]}
+        return require("openai", "all").DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
+
+    async def _check_response(self, response: Any) -> None:
+        if response.status_code >= 300:
+            bound_body(response, 0 if is_packed(response) else MAX_ERROR_BYTES, None)
+            return
+        if is_packed(response):
+            raise UnusableReplyError("the server packs its reply although it was asked not to; turn compression off")
+        size = count_of(response.headers.get("content-length")) or 0
+        if size > MAX_BODY_BYTES:
+            raise too_long()
+        bound_body(response, MAX_BODY_BYTES, too_long())
 
 
 def _http_errors() -> tuple[type[Exception], ...]:

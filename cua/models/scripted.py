@@ -15,6 +15,7 @@ from cua.errors import ConfigError, ModelError, TrajectoryError
 from cua.json_text import read_json
 from cua.messages import Message, Reply, Sampling
 from cua.model import Tool
+from cua.models.reply_text import separate
 from cua.trajectory.run_files import read_inside
 
 MAX_SCRIPT_BYTES = 256 * 2**20
@@ -90,7 +91,7 @@ class ScriptedModel:
             )
         if isinstance(recorded, Exception):
             raise recorded
-        return Reply(content=recorded, model=self.name) if isinstance(recorded, str) else recorded
+        return separate(Reply(content=recorded, model=self.name) if isinstance(recorded, str) else recorded, tools)
 
     async def close(self) -> None:
         """Nothing to let go."""
@@ -165,7 +166,7 @@ class ConversationScript:
             replace(call, arguments=call.arguments.replace("{{question}}", quoted)) for call in reply.tool_calls
         )
         content = reply.content.replace("{{question}}", question)
-        return replace(reply, content=content, tool_calls=calls, model=self.name)
+        return separate(replace(reply, content=content, tool_calls=calls, model=self.name), tools)
 
     async def close(self) -> None:
         """Nothing to let go."""

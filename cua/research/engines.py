@@ -186,7 +186,7 @@ def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, cou
 
 def plain_line(value: object) -> str:
     """A text of others as one short line without tags; "" for what is none."""
-    return " ".join(re.sub(r"<[^>]*>", "", value).split())[:_MAX_SNIPPET] if isinstance(value, str) else ""
+    return " ".join(re.sub(r"<[^<>]*>", "", value).split())[:_MAX_SNIPPET] if isinstance(value, str) else ""
 
 
 class SearxngEngine:

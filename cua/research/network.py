@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cua.errors import ConfigError
+from envs.hosts import addresses_behind
 
 if TYPE_CHECKING:
     import httpcore
 
 USER_AGENT = "cua-k25"
 PORTS = {"http": 80, "https": 443}
-_EMBEDDING = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
-"""Networks whose addresses lead to an IPv4 address of somebody else's choice: NAT64, 6to4, Teredo, IPv4-compatible."""
 
 
 class FetchError(Exception):
@@ -129,7 +128,7 @@ def is_public(address: str) -> bool:
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:
             return is_public(str(ip.ipv4_mapped))
-        if any(ip in network for network in _EMBEDDING) or ip.is_site_local:
+        if len(addresses_behind(ip)) > 1 or ip.is_site_local:
             return False
     return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
 

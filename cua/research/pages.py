@@ -17,19 +17,22 @@ _MIN_CHARS = 200
 _MIN_SHARE = 0.5
 """Of the words and of the links of a page's body that the extractor has to keep; a list of links is no article."""
 _LINK = re.compile(
-    r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((<[^>]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+\"[^\"]*\")?\)"
+    r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]{0,300}\]){0,1000})\]"
+    r"\((<[^<>]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+\"[^\"]{0,1000}\")?\)"
 )
-_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_IMAGE = re.compile(r"!\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*\)")
 _DROPPED = "script style noscript template svg iframe object nav footer form button select".split()
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])|(?:left|top)\s*:\s*-\d{4}",
     re.I,
 )
-_BLOCKS = re.compile(r"<(?:/?(?:p|div|li|tr|h[1-6]|br|table|ul|ol|dd|dt|section|article)\b)[^>]*>", re.I)
-_TAGS = re.compile(r"<!--.*?-->|<(script|style|template|noscript)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
+_BLOCKS = re.compile(r"<(?:/?(?:p|div|li|tr|h[1-6]|br|table|ul|ol|dd|dt|section|article)\b)[^<>]*>", re.I)
+_TAGS = re.compile(
+    r"<!--(?:(?!<!--).)*?-->|<(script|style|template|noscript)\b(?:(?!<\1\b).)*?</\1\s*>|<[^<>]*>", re.I | re.S
+)
 _PDFIUM = threading.Lock()
 """PDFium may be in one thread at a time."""
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.I | re.S)
+_TITLE = re.compile(r"<title[^<>]*>((?:(?!<title\b).)*?)</title>", re.I | re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

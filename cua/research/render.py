@@ -28,9 +28,9 @@ async def render(got: Fetched, fetcher: Fetcher) -> Fetched | None:
         got: The page as it was fetched.
         fetcher: Answers the requests of the page.
     """
-    from envs.browser.domains import DomainRules
     from envs.browser.launch import launch
     from envs.browser.options import BrowserOptions
+    from envs.domain_rules import DomainRules
 
     async with fetcher.browser_slot:
         try:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from cua.run.budget import CapReachedError, describe_time
 from envs import Action
+from envs.foreign import abandon, contained_result
 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 5.0
@@ -258,7 +259,7 @@ class Control:
             StoppedError: A stop was asked for before the work was done.
             CapReachedError: The time was used up before the work was done.
         """
-        task: asyncio.Future[T] = asyncio.ensure_future(work)
+        task: asyncio.Future[T] = asyncio.ensure_future(contained_result(work))
         try:
             with self._stop_awaited() as stop:
                 both: list[asyncio.Future[Any]] = [task, stop]
@@ -270,7 +271,8 @@ class Control:
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)  # what does not let itself be ended is left
+                await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)
+                abandon(task)
             if task.done() and not task.cancelled():
                 task.exception()  # an error that it ended with meanwhile is nobody's any more
 

@@ -26,6 +26,7 @@ class End:
         retryable: Where something broke: whether running again may help.
         score: The task's verdict in [0, 1], when it gave one.
         answer: The agent's answer, when it gave one.
+        claim: What the agent reported when it ended the episode; None when it did not end it.
         other_scores: By name, the score that other rules give, when the task tells (`envs.other_scores_of`).
         info: What else the task tells of its episode (`envs.info_of`).
     """
@@ -37,6 +38,7 @@ class End:
     retryable: bool = False
     score: float | None = None
     answer: str | None = None
+    claim: Literal["success", "failure"] | None = None
     other_scores: Mapping[str, float] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
 

@@ -115,6 +115,8 @@ NoteKind = Literal[
     "budget",
     "child",
     "person",
+    "addressed",
+    "take_over",
 ]
 
 

@@ -8,7 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cua.errors import ContextOverflowError, ModelError, TaskError, TrajectoryError, TruncatedReplyError
+from cua.errors import (
+    ContextOverflowError,
+    ModelError,
+    TaskError,
+    TrajectoryError,
+    TruncatedReplyError,
+    UnusableReplyError,
+)
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
@@ -49,6 +56,7 @@ class RunScope:
         control: Pauses, resumes, stops and redirects it from outside.
         budget: What it has used and may use.
         record: Where it is written down.
+        run_dir: Folder of the last run that was made within this one; None before any has a record.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class RunScope:
         self._listener = listener
         self._grant = grant
         self._num_unusable = 0
+        self.run_dir: str | None = None
 
     def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
         """A scope for an agent that works for this one.
@@ -95,7 +104,9 @@ class RunScope:
             record: Where it is written down.
             listener: Told what happens in it; None: the one of this scope.
         """
-        return self._make_part(caps, Journal(record), listener)
+        part = self._make_part(caps, Journal(record), listener)
+        self.run_dir = part.record.shown_dir
+        return part
 
     def _make_part(
         self, caps: Caps, record: Journal, listener: Listener | None = None, *, is_same_agent: bool = False
@@ -193,7 +204,7 @@ class RunScope:
         Raises:
             CapReachedError: A limit is used up.
             StoppedError: A person stopped the run.
-            ModelError: As the model raises it; a reply that was cut has its tokens counted.
+            ModelError: As the model raises it; a reply that was cut or cannot be used has its tokens counted.
         """
         return await self.control.unless_stopped(self._generate(model, messages, tools, sampling))
 
@@ -204,7 +215,7 @@ class RunScope:
         async with self.budget.model_call() as reservation:
             try:
                 reply = await model.generate(messages, tools, sampling)
-            except TruncatedReplyError as error:
+            except (TruncatedReplyError, UnusableReplyError) as error:
                 if error.reply is not None:
                     reservation.usage = error.reply.usage
                 raise

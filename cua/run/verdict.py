@@ -4,52 +4,64 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cua.errors import TaskError, describe_defect
+from cua.errors import CuaError, TaskError
 from cua.run.budget import CapReachedError
 from cua.run.end import End
+from cua.run.foreign import run_task_code
 from envs import Env, EnvError, Task, Terminate, info_of, other_scores_of
-from envs.errors import EvaluationError
+from envs.foreign import describe_defect
+from envs.score import parse_score
+from visual_tools.errors import SandboxError
 
 
-async def evaluate(task: Task, env: "Env | Answered") -> float | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    """A task's score and further facts, as fields of an `End`."""
+
+    score: float | None
+    more: dict[str, Any]
+
+
+async def _evaluate(task: Task, env: "Env | Answered") -> _Verdict:
     """The task's verdict.
 
     Raises:
         EnvError: The env could not be asked.
-        TaskError: The task's own code raised something else.
+        TaskError: The task's own code raised something else, or returned something other than a score.
     """
+
+    async def ask() -> _Verdict:
+        score = parse_score(await task.evaluate(env))
+        return _Verdict(score=score, more={"other_scores": other_scores_of(task), "info": info_of(task)})
+
     try:
-        return await task.evaluate(env)
-    except EnvError:
+        return await run_task_code(ask)
+    except (EnvError, TaskError):
         raise
-    except EvaluationError as error:
-        raise TaskError(str(error)) from error
-    except Exception as error:  # it runs tasks that others wrote
+    except (CuaError, SandboxError) as error:
         raise TaskError(describe_defect(error)) from error
 
 
 async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) -> End:
-    """How a run ends whose episode is over: the agent said so, or, without a `terminate`, the env did."""
-    score = await evaluate(task, env)
-    told = _told(task)
+    """End of a run whose episode is over: the agent said so, or, without a `terminate`, the env did."""
+    verdict = await _evaluate(task, env)
+    score, told = verdict.score, verdict.more
     answer = terminate.answer if terminate else None
     if score is None and terminate is None:
         reason = "the environment ended the episode; this task has no check of its own"
         return End(status="unverified", reason=reason)
     if score is None and terminate is not None and terminate.status == "failure":
-        return End(status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer)
+        return End(
+            status="failed", reason=f"the agent gave up: {answer or 'no reason given'}", answer=answer, claim="failure"
+        )
     if score is None:
         reason = "the agent reports success; this task has no check of its own"
-        return End(status="unverified", reason=reason, answer=answer)
+        return End(status="unverified", reason=reason, answer=answer, claim="success")
+    told["claim"] = terminate.status if terminate else None
     if score >= 1.0:
         return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **told)
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
     return End(status="failed", reason=reason, score=score, answer=answer, **told)
-
-
-def _told(task: Task) -> dict[str, Any]:
-    """What a task tells besides its score."""
-    return {"other_scores": other_scores_of(task), "info": info_of(task)}
 
 
 def _claim(terminate: Terminate | None) -> str:
@@ -61,13 +73,13 @@ def _claim(terminate: Terminate | None) -> str:
 
 
 async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) -> End:
-    """How a run ends that ran into a limit: never as success, though the score is noted, or why there is none."""
+    """End of a run that reached a limit: never a success, though it holds the score, or why there is none."""
     try:
-        score = await evaluate(task, env)
+        verdict = await _evaluate(task, env)
     except EnvError as error:
         reason = f"{cap}; the task's verdict could not be reached: {error}"
         return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
-    return End(status="capped", cap=cap.cap, reason=str(cap), score=score, **_told(task))
+    return End(status="capped", cap=cap.cap, reason=str(cap), score=verdict.score, **verdict.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from cua.errors import ConfigError, name_choices
 from cua.guard import Guard
 from cua.gui_agent.agent import Agent, AgentOptions
+from cua.gui_agent.protocol import ProtocolOptions
 from cua.messages import Sampling, TextPart
 from cua.model import Model, Tool
 from cua.models.gate import told_wait
@@ -60,6 +61,7 @@ class Outfit:
         cell_timeout_s: Seconds that a cell may take.
         num_envs: Envs that may be open at the same time.
         own: A user's own agents by kind.
+        mark_untrusted: Whether their system prompts say that pages and results are data, as the setting does.
     """
 
     sampling: Sampling | None
@@ -69,6 +71,7 @@ class Outfit:
     cell_timeout_s: float
     num_envs: int = 4
     own: Mapping[str, OwnAgent] = field(default_factory=dict)
+    mark_untrusted: bool = False
 
 
 MakeTools = Callable[[AgentPlace], tuple[Sequence[Tool], Sequence[Tool]]]
@@ -125,6 +128,7 @@ class Agents:
             sampling=self._outfit.sampling,
             context=self._outfit.context,
             is_loop_capped=True,
+            mark_untrusted=self._outfit.mark_untrusted,
         )
         agent = ToolAgent(
             model=model,
@@ -176,7 +180,9 @@ class Agents:
                 agent = Agent(
                     model=model,
                     env=env,
-                    options=AgentOptions(caps=scope.caps),
+                    options=AgentOptions(
+                        protocol=ProtocolOptions(mark_untrusted=self._outfit.mark_untrusted), caps=scope.caps
+                    ),
                     guard=self._outfit.guard,
                     secrets=self._outfit.secrets,
                     scope=scope,

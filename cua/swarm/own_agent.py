@@ -77,7 +77,7 @@ class ChildTask:
         self.folder, self.tools, self.model, self.scope = folder, toolset.tools, model, scope
         self._caller = Caller(
             toolset=toolset,
-            guard=guard.waiting_by(scope.control.away),
+            guard=guard.for_run(scope.control.away),
             scope=scope,
             is_isolated=is_isolated,
             returned=lambda outcome: scope.emit(CallReturned(index=self._num_steps, outcome=outcome)),

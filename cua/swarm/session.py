@@ -285,6 +285,7 @@ class _Session:
             cell_timeout_s=parts.settings.cell_timeout,
             num_envs=options.num_envs,
             own=options.agents,
+            mark_untrusted=parts.settings.mark_untrusted,
         )
         if options.executor == "ray":
             if self._served.tools:
@@ -328,6 +329,7 @@ class _Session:
             sampling=parts.profile.sampling,
             context=context,
             last_request=LAST_REQUEST,
+            mark_untrusted=parts.settings.mark_untrusted,
         )
         agent = ToolAgent(
             model=parts.model,

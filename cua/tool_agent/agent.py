@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from cua.answer import AnswerSchema, describe_evidence, read_answer
-from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
+from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError, UnusableReplyError
 from cua.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart, Usage
 from cua.model import Model
@@ -22,7 +22,6 @@ from cua.run.verdict import judge_answer
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.calls import Caller, check_loop, count_alike, why_unusable, with_own_ids
 from cua.tool_agent.conversation import (
-    CUT,
     CUT_CALL,
     LOST_CALL,
     REDIRECT,
@@ -36,6 +35,7 @@ from cua.tool_agent.conversation import (
     compact,
     count_tokens,
     last_usage,
+    remark_on,
     to_messages,
     words_of,
 )
@@ -233,10 +233,11 @@ class ToolAgent:
     def _caller(self) -> Caller:
         return Caller(
             toolset=self.toolset,
-            guard=self.guard.waiting_by(self._turn.control.away),
+            guard=self.guard.for_run(self._turn.control.away),
             scope=self._turn,
             is_isolated=self.is_isolated,
             returned=self._returned,
+            mark_untrusted=self.profile.mark_untrusted,
         )
 
     async def _loop(self) -> End:
@@ -323,12 +324,11 @@ class ToolAgent:
         remark = None
         try:
             reply = await self._generate_within_context()
-        except TruncatedReplyError as error:
-            if error.reply is None:
+        except (TruncatedReplyError, UnusableReplyError) as error:
+            remark = remark_on(error, self.profile.sampling)
+            if not remark:
                 raise
-            limit = self.profile.sampling.max_tokens if self.profile.sampling else None
-            remark = CUT.format(tokens=f" of {limit} tokens" if limit else "")
-            reply = replace(error.reply, tool_calls=())  # arguments that were cut are not to be run
+            reply = replace(error.reply or Reply(content=""), tool_calls=())  # parts of calls are not to be run
         reply = with_own_ids(reply, self.num_calls)
         await self.scope.record.replied(index, reply)
         return reply, remark
@@ -344,7 +344,7 @@ class ToolAgent:
     async def _generate(self, messages: Sequence[Message]) -> Reply:
         try:
             reply = await self._turn.generate(self.model, messages, self.toolset.tools, self.profile.sampling)
-        except TruncatedReplyError as error:
+        except (TruncatedReplyError, UnusableReplyError) as error:
             self._last_usage = error.reply.usage if error.reply else self._last_usage
             raise
         self._last_usage = reply.usage
@@ -384,8 +384,7 @@ class ToolAgent:
     @property
     def system_prompt(self) -> str:
         """What the model is told before the first question."""
-        prompt = self.profile.system_prompt
-        return f"{prompt}\n\n{self.answer_schema.text_note}" if self.answer_schema else prompt
+        return self.profile.prompt_with(self.answer_schema.text_note if self.answer_schema else "")
 
     def _messages(self) -> list[Message]:
         return to_messages(self.system_prompt, self._asked, self.steps, self._compaction, self._written)

@@ -176,7 +176,7 @@ def make_tools_header(
         env=TOOLS_ENV,
         env_options={"sandbox": maker.backend},
         model=parts.model.name,
-        protocol={"profile": parts.profile.name},
+        protocol={"profile": parts.profile.name, "mark_untrusted": parts.profile.mark_untrusted},
         sampling=recorded_sampling(parts.settings),
         limits=recorded_limits(parts.settings),
         versions=versions_of(PACKAGES),

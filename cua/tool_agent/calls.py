@@ -18,6 +18,7 @@ from cua.messages import Reply, ToolCall, ToolResult
 from cua.run.budget import CapReachedError, Caps
 from cua.run.scope import RunScope
 from cua.step import CallOutcome, ToolStep
+from cua.tool_agent.untrusted import mark_result
 from cua.tools.toolset import UNUSABLE, Toolset, failed
 
 CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")
@@ -32,6 +33,7 @@ class Caller:
 
     Attributes:
         returned: Told each outcome as soon as it is there, in order of time.
+        mark_untrusted: Whether results that address the agent are noted and marked.
     """
 
     toolset: Toolset
@@ -39,6 +41,7 @@ class Caller:
     scope: RunScope
     is_isolated: bool
     returned: Callable[[CallOutcome], None]
+    mark_untrusted: bool = False
 
     async def run(self, calls: Sequence[ToolCall], first_number: int) -> tuple[CallOutcome, ...]:
         """All outcomes, in the order of the calls. A person is asked about one call after the other.
@@ -76,6 +79,12 @@ class Caller:
         CALL_NUMBER.set(number)
         started = time.monotonic()
         result: ToolResult = failed(refusal) if refusal else await self.toolset.call(call)
+        if self.mark_untrusted and result.text:
+            result, found = await asyncio.to_thread(mark_result, result)
+            for one in found:
+                self.scope.note(
+                    "addressed", f"{call_id(call.name, number)} addresses the agent: “{one.quote}” ({one.why})"
+                )
         outcome = CallOutcome(number=number, call=call, result=result, duration_s=time.monotonic() - started)
         self.returned(outcome)
         return outcome
@@ -100,25 +109,14 @@ def call_id(name: str, number: int) -> str:
 
 
 def with_own_ids(reply: Reply, num_earlier: int) -> Reply:
-    """The reply with its calls renamed and numbered on.
+    """The reply with its calls numbered on.
 
     Args:
-        reply: As the server sent it.
+        reply: As the model's client gave it.
         num_earlier: Tool calls before it.
     """
-    return replace(reply, tool_calls=_renamed(reply.tool_calls, num_earlier))
-
-
-def _renamed(calls: Sequence[ToolCall], num_earlier: int) -> tuple[ToolCall, ...]:
-    named = [(call, bare_name(call.name)) for call in calls]
-    return tuple(
-        replace(call, id=call_id(name, number), name=name) for number, (call, name) in enumerate(named, num_earlier)
-    )
-
-
-def bare_name(name: str) -> str:
-    """A tool's name without what some parsers leave on it: `functions.ipython:3` is `ipython`."""
-    return name.strip().removeprefix("functions.").partition(":")[0]
+    calls = [replace(call, id=call_id(call.name, number)) for number, call in enumerate(reply.tool_calls, num_earlier)]
+    return replace(reply, tool_calls=tuple(calls))
 
 
 def count_alike(calls: Sequence[ToolCall], steps: Sequence[ToolStep]) -> int:

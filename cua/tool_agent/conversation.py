@@ -7,8 +7,8 @@ Source: Kimi K2.5 technical report, Appendix E.6.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cua.errors import ContextOverflowError
-from cua.messages import ImagePart, Message, Part, Reply, TextPart, ThinkPart, Usage, VideoPart
+from cua.errors import ContextOverflowError, TruncatedReplyError, UnusableReplyError
+from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart, ThinkPart, Usage, VideoPart
 from cua.run.end import End
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
@@ -117,6 +117,14 @@ def to_messages(
                 written[position] = _of_step(steps[position], is_hidden=False)
             messages += written[position]
     return messages
+
+
+def remark_on(error: TruncatedReplyError | UnusableReplyError, sampling: Sampling | None) -> str:
+    """Text for the model about a reply that cannot be used; "" where the model cannot do better."""
+    if isinstance(error, UnusableReplyError):
+        return error.remark
+    limit = sampling.max_tokens if sampling else None
+    return CUT.format(tokens=f" of {limit} tokens" if limit else "") if error.reply else ""
 
 
 def _answer(reply: Reply) -> Message:

@@ -21,7 +21,7 @@ MAX_SERVERS = 32
 _KEYS = ("command", "args", "env", "cwd", "url", "headers", "type", "disabled")
 _OTHERS_KEYS = ("timeout", "autoApprove", "alwaysAllow", "description", "name", "version", "gallery")
 """What other programs write into the file and which means nothing here; who approves calls is said by our guard."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\}")
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie|session")
 
 

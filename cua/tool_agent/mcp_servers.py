@@ -17,9 +17,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from cua.bounded_http import bound_body, is_packed
 from cua.errors import ConfigError
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.tool_agent.mcp_file import McpServer
+from cua.tool_agent.mcp_listing import read_message, without_bad_tools
 from cua.tool_agent.outside import MAX_DESCRIPTION_CHARS, OutsideTool, check_schema
 from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
@@ -130,7 +132,7 @@ class McpConnection:
         raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
 
     async def tools(self, taken: set[str]) -> list[McpTool]:
-        """Its tools, with names that nobody else has.
+        """Its tools, with names of their own.
 
         Args:
             taken: Names of other tools; those given here are added.
@@ -184,7 +186,8 @@ class McpConnection:
     async def _hold(self, ready: "asyncio.Future[None]") -> None:
         mcp = require("mcp", "mcp")
         async with AsyncExitStack() as stack:
-            transport = _reach(self.server) if self.server.url else self._run()
+            reached = _reach(self.server) if self.server.url else self._run()
+            transport = without_bad_tools(reached, self.notes.append)
             self.client = await stack.enter_async_context(mcp.Client(transport, cache=None))
             if not ready.done():
                 ready.set_result(None)
@@ -237,14 +240,13 @@ def _one_line(error: BaseException) -> str:
 
 async def _read_messages(stdout: asyncio.StreamReader, to_us: Any) -> None:
     """Messages line by line; one that is too long, or too much in all, ends the connection."""
-    types, shared = require("mcp.types", "mcp"), require("mcp.shared.message", "mcp")
-    anyio = require("anyio", "mcp")
+    shared, anyio = require("mcp.shared.message", "mcp"), require("anyio", "mcp")
     left = MAX_TOTAL_BYTES
     async with to_us:
         with suppress(ValueError, ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while (line := await stdout.readline()) and (left := left - len(line)) > 0:
                 try:
-                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    message = read_message(line)
                 except ValueError:
                     if line.lstrip().startswith(b"{"):
                         return  # whoever waits for this message must not wait in vain
@@ -312,24 +314,11 @@ async def _reach(server: McpServer) -> AsyncIterator[tuple[Any, Any]]:
 async def _bound_response(response: Any) -> None:
     """Let a response be read up to a size only."""
     httpx = require("httpx2", "mcp")
-    if response.headers.get("content-encoding", "identity") != "identity":
+    if is_packed(response):
         raise httpx.DecodingError("the server packs its answers, although it was asked not to")
-    whole, is_stream = response.stream, response.headers.get("content-type", "").startswith("text/event-stream")
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
     most = MAX_TOTAL_BYTES if is_stream else MAX_MESSAGE_BYTES
-
-    class Bounded(httpx.AsyncByteStream):  # type: ignore[name-defined,misc]
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = most
-            async for chunk in whole:
-                left -= len(chunk)
-                if left < 0:
-                    raise httpx.ReadError(f"the server sent more than {most} bytes")
-                yield chunk
-
-        async def aclose(self) -> None:
-            await whole.aclose()
-
-    response.stream = Bounded()
+    bound_body(response, most, httpx.ReadError(f"the server sent more than {most} bytes"))
 
 
 def _clean(name: str) -> str:

@@ -11,6 +11,7 @@ from cua.config import Settings
 from cua.messages import Sampling
 from cua.model import Tool
 from cua.run.budget import Caps
+from cua.tool_agent.untrusted import UNTRUSTED_PROMPT
 from cua.tools.ipython import IPythonTool
 from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import Kernel, Limits
@@ -98,6 +99,8 @@ class Profile:
         name: What records call it.
         last_request: Said to the model when a limit is used up: one more reply, without tools, is its answer.
             "" for none.
+        mark_untrusted: Whether the system prompt ends with `UNTRUSTED_PROMPT`, and results of tools that address the
+            agent are marked.
         is_loop_capped: Whether the same calls so many times in a row end it (`Caps.loop_nudge`, `Caps.loop_cap`).
     """
 
@@ -109,6 +112,12 @@ class Profile:
     name: str = "custom"
     last_request: str = ""
     is_loop_capped: bool = False
+    mark_untrusted: bool = False
+
+    def prompt_with(self, note: str) -> str:
+        """The system prompt with a note; it ends with `UNTRUSTED_PROMPT` where that is set."""
+        own = (note, UNTRUSTED_PROMPT if self.mark_untrusted else "")
+        return "\n\n".join([self.system_prompt, *filter(None, own)])
 
 
 def ask_profile(settings: Settings) -> Profile:
@@ -121,6 +130,7 @@ def ask_profile(settings: Settings) -> Profile:
         tools=VISUAL_TOOLS + web_tools(settings),
         caps=make_caps(settings),
         context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
+        mark_untrusted=settings.mark_untrusted,
     )
 
 

@@ -30,7 +30,7 @@ MAX_TOLD = 40
 MAX_PROBLEMS = 10
 _NAMES = "print(*sorted(globals()), sep='\\n')"
 _SHELL_VALUE = re.compile(r"=\s*[!%].*$", re.MULTILINE)
-_NO_PYTHON = re.compile(r"^\s*[!%?].*$|^.*\?\s*$", re.MULTILINE)
+_NO_PYTHON = re.compile(r"^[^\S\n]*[!%?].*$|^.*\?[^\S\n]*$", re.MULTILINE)
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 
 

@@ -41,6 +41,7 @@ from cua.tools import Toolset
 from cua.tools.service import Service
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
+from cua.trajectory.record_file import reserve_run
 from envs import Question, Task
 from visual_tools.sandbox import KernelMaker, Limits
 
@@ -266,11 +267,11 @@ class ToolSession:
         return self._work
 
     async def _open_new(self, parts: SessionParts, question: str, inputs: Sequence[InputFile]) -> "_Work":
-        found = await self._reach_servers(parts)
-        maker = await self._make_maker(parts)
-        header = make_tools_header(parts, question, inputs, maker, self._given.task)
         runs_dir = parts.settings.runs_dir or default_runs_dir()
-        writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact)
+        run_dir = self._stack.enter_context(reserve_run(runs_dir, parts.secrets.redact(question)))
+        found = await self._reach_servers(parts)
+        header = make_tools_header(parts, question, inputs, maker := await self._make_maker(parts), self._given.task)
+        writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact, run_dir=run_dir)
         self._stack.callback(writer.close)
         await asyncio.to_thread(copy_inputs, inputs, writer.run_dir / INPUTS, writer.run_dir / FILES)
         readable = [Path(file.name) for file in inputs if not file.is_copied]

@@ -14,6 +14,7 @@ from cua.errors import ConfigError, ModelAccessError, TrajectoryError, name_choi
 from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
+from envs.foreign import contained, describe_error
 from visual_tools.errors import SandboxError
 
 UNUSABLE = "is_unusable"
@@ -76,14 +77,13 @@ class Toolset:
         if wrong:
             return failed(f"The arguments of {call.name} do not fit: {wrong}", is_unusable=True)
         try:
-            return await tool.call(arguments)
+            with contained():
+                return await tool.call(arguments)
         except (SandboxError, ModelAccessError, TrajectoryError):
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            return failed(
-                f"The tool {call.name} broke ({type(error).__name__}: {error}, {last.name}). Try another way."
-            )
+            return failed(f"The tool {call.name} broke ({describe_error(error)}, {last.name}). Try another way.")
 
 
 def _read_json(text: str) -> dict[str, Any] | str:

@@ -14,7 +14,8 @@ from cua.trajectory.run_files import MAX_RECORD_BYTES, check_no_link, read_insid
 class AppendOnlyLines:
     """Appends lines straight to the operating system: what was appended survives the death of the process.
 
-    A line that could not be written completely is cut off again, so that the next one starts clean.
+    A line that could not be written completely is cut off again, so that the next one starts clean; so it does behind
+    bytes that another program has appended.
     """
 
     def __init__(self, path: Path, *, keep_bytes: int | None = None) -> None:
@@ -48,19 +49,22 @@ class AppendOnlyLines:
         """
         if self._fd is None:
             raise TrajectoryError(f"the record {self._path} is closed; nothing more can be written to it")
-        if os.fstat(self._fd).st_nlink == 0:
+        found = os.fstat(self._fd)
+        if found.st_nlink == 0:
             raise TrajectoryError(
                 f"the record {self._path} was deleted while the run was going on. "
                 "Start the run again, and leave its folder in place until it ends"
             )
+        if found.st_size > self._size_bytes:  # another writer's bytes, perhaps without a line end
+            line = b"\n" + line
         try:
             _write_all(self._fd, line)
             if is_durable:
                 os.fsync(self._fd)
         except OSError:
-            os.ftruncate(self._fd, self._size_bytes)
+            os.ftruncate(self._fd, found.st_size)
             raise
-        self._size_bytes += len(line)
+        self._size_bytes = found.st_size + len(line)
 
     def sync(self) -> None:
         """Wait until the disk has all lines.

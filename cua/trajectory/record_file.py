@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,22 @@ from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
 from cua.trajectory.images import FOLDER, ImageFolder, write_atomically
 from cua.trajectory.load import load_chain
 from cua.trajectory.run_files import TASK_FILES, TRAJECTORY, check_name, check_no_link, make_run_dir
+
+
+@contextmanager
+def reserve_run(runs_dir: Path, title: str) -> Iterator[Path]:
+    """The folder of a run whose record begins later, so that `last` means it already; removed if it stays empty.
+
+    Raises:
+        TrajectoryError: It cannot be made.
+    """
+    with translate_os_errors("write", runs_dir):
+        run_dir = make_run_dir(runs_dir.absolute(), title, time.time())
+    try:
+        yield run_dir
+    finally:
+        with suppress(OSError):
+            run_dir.rmdir()
 
 
 class RecordFile:
@@ -41,15 +57,23 @@ class RecordFile:
         self._is_synced = True
 
     @classmethod
-    def create(cls, runs_dir: Path, header: RunHeader, redact: Callable[[str], str], *, is_durable: bool) -> Self:
-        """Make a new run folder and write its first line.
+    def create(
+        cls,
+        runs_dir: Path,
+        header: RunHeader,
+        redact: Callable[[str], str],
+        *,
+        is_durable: bool,
+        run_dir: Path | None = None,
+    ) -> Self:
+        """Make a new run folder, unless one is reserved, and write its first line.
 
         Raises:
             TrajectoryError: The folder cannot be made or written.
         """
         started_at = header.started_at or time.time()
         with translate_os_errors("write", runs_dir):
-            run_dir = make_run_dir(runs_dir.absolute(), redact(header.instruction), started_at)
+            run_dir = run_dir or make_run_dir(runs_dir.absolute(), redact(header.instruction), started_at)
             try:
                 record = cls(run_dir, RunLock(run_dir), redact, is_durable=is_durable)
                 with record._closed_on_error():

@@ -103,7 +103,7 @@ async def reexecute(
     env: Env,
     task: Task,
     on_step: Callable[[ReplayedStep], None] | None = None,
-    fill: Callable[[Sequence[Action], Observation], Sequence[Action]] | None = None,
+    fill: Callable[[Sequence[Action]], Sequence[Action]] | None = None,
 ) -> ReplayResult:
     """Carry the recorded actions out in a world, one step after the other, and compare.
 
@@ -114,7 +114,7 @@ async def reexecute(
         env: A world of the same kind and screen size. Not closed here.
         task: Prepares the world and judges it at the end.
         on_step: Gets each step as it is done.
-        fill: Puts secret values in for `{{name}}`, given the actions and the current observation.
+        fill: Puts secret values in for `{{name}}`.
 
     Returns:
         What happened, beside what had happened.
@@ -129,7 +129,7 @@ async def reexecute(
         for step, actions in actions_of(record):
             _check_same_screen(step, observation)
             seen = observation
-            result = await env.step(fill(actions, seen) if fill else actions)
+            result = await env.step(fill(actions) if fill else actions)
             observation = result.observation
             replayed.append(
                 ReplayedStep(

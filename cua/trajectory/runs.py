@@ -1,7 +1,9 @@
 """The runs on this machine: list them, find one."""
 
 import os
+import re
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,9 @@ from cua.trajectory.load import load_run
 from cua.trajectory.run_files import MAX_RECORD_BYTES, TRAJECTORY, default_runs_dir, open_inside
 from envs.errors import nearest
 
+Fits = Callable[[Path, RunHeader], bool]
+"""True for the runs, by folder and header, that a command can go on with."""
+_NAME = re.compile(r"\d{8}-\d{6}-")
 _TAIL_BYTES = 65536
 _MAX_FIRST_BYTES = 16 * 2**20
 
@@ -66,6 +71,9 @@ def list_runs(runs_dir: Path | None = None, limit: int | None = None) -> list[Ru
 
 def summarize(run_dir: Path) -> RunSummary:
     """One run in short. Reads only the first and last lines of a run that ended."""
+    if not _has_record(run_dir):
+        status = "running" if is_locked(run_dir) else "damaged"
+        return RunSummary(run_dir=run_dir, status=status, reason="it has no record: not one line of it was written")
     try:
         header, result = _first_and_last(run_dir)
     except (OSError, ValueError, TrajectoryError) as error:
@@ -91,15 +99,16 @@ def _ended(run_dir: Path, header: RunHeader, result: RunResult) -> RunSummary:
     )
 
 
-def find_run(what: str, runs_dir: Path | None = None) -> Path:
+def find_run(what: str, runs_dir: Path | None = None, fits: Fits | None = None) -> Path:
     """The folder of a run.
 
     Args:
         what: Its id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
         runs_dir: The folder of all runs; None for the default one.
+        fits: Which runs `last` means; None for all.
 
     Raises:
-        TrajectoryError: No run or several fit; the text names the nearest ones.
+        TrajectoryError: No run or several fit, or it has no record yet; the text names the nearest ones.
     """
     path = _expanded(what)
     for folder in (path, path.parent):
@@ -110,16 +119,42 @@ def find_run(what: str, runs_dir: Path | None = None) -> Path:
     if not by_id:
         raise TrajectoryError(f'there are no runs in {runs_dir} yet. Start one with: cua task "..."')
     if what == "last":
-        return next(iter(by_id.values()))
-    if what in by_id:
-        return by_id[what]
+        return _find_last(list(by_id.values()), fits)
     fitting = [id for id in by_id if id.startswith(what) or id.endswith(what)] if what else []
-    if len(fitting) == 1:
-        return by_id[fitting[0]]
+    if what in by_id or len(fitting) == 1:
+        return _with_record(by_id[what if what in by_id else fitting[0]], list(by_id.values()))
     if fitting:
         raise TrajectoryError(f"{len(fitting)} runs fit {what!r}: {_some(fitting)}. Type more of the one you mean")
     near = nearest(what, by_id, 3) or list(by_id)[:3]
     raise TrajectoryError(f"there is no run {what!r} in {runs_dir}. Nearest: {_some(near)}. `cua runs` lists all")
+
+
+def _find_last(run_dirs: Sequence[Path], fits: Fits | None) -> Path:
+    """The newest run that fits; one without a record, which may be the one that is meant, is not passed over."""
+    for run_dir in run_dirs:
+        try:
+            if fits is None or fits(run_dir, _first_and_last(_with_record(run_dir, run_dirs))[0].header):
+                return _with_record(run_dir, run_dirs)
+        except (OSError, ValueError):
+            return run_dir  # damaged: loading it says how
+    raise TrajectoryError(
+        f"none of the {len(run_dirs)} runs in {run_dirs[0].parent} is one that this command goes on with"
+    )
+
+
+def _with_record(run_dir: Path, run_dirs: Sequence[Path]) -> Path:
+    if _has_record(run_dir):
+        return run_dir
+    others = [other.name for other in run_dirs if _has_record(other)]
+    raise TrajectoryError(
+        f"the run {run_dir.name} has no record: it ended before, or has not come to, its first line. "
+        + (f"Runs that have one: {_some(others)}" if others else "No run has one")
+    )
+
+
+def _has_record(run_dir: Path) -> bool:
+    path = run_dir / TRAJECTORY
+    return path.is_file() and path.stat().st_size > 0
 
 
 def check_own(run_dir: Path, runs_dir: Path | None = None) -> None:
@@ -154,7 +189,11 @@ def _some(ids: list[str]) -> str:
 def _run_dirs(runs_dir: Path) -> list[Path]:
     """Folders of runs, newest first: the name begins with the time, the file system breaks ties."""
     try:
-        found = [entry for entry in runs_dir.iterdir() if (entry / TRAJECTORY).is_file()]
+        found = [
+            entry
+            for entry in runs_dir.iterdir()
+            if (entry / TRAJECTORY).is_file() or (_NAME.match(entry.name) and entry.is_dir())
+        ]
     except OSError:
         return []
     return sorted(found, key=lambda run_dir: (run_dir.name[:15], _made_at(run_dir)), reverse=True)

@@ -62,6 +62,7 @@ class TrajectoryWriter:
         redact: Callable[[str], str] = str,
         *,
         is_durable: bool = True,
+        run_dir: Path | None = None,
     ) -> Self:
         """Make a new run folder and write its first line.
 
@@ -71,11 +72,12 @@ class TrajectoryWriter:
             redact: Replaces secret values by `{{name}}`; every text goes through it, the folder's name too.
             is_durable: Wait for the disk where that is promised; False leaves it to the operating
                 system (which survives a killed process, but not a power cut).
+            run_dir: The folder, when `reserve_run` has made it.
 
         Raises:
             TrajectoryError: The folder cannot be made or written.
         """
-        file = RecordFile.create(Path(runs_dir), header, redact, is_durable=is_durable)
+        file = RecordFile.create(Path(runs_dir), header, redact, is_durable=is_durable, run_dir=run_dir)
         return cls(file, AgentIds(run_id=file.run_dir.name))
 
     @classmethod

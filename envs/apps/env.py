@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from envs.actions import Action
 from envs.apps.app import Facts, WebApp
 from envs.apps.running import RunningApp
-from envs.browser.domains import DomainRules
 from envs.browser.env import BrowserEnv, OpenBrowser
 from envs.browser.gate import Gate
 from envs.browser.launch import RunningBrowser, launch
 from envs.browser.options import BrowserOptions
 from envs.desktop.programs import Programs
+from envs.domain_rules import DomainRules
 from envs.env import Env, Task
 from envs.errors import EnvDiedError, EnvSetupError, nearest
 from envs.geometry import parse_size

@@ -187,7 +187,7 @@ class RunningApp:
 
     def _answers(self) -> bool:
         try:
-            return self.ask("GET", self.app.start_path).status < 500
+            return 200 <= self.ask("GET", self.app.start_path).status < 400
         except EnvDiedError:
             return False
 

@@ -1,6 +1,6 @@
 """The suite `apps`: tasks on real web apps, all on loopback."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from envs.apps.app import WebApp
 from envs.apps.dokuwiki import DokuWiki
@@ -38,6 +38,17 @@ _BASELINES: Mapping[str, Baseline] = {
 """Who gives up at once is right about the six tasks that cannot be done, and about nothing else."""
 
 
+def find_missing(sites: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return by task id the apps that it needs and that are not installed, in one clause.
+
+    Args:
+        sites: Names of the apps that each task needs, by its id.
+    """
+    missing = {app.name: why for app in APPS if (why := app.why_missing()) is not None}
+    lacks = {id: [f"{name} ({missing[name]})" for name in names if name in missing] for id, names in sites.items()}
+    return {id: f"needs {' and '.join(apps)}; install with: cua setup apps" for id, apps in lacks.items() if apps}
+
+
 def make_suite(wording: Wording = "goal") -> Suite:
     """All tasks.
 
@@ -59,6 +70,7 @@ def make_suite(wording: Wording = "goal") -> Suite:
         about=f"{len(configs)} tasks on {len(APPS)} real web apps; the verdict is the apps' own state",
         task_ids=tuple(configs),
         make_task=make_task,
+        find_unavailable=lambda task_ids: find_missing({id: configs[id].sites for id in task_ids}),
         revision=f"{REVISION}-{wording}",
         steps_option="wording=steps" if wording == "goal" else "",
         max_steps=50,

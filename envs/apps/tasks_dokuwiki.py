@@ -14,7 +14,7 @@ _STAFF_BEFORE = (
     "Celia Voss | office | 555-0103",
 )
 _OLD = "page/old_notice"
-_DAY_OF_JUNE = r"(\d+)(?:st|th)?(?: of)? june|june (\d{1,2})(?!\d)"
+_DAY_OF_JUNE = r"(?<!\d)(\d+)(?:st|th)?(?: of)? june|june (\d{1,2})(?!\d)"
 _SHA1 = hashlib.sha1(b"reef-4411").hexdigest()
 
 

@@ -159,7 +159,7 @@ TASKS = (
         {
             "page/OnCall/text": lambda text: (
                 isinstance(text, str)
-                and re.findall(r"(\d+) *\|\| *(\w+)", text) == [("14", "Joris"), ("15", "Tomas"), ("16", "Edda")]
+                and re.findall(r"(?<!\d)(\d+) *\|\| *(\w+)", text) == [("14", "Joris"), ("15", "Tomas"), ("16", "Edda")]
             )
         },
         path="/wiki",

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envs.apps.app import Command, Facts, Packages, WebApp, run_tool
-from envs.apps.running import RunningApp
+from envs.apps.running import Answer, RunningApp
 from envs.errors import EnvDiedError
 
 _FIRST: dict[str, tuple[str, str]] = {
@@ -101,14 +101,28 @@ def _first_fields(title: str) -> dict[str, str]:
 
 def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
     """The fields of all tiddlers that the server holds; of the system's, those that it has written to its files."""
-    listed = json.loads(app.ask("GET", f"{_API}.json?exclude=none", headers=_HEADERS).body)
+    listed = _read_json(app.ask("GET", f"{_API}.json?exclude=none", headers=_HEADERS))
     found = {held["title"]: {name: str(value) for name, value in held.items()} for held in listed}
     for title in sorted(_system_files(app.folder).keys() | {title for title in _FIRST if title.startswith("$:/")}):
         answer = app.ask("GET", f"{_API}/{quote(title, safe='')}", headers=_HEADERS)
-        if answer.status == 200:
-            held = json.loads(answer.body)
+        if answer.status != 404:
+            held = _read_json(answer)
             found[title] = {name: str(value) for name, value in {**held, **held.pop("fields", {})}.items()}
     return found
+
+
+def _read_json(answer: Answer) -> Any:
+    """Return what the server says.
+
+    Raises:
+        EnvDiedError: It answers with an error, or not in JSON.
+    """
+    try:
+        if answer.status == 200:
+            return json.loads(answer.body)
+    except ValueError:
+        pass
+    raise EnvDiedError(f"TiddlyWiki answers {answer.status} with {answer.body[:80]!r} to a question about its notes")
 
 
 def _system_files(folder: Path) -> dict[str, Path]:
@@ -128,5 +142,5 @@ def _write(app: RunningApp, title: str, fields: Mapping[str, Any] | None) -> Non
     )
     body = None if fields is None else json.dumps(fields).encode()
     answer = app.ask("DELETE" if fields is None else "PUT", path, body=body, headers=_HEADERS)
-    if answer.status not in (204, 404):
+    if answer.status != 204 and (fields is not None or answer.status != 404):
         raise EnvDiedError(f"TiddlyWiki answers {answer.status} to a note that is put back")

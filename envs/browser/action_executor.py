@@ -1,12 +1,14 @@
 """From actions to input: overlays first, then the browser's own shortcuts, then mouse and keyboard of the page."""
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envs.actions import (
+    UNBINDABLE,
     Action,
     Button,
     Click,
@@ -19,12 +21,14 @@ from envs.actions import (
     Move,
     PressKey,
     Scroll,
+    TypeSecret,
     TypeText,
     Wait,
 )
 from envs.browser.checking import InputCheck
-from envs.browser.keyboard import Ask, Clipboard, Keyboard, Shortcuts, canonical, shortcut_of
+from envs.browser.keyboard import Ask, Keyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
+from envs.browser.overlays import AddressBar, Suggestions
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.errors import ActionError, EnvDiedError
@@ -41,6 +45,7 @@ AskAtPoint = Callable[[int, int], Awaitable[None]]
 """Asked before a button goes down or up at a point of the viewport; raises `ActionError` to object."""
 _MAX_WAIT_S = 300.0
 _KEY_S = 0.03
+_LOOK_OVER_S = 0.5
 
 
 class Mouse:
@@ -162,8 +167,7 @@ class ActionExecutor:
     """Hands and fingers of one episode."""
 
     def __init__(self, session: BrowserSession, options: BrowserOptions) -> None:
-        clipboard = Clipboard() if session.is_shared else None
-        self.keyboard = Keyboard(lambda: session.tabs.active, clipboard)
+        self.keyboard = Keyboard(lambda: session.tabs.active, session.clipboard, session.typing, session.bound)
         self.mouse = Mouse(lambda: session.tabs.active, options.viewport_px)
         self._session = session
         self._options = options
@@ -186,10 +190,16 @@ class ActionExecutor:
             EnvDiedError: The browser is gone.
         """
         action = _with_canonical_keys(action)
+        if isinstance(action, TypeSecret):
+            self._session.bound.learn(action.bound)
         point_px = self._point_of(action)
         await self._guard(self._session.ensure_page(), action)
+        if not isinstance(action, Wait):
+            self._session.held.on_input(is_by_person=input_check is None)
+            await self._update_popups()
         if await self._to_overlay(action, point_px, input_check):
             return
+        self._session.popups.follow(action)
         shortcut = shortcut_of(action, self.keyboard.held)
         if shortcut is None:
             await self._guard(self._input(action, input_check), action, input_check)
@@ -197,11 +207,22 @@ class ActionExecutor:
         for _ in range(action.presses if isinstance(action, PressKey) else 1):
             await self._guard(self._shortcuts.run(shortcut), action)
 
+    async def _update_popups(self) -> None:
+        """Update the pop-ups and check the typed text before the next action."""
+        from playwright.async_api import Error
+
+        session = self._session
+        with contextlib.suppress(Error, Interrupted, TimeoutError):  # the next input meets the same, and says so
+            await session.interrupts.race(session.update_popups(), _LOOK_OVER_S)
+            await session.interrupts.race(session.check_typing(), _LOOK_OVER_S)
+
     async def _to_overlay(self, action: Action, point_px: tuple[int, int], input_check: InputCheck | None) -> bool:
         """Offer an action to what stands over the page; whether it was taken."""
         overlay = self._session.overlay
         if overlay is None or isinstance(action, Wait):
             return False
+        if isinstance(action, TypeSecret) and not isinstance(overlay, AddressBar | Suggestions):
+            raise ActionError(UNBINDABLE)
         if input_check is not None:
             await input_check.whole(action, point_px, self.keyboard.held)
         # None: what the overlay did was overtaken by the next dialog, so it was taken
@@ -235,9 +256,11 @@ class ActionExecutor:
         """Do something that a dialog, a crash or death may overtake; time spent in the input_check does not count."""
         from playwright.async_api import Error
 
+        def is_asking() -> bool:
+            return self._session.is_asking() or (input_check is not None and input_check.is_asking())
+
         try:
-            waiting = input_check.is_asking if input_check is not None else None
-            return await self._session.interrupts.race(work, self._limit_s(action), waiting)
+            return await self._session.interrupts.race(work, self._limit_s(action), is_asking)
         except Interrupted as up:
             if up.reason == "died":
                 raise EnvDiedError("the browser process is gone") from up
@@ -286,6 +309,8 @@ class ActionExecutor:
 
     async def _keys(self, action: Action, ask: Ask | None) -> None:
         match action:
+            case TypeSecret():
+                await self.keyboard.type_secret(action, ask)
             case TypeText(text=text, interval_s=interval_s):
                 await self.keyboard.type(text, interval_s, ask)
             case PressKey(key=key, presses=presses, interval_s=interval_s):

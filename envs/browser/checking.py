@@ -17,8 +17,7 @@ from envs.target import UNKNOWN, Check, Target
 
 _TIMEOUT_S = 2.0
 _RETRIES_S = (0.02, 0.1, 0.3)
-_SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock", *(f"f{n}" for n in range(1, 25))})
-_EDITING = frozenset("acvxzy")  # with ctrl: select all, copy, paste, cut, undo, redo
+_SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock"})
 
 
 class TargetFinder:
@@ -29,8 +28,8 @@ class TargetFinder:
         self._viewport_px = viewport_px
         self._redact = redact
 
-    async def at_point(self, x_px: int, y_px: int) -> tuple[Target, ...]:
-        """What a click at a point activates; `UNKNOWN` where nothing tells.
+    async def at_point(self, x_px: int, y_px: int, action: Action) -> tuple[Target, ...]:
+        """What an action with the mouse activates at a point; `UNKNOWN` where nothing tells.
 
         Raises:
             TimeoutError: The page does not answer.
@@ -43,7 +42,8 @@ class TargetFinder:
         if isinstance(overlay, DialogBox) or not (0 <= x_px < width and 0 <= y_px < height):
             return (UNKNOWN,)
         inspector, tabs = self._session.inspector, self._session.tabs
-        return await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px)) or (UNKNOWN,)
+        is_drop = isinstance(action, Drag | MouseUp)
+        return await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px, is_drop=is_drop)) or (UNKNOWN,)
 
     async def on_key(self, stroke: Stroke) -> tuple[Target, ...]:
         """What a key activates; empty: nothing.
@@ -55,8 +55,6 @@ class TargetFinder:
         overlay = self._session.overlay
         if overlay is not None and (taken := overlay.targets_of_key(stroke.key)) is not None:
             return tuple(map(self._redacted, taken))
-        if stroke.key == "esc":  # it answers a dialog, and activates nothing in a page
-            return ()
         inspector, tabs = self._session.inspector, self._session.tabs
         return await self._ask(lambda: inspector.on_key(tabs.active, stroke))
 
@@ -71,7 +69,7 @@ class TargetFinder:
             if isinstance(action, Click | MouseDown | MouseUp | Drag):
                 x_px = pointer_px[0] if action.x_px is None else action.x_px
                 y_px = pointer_px[1] if action.y_px is None else action.y_px
-                return await self.at_point(x_px, y_px)
+                return await self.at_point(x_px, y_px, action)
             if self._session.overlay is None and shortcut_of(action, held) is not None:
                 return ()
             for stroke in _strokes_of(action, held):
@@ -99,6 +97,7 @@ class TargetFinder:
             names=tuple(map(redact, target.names)),
             context=tuple(map(redact, target.context)),
             hints=tuple(map(redact, target.hints)),
+            handlers=tuple(map(redact, target.handlers)),
             url=redact(target.url) if target.url else None,
         )
 
@@ -130,7 +129,7 @@ class InputCheck:
         Raises:
             ActionError: It must not.
         """
-        await self._put(self.targets.at_point(x_px, y_px))
+        await self._put(self.targets.at_point(x_px, y_px, self.action))
 
     async def key(self, key: str, down: Collection[str], typed: str) -> None:
         """A key goes down.
@@ -190,10 +189,10 @@ def _strokes_of(action: Action, held: Collection[str]) -> Iterator[Stroke]:
 
 
 def _stroke(key: str, down: Collection[str], typed: str) -> Stroke | None:
-    """The stroke that a key is with others down; None for one that activates nothing anywhere."""
+    """The stroke that a key is with others down; None for one that only moves the focus or holds."""
     chord = chord_of(down)
     plain = next(iter(chord_of([key])))
     ctrl, alt = bool(chord & {"ctrl", "win"}), "alt" in chord
-    if plain in _SILENT or (ctrl and plain in _EDITING):
+    if plain in _SILENT:
         return None
     return Stroke(key=plain, typed="" if ctrl or alt else typed, ctrl=ctrl, alt=alt)

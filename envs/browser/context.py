@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
+import os
+import re
 import shutil
 import tempfile
 from collections import deque
@@ -21,8 +24,14 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Download
 
 _MAX_KEPT = 1000
+_MAX_NAME_BYTES = 200
+"""Common file systems take 255 bytes, encrypted ones fewer; space for a number is left."""
+_RESERVED = re.compile(r'[\x00-\x1f\x7f<>:"/|?*\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]')
+_DEVICES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))})
+_EXTENSION = re.compile(r"(?<=.)(\.tar)?\.[^.\s]{1,20}$", re.IGNORECASE)
 _OPEN_TIMEOUT_S = 30.0
 _CLOSE_TIMEOUT_S = 5.0
+_DATABASES_TIMEOUT_S = 3.0
 
 
 async def new_context(
@@ -61,7 +70,7 @@ async def new_context(
 async def _prepare(context: "BrowserContext") -> None:
     """Our scripts, and a first page; a context in which that fails does not stay, others may use the browser."""
     try:
-        await context.add_init_script("\n".join(map(read_script, ("page.js", "select.js"))))
+        await context.add_init_script("\n".join(map(read_script, ("page.js", "select.js", "pickers.js"))))
         await context.new_page()  # some settings are only looked at here
     except BaseException:
         closing = asyncio.ensure_future(context.close())
@@ -112,6 +121,37 @@ def _read_storage_state(path: Path) -> dict[str, Any]:
     return state
 
 
+async def save_storage_state(context: "BrowserContext", path: Path) -> None:
+    """Write cookies, local storage and IndexedDB to a file that only its owner can read.
+
+    If the databases cannot be read within 3 s, or not be written as JSON, all of them are left out: the cookies count.
+
+    Raises:
+        playwright.async_api.Error: The browser is gone.
+        OSError: The file cannot be written.
+    """
+    from playwright.async_api import Error
+
+    try:
+        state = await asyncio.wait_for(context.storage_state(indexed_db=True), _DATABASES_TIMEOUT_S)
+    except (Error, TimeoutError):
+        state = await context.storage_state()
+    await asyncio.to_thread(_write_private, path, json.dumps(state, indent=2))
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file by one that only its owner can read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
 def har_path_of(path: Path, episode: int) -> Path:
     """The HAR file of the `episode`-th episode."""
     return path if episode == 1 else path.with_name(f"{path.stem}-{episode}{path.suffix}")
@@ -137,32 +177,62 @@ class Folders:
         else:
             self.downloads = self._temporary = Path(tempfile.mkdtemp(prefix="k25-downloads-"))
 
-    async def save(self, download: "Download") -> str:
-        """Save a download under a name of its own; returns what to tell the agent."""
+    async def save(self, download: "Download") -> tuple[Path | None, str]:
+        """Save a download under a free name.
+
+        Returns:
+            The file, None if the download failed; and a line about it for the agent.
+        """
         from playwright.async_api import Error
 
-        name = self._redact(Path(download.suggested_filename).name or "download").replace(STARS, "secret")
-        path = self._free_path(name)
-        path.touch()  # the name is taken from here on, also for a second download at the same time
+        name = safe_name(self._redact(download.suggested_filename).replace(STARS, "secret"))
+        path = None
         try:
+            path = self._take_free_path(name)
             await download.save_as(path)
-        except Error as error:
-            path.unlink(missing_ok=True)
-            return f"the download of {name!r} failed: {error.message.splitlines()[0]}"
-        return f"{path.name!r} was downloaded ({path.stat().st_size} bytes) to {path}"
+            size_bytes = path.stat().st_size
+        except (Error, OSError) as error:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            why = error.message.splitlines()[0] if isinstance(error, Error) else error.strerror
+            return None, f"the download of {name!r} failed: {why}"
+        how = "type this path into the address bar to see it"
+        return path, f"{path.name!r} was downloaded ({size_bytes} bytes) to {path}; {how}"
 
     def remove_temporary(self) -> None:
         """Remove what was made here and nobody asked for."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def _free_path(self, name: str) -> Path:
-        path = self.downloads / name
-        number = 1
-        while path.exists():
-            path = self.downloads / f"{Path(name).stem} ({number}){Path(name).suffix}"
-            number += 1
-        return path
+    def _take_free_path(self, name: str) -> Path:
+        """Make an empty file, so that a second download at the same time gets another name.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        stem, suffix = split_name(name)
+        for number in itertools.count():
+            path = self.downloads / (f"{stem} ({number}){suffix}" if number else name)
+            with contextlib.suppress(FileExistsError):
+                path.touch(exist_ok=False)
+                return path
+        raise AssertionError("unreachable")
+
+
+def safe_name(text: str) -> str:
+    """A file name of at most 200 bytes, its extension kept, without what some file system reserves."""
+    name = _RESERVED.sub("_", text.replace("\\", "/").rpartition("/")[2]).strip(" .")
+    stem, suffix = split_name(name)
+    if stem.upper() in _DEVICES:
+        stem = f"_{stem}"
+    stem_bytes = stem.encode("utf-8", "replace")[: _MAX_NAME_BYTES - len(suffix.encode())]
+    return (stem_bytes.decode("utf-8", "ignore").rstrip(" .") or "download") + suffix
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """A file name as stem and extension; `.tar.gz` and the like are one extension."""
+    found = _EXTENSION.search(name)
+    return (name[: found.start()], found[0]) if found else (name, "")
 
 
 class Logins:

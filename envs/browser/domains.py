@@ -1,108 +1,21 @@
-"""Which addresses may be reached, by rules on domains, and through which proxy: in the network, not in a prompt."""
+"""Domain rules applied to the requests of a browser context, and the proxy that a person asks for."""
 
 import asyncio
 import base64
-import fnmatch
-import ipaddress
+import contextlib
 import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError
+from envs.hosts import DEFAULT_PORTS, host_and_port
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
 
     from envs.browser.gate import Gate
-
-
-_LOCAL_SCHEMES = frozenset({"about", "data", "blob"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainRules:
-    """Allowed and denied domains.
-
-    `example.com` covers its subdomains; `*` stands for any text; `host:port` asks for that port too.
-    Denied wins over allowed. With allowed domains everything else is blocked.
-    """
-
-    allowed: tuple[str, ...] = ()
-    denied: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.allowed or self.denied)
-
-    def why_blocked(self, url: str) -> str | None:
-        """Why an address is blocked, naming domain and rule; None when it is not."""
-        parts = urlsplit(url)
-        if parts.scheme == "blob":
-            parts = urlsplit(url[len("blob:") :])
-        if parts.scheme in _LOCAL_SCHEMES or not self:
-            return None
-        return self.why_blocked_place(*_host_port(parts.geturl()), shown=url)
-
-    def why_blocked_place(self, host: str, port: int | None, *, shown: str = "") -> str | None:
-        """Why a host and a port are blocked, naming the rule; None when they are not."""
-        for pattern in self.denied:
-            if _matches(pattern, host, port):
-                return f"the domain {host!r} is denied by the rule {pattern!r}"
-        if self.allowed and not any(_matches(pattern, host, port) for pattern in self.allowed):
-            return f"the domain {host or shown!r} is outside of the allowed domains ({', '.join(self.allowed)})"
-        return None
-
-    def why_blocked_address(self, address: str, port: int) -> str | None:
-        """Why an IP address is denied, whatever name it was resolved from; None when it is allowed."""
-        found = ipaddress.ip_address(address)
-        for pattern in self.denied:
-            wanted, wanted_port = _split_pattern(pattern)
-            if wanted_port not in (None, port):
-                continue
-            if found == _address(wanted) or (wanted == "localhost" and found.is_loopback):
-                return f"the address {address} is denied by the rule {pattern!r}"
-        return None
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is, one spelling for each; None when it is a name."""
-    try:
-        found = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return None
-    return getattr(found, "ipv4_mapped", None) or found
-
-
-def _matches(pattern: str, host: str, port: int | None) -> bool:
-    wanted, wanted_port = _split_pattern(pattern)
-    if wanted_port is not None and wanted_port != port:
-        return False
-    if (address := _address(host)) is not None and address == _address(wanted):
-        return True
-    if "*" in wanted:
-        return fnmatch.fnmatchcase(host, wanted)
-    return host == wanted or host.endswith(f".{wanted}")
-
-
-def _split_pattern(pattern: str) -> tuple[str, int | None]:
-    text = pattern.strip()
-    return _host_port(text if "://" in text else f"http://{text}", default_port=False)
-
-
-def _host_port(url: str, *, default_port: bool = True) -> tuple[str, int | None]:
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    if not host.isascii():
-        host = host.encode("idna").decode("ascii")
-    if ":" in host:
-        host = f"[{host}]"
-    try:
-        port = parts.port
-    except ValueError:
-        port = None
-    if port is None and default_port:
-        port = {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)
-    return host, port
 
 
 _MAX_KEPT = 100
@@ -153,9 +66,9 @@ class Firewall:
 
     def failure_of(self, url: str) -> str | None:
         """Why the place of an address could not be reached, as the gate knows it."""
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-        return self._gate.failure_of((parts.hostname or "").rstrip("."), port) if self._gate is not None else None
+        with contextlib.suppress(ValueError):
+            return self._gate.failure_of(*host_and_port(url)) if self._gate is not None else None
+        return None
 
     async def _on_route(self, route: "Route", request: "Request") -> None:
         reason = self._rules.why_blocked(request.url)
@@ -187,7 +100,7 @@ class Firewall:
 
 def _origin(url: str) -> tuple[str | None, int | None]:
     parts = urlsplit(url)
-    return parts.hostname, parts.port or {"http": 80, "ws": 80, "https": 443, "wss": 443}.get(parts.scheme)
+    return parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def _is_top(request: "Request") -> bool:
@@ -204,7 +117,7 @@ def _has_frame(request: "Request") -> bool:
         return False
 
 
-_DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+_PROXY_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
 class UpstreamError(Exception):
@@ -297,13 +210,13 @@ def read_upstream(text: str) -> Upstream:
         port = parts.port
     except ValueError:
         port = -1
-    if not parts.hostname or port == -1 or parts.scheme not in _DEFAULT_PORTS:
+    if not parts.hostname or port == -1 or parts.scheme not in _PROXY_PORTS:
         shown = text.rpartition("@")[2]
         raise EnvSetupError(f"the proxy {shown!r} is not of the form http://host:port or socks5://host:port")
     return Upstream(
         scheme=parts.scheme,
         host=parts.hostname,
-        port=port or _DEFAULT_PORTS[parts.scheme],
+        port=port or _PROXY_PORTS[parts.scheme],
         username=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
     )

@@ -3,32 +3,47 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs.actions import Action, Click, Terminate
+from envs.actions import Action, Click, Terminate, Wait
 from envs.browser.action_executor import ActionExecutor
 from envs.browser.checking import InputCheck, TargetFinder
 from envs.browser.context import Folders, har_path_of
-from envs.browser.domains import DomainRules
+from envs.browser.keyboard import shortcut_of
 from envs.browser.launch import RunningBrowser, launch
 from envs.browser.navigation import to_url
 from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
+from envs.browser.overlays import DialogBox
+from envs.browser.places import PlaceCheck
 from envs.browser.redact import Redactor, scrub_har
 from envs.browser.screencast import watch_session
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
+from envs.domain_rules import DomainRules
 from envs.env import Task
-from envs.errors import ActionError, AddressError, EnvDiedError, EnvError, EnvSetupError, describe_late
-from envs.observation import LiveFrame, Observation, StepResult
+from envs.errors import (
+    ActionError,
+    AddressError,
+    EnvDiedError,
+    EnvError,
+    EnvSetupError,
+    OutdatedError,
+    describe_late,
+)
+from envs.observation import Generation, LiveFrame, Observation, StepResult
+from envs.page_request import RequestCheck
+from envs.screen_texts import ScreenTexts
 from envs.target import UNKNOWN, Check, Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
 
+_ABSOLUTE = frozenset({"new_tab", "downloads", *(f"tab_{number}" for number in range(1, 9))})
+"""Shortcuts that, alone in a step, have the same effect whatever the screenshot shows."""
 OpenBrowser = Callable[[BrowserOptions, DomainRules], Awaitable[RunningBrowser]]
 
 
@@ -38,6 +53,7 @@ class _Episode:
     executor: ActionExecutor
     observer: Observer
     targets: TargetFinder
+    places: PlaceCheck
 
 
 class BrowserEnv:
@@ -62,6 +78,7 @@ class BrowserEnv:
         self._folders: Folders | None = None
         self._launched: RunningBrowser | None = None
         self._episode: _Episode | None = None
+        self._expected: Generation | None = None
         self._num_episodes = 0
         self._is_closed = False
 
@@ -145,11 +162,28 @@ class BrowserEnv:
         await task.setup(self)
         return (await episode.observer.look(None, since_s, episode.executor.mouse.pointer_px))[0]
 
+    async def hold_requests(self, check: RequestCheck | None) -> None:
+        """Hold requests of pages back until `check` has judged them, see `envs.env.RequestHolder`.
+
+        Raises:
+            EnvSetupError: The browser is shared.
+        """
+        held = self._open_episode().session.held
+        if check is None:
+            await held.drop()
+        else:
+            held.start(check)
+
+    def expect(self, generation: Generation) -> None:
+        """Name the observation that the next step was decided on, see `envs.env.VersionedScreen`."""
+        self._expected = generation
+
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Carry out actions until one fails or is objected to, let the page settle, and look.
 
         `info["timings"]` has the seconds spent on `act`, `settle` and `observe`; `info["blocked"]`
-        the requests that the domain rules stopped.
+        the requests that the domain rules stopped; `info["is_outdated"]` is True if the input was refused because the
+        screen had changed.
 
         Raises:
             EnvDiedError: The browser is gone.
@@ -159,10 +193,16 @@ class BrowserEnv:
         if not episode.session.is_connected:
             raise EnvDiedError("the browser process is gone")
         since_s = time.monotonic()
-        error = await self._act(episode, actions, check, since_s + self.options.step_timeout_s)
+        failure: ActionError | None = None
+        try:
+            await self._act(episode, actions, check, since_s + self.options.step_timeout_s)
+        except ActionError as error:
+            failure = error
         act_s = time.monotonic() - since_s
-        observation, info = await episode.observer.look(error, since_s, episode.executor.mouse.pointer_px)
+        why = str(failure) if failure is not None else None
+        observation, info = await episode.observer.look(why, since_s, episode.executor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
+        info["is_outdated"] = isinstance(failure, OutdatedError)
         return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
@@ -178,6 +218,15 @@ class BrowserEnv:
         """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
         targets = await self.find_targets(Click(x_px=x_px, y_px=y_px))
         return targets[0].text if targets else None
+
+    async def read_texts(self) -> ScreenTexts:
+        """Read the texts of the active page and its frames, see `envs.screen_texts.ReadableScreen`."""
+        session = self._episode.session if self._episode is not None else None
+        if session is None or not session.is_connected or not session.tabs.pages:
+            return ScreenTexts()
+        if isinstance(session.overlay, DialogBox) and not session.overlay.is_done:  # the page does not answer
+            return ScreenTexts(is_cut=True)
+        return replace(await session.texts.read(session.tabs.active), is_on_display=not self.options.headless)
 
     async def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
         """The active tab as it is painted, with what is drawn over it."""
@@ -206,24 +255,26 @@ class BrowserEnv:
             self._folders.remove_temporary()
             self._folders = None
 
-    async def _act(
-        self, episode: _Episode, actions: Sequence[Action], check: Check | None, until_s: float
-    ) -> str | None:
-        """Carry out actions up to the end, the first that fails, or a moment; returns why not all were carried out."""
+    async def _act(self, episode: _Episode, actions: Sequence[Action], check: Check | None, until_s: float) -> None:
+        """Carry out actions until the last one or until `until_s`.
+
+        Raises:
+            ActionError: One failed, or it is too late for the rest.
+        """
+        expected, self._expected = self._expected, None
         for number, action in enumerate(actions):
             if number and time.monotonic() > until_s:
-                return describe_late(number, len(actions), self.options.step_timeout_s)
+                raise ActionError(describe_late(number, len(actions), self.options.step_timeout_s))
             if isinstance(action, Terminate):
                 self.terminate = action
-                return None
+                return
+            if expected is not None and not isinstance(action, Wait):
+                await _check_outdated(episode, actions[number:], expected)
+                expected = None
             input_check = (
                 InputCheck(targets=episode.targets, check=check, number=number, action=action) if check else None
             )
-            try:
-                await episode.executor.act(action, input_check)
-            except ActionError as failure:
-                return str(failure)
-        return None
+            await episode.executor.act(action, input_check)
 
     async def _start_episode(self) -> None:
         if self._launched is not None and not self._launched.browser.is_connected():
@@ -247,10 +298,12 @@ class BrowserEnv:
         await session.open()
 
     def _make_episode(self, session: BrowserSession) -> _Episode:
+        observer = Observer(session, self.options, self._redact)
         return _Episode(
             session=session,
             executor=ActionExecutor(session, self.options),
-            observer=Observer(session, self.options, self._redact),
+            observer=observer,
+            places=PlaceCheck(session, observer),
             targets=TargetFinder(session, self.options.viewport_px, self._redact),
         )
 
@@ -278,6 +331,39 @@ class BrowserEnv:
         if self._folders is None:
             self._folders = Folders(self.options)
         return self._folders
+
+
+async def _check_outdated(episode: _Episode, actions: Sequence[Action], expected: Generation) -> None:
+    """Refuse the inputs of a step if the screen is not the one that they were decided on any more.
+
+    Args:
+        episode: The episode.
+        actions: The first input and what follows it.
+        expected: Of the observation that they were decided on.
+
+    Raises:
+        OutdatedError: It is not; the text says why.
+        ActionError: The screenshot only showed that the page does not respond.
+    """
+    session, executor = episode.session, episode.executor
+    shortcut = shortcut_of(actions[0], executor.held)
+    if shortcut in _ABSOLUTE and all(isinstance(action, Wait) for action in actions[1:]):
+        return
+    why = _why_outdated(session, expected)
+    if why is None and not expected.frame and shortcut is None and session.overlay is None:
+        raise ActionError(
+            "the page did not respond to the screenshot, so nothing was done. Wait, or close the tab (ctrl+w)"
+        )
+    if why is None:
+        changed = await episode.places.why_changed(actions, executor.mouse.pointer_px, expected)
+        why = _why_outdated(session, expected) or changed  # something may have come up meanwhile
+    if why is not None:
+        raise OutdatedError(why)
+
+
+def _why_outdated(session: BrowserSession, expected: Generation) -> str | None:
+    page = session.tabs.active if session.tabs.pages else None
+    return session.generations.why_outdated(expected, page, session.overlay)
 
 
 def check_start(url: str | None) -> None:

@@ -7,16 +7,18 @@ denied under every name. What Chromium would send around a proxy is turned off i
 
 import asyncio
 import contextlib
-import ipaddress
 import ssl
 import threading
 from collections import OrderedDict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from envs.browser.domains import DomainRules, Upstream, UpstreamError
+from envs.browser.domains import Upstream, UpstreamError
+from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError
+from envs.hosts import Address, is_this_machine, known_addresses, parse_host
 
 if TYPE_CHECKING:
     from playwright.async_api import ProxySettings
@@ -30,6 +32,7 @@ _MAX_KEPT = 100
 _HOP_HEADERS = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade"})
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+LookUp = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class _Refused(Exception):
@@ -62,11 +65,13 @@ class Gate:
 
     Args:
         rules: What may be reached.
-        upstream: The proxy that the person asked for; None connects directly.
+        upstream: The proxy that the person asked for, which resolves the names then; None connects directly.
+        look_up: Returns the addresses of a name for a port.
     """
 
-    def __init__(self, rules: DomainRules, upstream: Upstream | None) -> None:
+    def __init__(self, rules: DomainRules, upstream: Upstream | None, *, look_up: LookUp | None = None) -> None:
         self._rules = rules
+        self._look_up = look_up or _look_up
         self._upstream = upstream
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="browser-gate", daemon=True)
@@ -207,9 +212,7 @@ class Gate:
         Raises:
             _Refused: It may not be reached, or does not answer.
         """
-        reason = self._rules.why_blocked_place(host, port)
-        if reason is None and port == self.port and _is_loopback(host):
-            reason = "this is the browser's own proxy"
+        reason = self._rules.why_blocked_place(host, port) or self._why_own(known_addresses(host), port)
         if reason is None and self._routes is not None and f"{host}:{port}" not in self._routes:
             reason = "nothing is there"
         if reason is not None:
@@ -235,28 +238,31 @@ class Gate:
             return await asyncio.open_connection("127.0.0.1", self._routes[f"{host}:{port}"])
         if self._upstream is not None:
             return await self._upstream.connect(host, port, is_plain=is_plain)
-        last: OSError = ConnectionRefusedError()
-        for address in await self._resolve(host, port):
-            reason = self._rules.why_blocked_address(address, port)
+        addresses = await self._resolve(host, port)
+        for address in addresses:
+            reason = self._rules.why_blocked_address(address, port) or self._why_own([ip_address(address)], port)
             if reason is not None:
                 self._note_stopped(url, reason)
                 raise _Refused(reason)
+        last: OSError = ConnectionRefusedError()
+        for address in addresses:  # those that were judged, so that a name cannot change its mind
             try:
                 return await asyncio.open_connection(address, port)
             except OSError as error:
                 last = error
         raise last
 
+    def _why_own(self, addresses: Iterable[Address], port: int) -> str | None:
+        is_own = port == self.port and any(map(is_this_machine, addresses))
+        return "this is the browser's own proxy" if is_own else None
+
     async def _resolve(self, host: str, port: int) -> Sequence[str]:
-        if _is_loopback(host) and not _is_address(host):
-            return ["127.0.0.1", "::1"]
-        if _is_address(host):
-            return [host.strip("[]")]
+        if known := known_addresses(host):
+            return [str(address) for address in known]
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
+            return await self._look_up(host, port)
         except OSError as error:
             raise self._failed(host, port, "there is no such host") from error
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
     def _note_stopped(self, url: str, reason: str) -> None:
         with self._lock:
@@ -271,6 +277,11 @@ class Gate:
         return _Refused(reason)
 
 
+async def _look_up(host: str, port: int) -> Sequence[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
 def _parse_head(data: bytes) -> _Head:
     first, *lines = data[:-4].split(b"\r\n")
     method, target, _ = first.split(b" ", 2)
@@ -280,24 +291,17 @@ def _parse_head(data: bytes) -> _Head:
 
 
 def _authority(text: str, default_port: int | None = None) -> tuple[str, int]:
+    """Canonical host and port of the part of an address between `//` and its path.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    if any(char in text for char in "?#\\"):  # others may take another host for the meant one
+        raise ValueError("the path is not set off by a slash")
     host, colon, port = text.rpartition("@")[2].rpartition(":")
     if not colon or port.endswith("]"):
         host, port = text.rpartition("@")[2], str(default_port or "")
-    return host.lower().rstrip("."), int(port)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    if _is_address(host):
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    return host == "localhost" or host.endswith(".localhost")
+    return parse_host(host), int(port)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

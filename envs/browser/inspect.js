@@ -2,10 +2,12 @@
 //
 // Runs in an isolated world: the page shares the elements but not the natives. What a page can still
 // overlay are the named properties of forms and of the document, so these are read through prototypes.
-// `this` is a closed shadow root, or the window. {point: [x, y]} or {key, typed, ctrl, alt} is asked.
+// `this` is a closed shadow root, or the window. {point: [x, y], is_drop} or {key, typed, ctrl, alt} is asked.
 // A frame or a host of a closed root on the way gives {inside: true, x, y}, to be asked in there.
 function (ask, wants_element) {
   const MAX_NODES = 400, MAX_TEXT = 1500, MAX_NEAR = 300;
+  const MAX_CHAT_PX = 100; // a higher field is a page of text, in which Enter makes a new line
+  const EDITS = /^(?!f\d)/, EDITS_WITH_CTRL = /^([acvxzy]|delete|backspace)$/; // keys that only edit text
   const TYPES = { submit: "button", button: "button", reset: "button", image: "button", checkbox: "checkbox",
     radio: "radio button", range: "slider", file: "file input", color: "colour input" };
   const TAGS = { button: "button", summary: "button", textarea: "text area", select: "select", option: "option",
@@ -17,6 +19,11 @@ function (ask, wants_element) {
   const CONTROLS = "a[href], button, input, select, textarea, option, summary, [role=button], [role=link], " +
     "[role=menuitem], [role=tab], [role=option], [role=checkbox], [role=radio], [role=switch], [onclick]";
   const DIALOGS = "dialog, [role=dialog], [role=alertdialog], [aria-modal=true]";
+  const HANDLER = new RegExp("^(on(click|dblclick|submit|change|input|(mouse|pointer)(down|up)|key(down|up|press)|drop)|ng-.*|v-on:.*|@.*" +
+    "|x-on:.*|wire:.*|\\(.*\\)|hx-.*|data-(.*method|.*action|.*target|.*url|.*href|command|event)|form(action|method)|action|command" +
+    "|name|value|popovertarget)$");
+  const CLICKED = /^((ng-|v-on:|@|x-on:|wire:|\(|on)(dbl)?click|hx-(delete|get|patch|post|put)$|data-(turbo-)?method$)/;
+  const CONFIRM = ["data-confirm", "data-turbo-confirm", "hx-confirm", "wire:confirm"];
   const HEADINGS = "h1, h2, h3, h4, h5, h6, legend, [role=heading], caption";
 
   const getter = (proto, name) => {
@@ -32,6 +39,8 @@ function (ask, wants_element) {
   const before = getter(Element.prototype, "previousElementSibling");
   const slotOf = getter(Element.prototype, "assignedSlot");
   const bodyOf = getter(Document.prototype, "body");
+  const sheetsOf = getter(Document.prototype, "styleSheets");
+  const attributesOf = getter(Element.prototype, "attributes");
   const topOf = getter(Document.prototype, "documentElement");
   const attr = (node, name) => Element.prototype.getAttribute.call(node, name);
   const matches = (node, selector) => Element.prototype.matches.call(node, selector);
@@ -60,13 +69,38 @@ function (ask, wants_element) {
   const generated = (node, style) => {
     const content = style.content;
     if (!content || content === "none" || content === "normal") return "";
-    const parts = content.match(/"(?:[^"\\]|\\.)*"|attr\([^)]*\)/g) ?? [];
+    const parts = content.match(/"(?:[^"\\]|\\.)*"|(?:attr|counters?)\([^)]*\)/g) ?? [];
     return parts.map((part) => part[0] === '"' ? part.slice(1, -1).replace(/\\(.)/g, "$1")
+      : part[0] === "c" ? counterText(part.slice(0, -1).split(/[,\s]+/).at(-1))
       : attr(node, part.slice(5, -1).trim().split(/[\s,]/)[0]) ?? "").join("");
   };
+  // the texts of a counter style that the page defines, for counters and for marks of lists
+  let counterRules = null;
+  const counterText = (name) => {
+    counterRules ??= [...sheetsOf(document)].slice(0, 50).flatMap((sheet) => {
+      try { return [...sheet.cssRules].filter((rule) => rule instanceof CSSCounterStyleRule); }
+      catch { return []; } // of another origin
+    });
+    return counterRules.filter((rule) => rule.name === name)
+      .map((rule) => `${rule.prefix} ${rule.symbols} ${rule.additiveSymbols} ${rule.suffix}`.replaceAll('"', "")).join(" ");
+  };
   const file = (address) => address?.startsWith("data:") ? null : address?.split(/[?#]/)[0].split("/").at(-1);
-  const files = (style) => [...`${style.backgroundImage} ${style.maskImage} ${style.content}`.matchAll(/url\("([^"]{1,300})/g)]
-    .map((found) => file(found[1]));
+  const addresses = (style) => [...`${style.backgroundImage} ${style.maskImage} ${style.content}`
+    .matchAll(/url\("((?:[^"\\]|\\.){1,4000})/g)].map((found) => found[1].replace(/\\(.)/g, "$1"));
+  // the text in a drawing that is written into its address
+  const drawn = (address) => {
+    const [head, data] = /^data:image\/svg\+xml([^,]{0,60}),(.*)$/s.exec((address ?? "").slice(0, 8000))?.slice(1) ?? [];
+    if (!data) return null;
+    try { return (head.includes("base64") ? atob(data) : decodeURIComponent(data)).slice(0, 4000).split("<").map((part) => part.split(">").at(-1)).join(" "); }
+    catch { return null; } // not an address after all
+  };
+  // children as a flexible box or a grid shows them
+  const inOrder = (children, style) => {
+    if (!/flex|grid/.test(style.display)) return children;
+    const order = (child) => child instanceof Element ? Number(getComputedStyle(child).order) || 0 : 0;
+    const sorted = [...children].sort((one, other) => order(one) - order(other));
+    return style.display.includes("flex") && style.flexDirection.endsWith("-reverse") ? sorted.reverse() : sorted;
+  };
   const read = (top, skip, most = MAX_TEXT) => {
     const found = { text: "", names: [], hints: [] };
     let left = MAX_NODES;
@@ -81,20 +115,27 @@ function (ask, wants_element) {
         if (style.display === "none" && tag !== "title" && tag !== "desc") return;
         const isBlock = !style.display.startsWith("inline") && style.display !== "contents" || tag === "br";
         if (isBlock) found.text += " ";
+        const used = tag === "use" ? attr(node, "href") ?? attr(node, "xlink:href") : null;
         for (const name of ["aria-label", "alt", "title"]) found.names.push(attr(node, name));
         if (tag === "title" || tag === "desc") found.names.push(textContent(node));
-        found.hints.push(attr(node, "class"), attr(node, "data-icon"), file(attr(node, "src")), tag === "use" ? attr(node, "href") ?? attr(node, "xlink:href") : null, ...files(style));
+        found.hints.push(attr(node, "class"), attr(node, "data-icon"), file(attr(node, "src")), ...(tag === "use" ? [used] : []));
         const first = getComputedStyle(node, "::before"), last = getComputedStyle(node, "::after");
-        found.hints.push(...files(first), ...files(last));
+        const shownAt = [attr(node, "src"), ...[style, first, last].flatMap(addresses)];
+        found.hints.push(...shownAt.map(file));
+        found.names.push(...shownAt.map(drawn));
         const start = found.text.length;
         found.text += generated(node, first);
         if (style.display === "list-item") {
-          found.text += generated(node, getComputedStyle(node, "::marker")) + (style.listStyleType.match(/^"(.*)"$/)?.[1] ?? "");
+          found.text += generated(node, getComputedStyle(node, "::marker")) + (style.listStyleType.match(/^"(.*)"$/)?.[1] ?? counterText(style.listStyleType));
         }
         const inner = shadowRoot(node);
         const assigned = tag === "slot" ? node.assignedNodes({ flatten: true }) : [];
-        for (const child of assigned.length ? assigned : inner ? childNodes(inner) : childNodes(node)) visit(child);
+        const symbol = used?.startsWith("#") ? byId(node, used.slice(1)) : null;
+        const children = [...assigned.length ? assigned : childNodes(inner ?? symbol ?? node)];
+        const ordered = inOrder(children, style);
+        for (const child of ordered) visit(child);
         found.text += generated(node, last);
+        if (children.some((child, at) => child !== ordered[at])) found.names.push(found.text.slice(start).replace(/\s+/g, ""));
         if (style.unicodeBidi.includes("override") && style.direction === "rtl") {
           found.names.push([...found.text.slice(start)].reverse().join(""));
         }
@@ -111,6 +152,7 @@ function (ask, wants_element) {
   const isField = (node) => (node instanceof HTMLInputElement && !isButtonInput(node))
     || node instanceof HTMLSelectElement || node instanceof HTMLTextAreaElement || node.isContentEditable === true;
   const isEditable = (node) => isTextInput(node) || node instanceof HTMLTextAreaElement || node.isContentEditable === true;
+  const isSubmit = (node) => (node instanceof HTMLButtonElement && node.type === "submit") || ["submit", "image"].includes(type(node));
   const formOf = (node) => {
     for (const kind of [HTMLButtonElement, HTMLInputElement, HTMLSelectElement, HTMLTextAreaElement, HTMLFieldSetElement]) {
       if (node instanceof kind) return Object.getOwnPropertyDescriptor(kind.prototype, "form").get.call(node);
@@ -134,21 +176,29 @@ function (ask, wants_element) {
     const labelled = ids.map((id) => byId(node, id)).filter(Boolean);
     const isInput = isField(node) && node.isContentEditable !== true;
     const ordered = [labelled.map(textContent).join(" "), attr(node, "aria-label"), labels.map(withoutFields).join(" "),
-      isButtonInput(node) ? node.value || node.alt || (node.type === "submit" ? "Submit" : "") : "",
+      isButtonInput(node) ? node.value || node.alt || ({ submit: "Submit", reset: "Reset" }[node.type] ?? "") : "",
       isInput ? "" : shown(node), attr(node, "alt"), ...(isInput ? [] : all.names),
       attr(node, "placeholder"), attr(node, "title"), isInput ? attr(node, "name") : ""];
     const seen = [...labelled, ...labels].flatMap((label) => { const it = read(label); return [it.text, ...it.names]; });
-    const more = [all.text, ...all.names, attr(node, "value"), attr(node, "aria-description"), ...seen];
+    const more = [all.text, ...all.names, attr(node, "aria-description"), ...seen,
+      ...CONFIRM.map((name) => attr(node, name) ?? (formOf(node) && isSubmit(node) ? attr(formOf(node), name) : null))];
     const first = ordered.map((text) => line(text)).find(Boolean);
     return [...new Set([first, ...ordered.slice(0, -1), ...(isInput ? seen : more)].map((text) => line(text)).filter(Boolean))].slice(0, 12);
   };
   const hints = (node, all) => {
-    const form = formOf(node);
-    const isSubmit = node instanceof HTMLButtonElement && node.type === "submit" || ["submit", "image"].includes(type(node));
-    const found = [...all.hints, attr(node, "onclick"), attr(node, "id"), attr(node, "data-action"), attr(node, "data-testid"),
-      attr(node, "formaction"), form && (isSubmit || node === form) ? attr(form, "action") : null,
-      attr(node, "href")?.trim().toLowerCase().startsWith("javascript:") ? attr(node, "href") : null];
+    const found = [...all.hints, attr(node, "id"), attr(node, "data-testid")];
     return [...new Set(found.map((text) => line(text, MAX_NEAR)).filter(Boolean))].slice(0, 40);
+  };
+  // what it does in the page's own code; for what submits a form also what that does
+  const handlers = (node) => {
+    const written = (one) => [...attributesOf(one)]
+      .filter((it) => HANDLER.test(it.name) && !(isField(one) && ["name", "value"].includes(it.name))).map((it) => `${it.name} ${it.value}`);
+    const form = formOf(node);
+    const sent = form && (isSubmit(node) || node === form);
+    const methods = sent ? [...within(form, "input[type=hidden]")].filter((it) => /method|action/.test(attr(it, "name") ?? ""))
+      .map((it) => `${attr(it, "name")} ${attr(it, "value")}`) : [];
+    const found = [...written(node), ...(sent ? written(form) : []), ...methods];
+    return [...new Set(found.map((text) => line(text, MAX_NEAR)))].slice(0, 20);
   };
 
   // ---- what stands around it
@@ -170,6 +220,9 @@ function (ask, wants_element) {
       }
     }
     if (own) found.push(own);
+    const form = isSubmit(node) ? formOf(node) : null;
+    const picked = form ? [...within(form, "select")].slice(0, 5).flatMap((select) => [...select.selectedOptions].slice(0, 3)) : [];
+    found.push(...picked.map((option) => line(option.label || textContent(option), MAX_NEAR)));
     for (let up = node, depth = 0; up && !heading && depth < 40; up = parent(up), depth++) {
       let side = before(up);
       for (let number = 0; side && !heading && number < 20; number++, side = before(side)) {
@@ -193,15 +246,15 @@ function (ask, wants_element) {
     const known = node instanceof HTMLFormElement ? all.names.map((text) => line(text)).filter(Boolean) : names(node, all, labels);
     const isLink = ["a", "area"].includes(localName(node));
     return {
-      role: role(node), names: [...new Set([...known, ...more.map((text) => line(text)).filter(Boolean)])], hints: hints(node, all),
+      role: role(node), names: [...new Set([...known, ...more.map((text) => line(text)).filter(Boolean)])], hints: hints(node, all), handlers: handlers(node),
       context: isField(node) && type(node) !== "file" ? [] : context(node),
-      is_image: !isField(node) && !line(all.text) && !(isButtonInput(node) && type(node) !== "image" && (node.value || type(node) === "submit")),
+      is_image: !isField(node) && !line(all.text) && !(isButtonInput(node) && type(node) !== "image" && (node.value || ["submit", "reset"].includes(type(node)))),
       url: isLink && typeof node.href === "string" ? node.href : null, is_field: isField(node),
     };
   };
   const unknown = () => {
     const dialog = openDialog();
-    return { role: "", names: [], hints: [], context: dialog ? [titleOf(dialog), near(dialog)].filter(Boolean) : [], url: null,
+    return { role: "", names: [], hints: [], handlers: [], context: dialog ? [titleOf(dialog), near(dialog)].filter(Boolean) : [], url: null,
       is_field: false, is_element: false };
   };
 
@@ -209,7 +262,8 @@ function (ask, wants_element) {
   const atPoint = (element, x, y) => {
     let found = null;
     for (let node = element; node && !found; node = parent(node)) {
-      if (matches(node, REACTS) || localName(node).includes("-")) found = node;
+      const isHandled = [...attributesOf(node)].some((it) => CLICKED.test(it.name));
+      if (isHandled || matches(node, REACTS) || localName(node).includes("-")) found = node;
     }
     if (!found && getComputedStyle(element).cursor === "pointer") {
       found = element;
@@ -223,7 +277,7 @@ function (ask, wants_element) {
     }
     if (closed && rootOf(found) !== closed) more.push(read(closed).text);
     if (localName(found) === "label" && found.control) { more.push(shown(found)); found = found.control; }
-    more.push(...below(element, x, y));
+    more.push(...below(element, x, y), ...(ask.is_drop ? under(found, x, y) : []));
     const isLarge = !matches(found, REACTS) && shown(found).length > 80;
     if (isLarge) return [{ ...target(found), names: [line(own(found)), line(shown(found), 80)].filter(Boolean), context: [] }];
     return [target(found, more)];
@@ -234,12 +288,18 @@ function (ask, wants_element) {
     return !line(read(node).text, 10) && getComputedStyle(node).backgroundImage === "none"
       && /rgba\(.*, 0\)|transparent/.test(getComputedStyle(node).backgroundColor) && !within(node, "img, svg, canvas, video").length;
   };
+  const stackAt = (element, x, y) => {
+    const root = rootOf(element);
+    const stack = root instanceof Document ? Document.prototype.elementsFromPoint.call(root, x, y) : root.elementsFromPoint?.(x, y) ?? [];
+    return stack.slice(0, 20);
+  };
+  // what lies under a thing that is dropped
+  const under = (dragged, x, y) => stackAt(dragged, x, y).filter((node) => !holds(dragged, node) && !holds(node, dragged))
+    .map((node) => [own(node), attr(node, "aria-label"), attr(node, "title"), attr(node, "alt"), shown(node).length <= 80 ? shown(node) : ""].join(" "));
   // what a person sees through a transparent thing that gets the click
   const below = (element, x, y) => {
     if (!isClear(element)) return [];
-    const root = rootOf(element);
-    const stack = root instanceof Document ? Document.prototype.elementsFromPoint.call(root, x, y) : root.elementsFromPoint?.(x, y) ?? [];
-    for (const node of stack.slice(0, 20)) {
+    for (const node of stackAt(element, x, y)) {
       if (node === element || holds(element, node) || holds(node, element)) continue;
       const text = matches(node, CONTROLS) ? target(node).names.join(" ") : own(node) || attr(node, "alt") || "";
       if (line(text)) return [text];
@@ -248,7 +308,14 @@ function (ask, wants_element) {
   };
 
   // ---- a key
-  const isSubmit = (node) => (node instanceof HTMLButtonElement && node.type === "submit") || ["submit", "image"].includes(type(node));
+  // the buttons beside a field in which Enter may send what it holds
+  const beside = (field) => {
+    for (let up = parent(field), depth = 0; up && depth < 5; up = parent(up), depth++) {
+      const found = [...within(up, "button, [role=button], input[type=submit], input[type=button]")].filter((node) => isShown(node));
+      if (found.length) return found.slice(0, 6).flatMap((node) => target(node).names.slice(0, 3));
+    }
+    return [];
+  };
   const submitted = (field) => {
     const form = formOf(field);
     if (!form) return [];
@@ -302,7 +369,8 @@ function (ask, wants_element) {
       if (isNothing) return [unknown()];
       if (focused instanceof HTMLTextAreaElement || (focused.isContentEditable && !matches(focused, CONTROLS))) {
         const sent = ctrl ? submitted(focused) : [];
-        return [...active(focused), ...(sent.length ? sent : [target(focused)])];
+        const context = ctrl || focused.getBoundingClientRect().height < MAX_CHAT_PX ? beside(focused) : [];
+        return [...active(focused), ...(sent.length ? sent : [{ ...target(focused), context }])];
       }
       if (isField(focused) && !["file", "color"].includes(type(focused))) {
         const sent = submitted(focused);
@@ -322,9 +390,11 @@ function (ask, wants_element) {
       return type(focused) === "radio" ? neighbours(focused, key).map((node) => target(node)) : [];
     }
     if (typed && focused instanceof HTMLSelectElement) return chosen(focused, "", typed).map((option) => target(option));
+    if (key === "esc") return [{ ...unknown(), context: [] }]; // it leaves a dialog
     if (isEditable(focused) && typed) return [target(focused)];
-    if (isEditable(focused)) return ctrl && !["delete", "backspace"].includes(key) ? [unknown()] : [];
-    return key === "delete" || key === "backspace" ? [isNothing ? unknown() : target(focused)] : [unknown()];
+    if (isEditable(focused) && (ctrl ? EDITS_WITH_CTRL : EDITS).test(key)) return [];
+    if (key !== "delete" && key !== "backspace") return [unknown()];
+    return [isNothing ? { ...unknown(), role: "page", is_element: true } : target(focused)];
   };
 
   // ---- the way down to the element

@@ -67,14 +67,14 @@ class Inspector:
         self._releases: set[asyncio.Task[None]] = set()
         self._num_held = 0
 
-    async def at_point(self, page: "Page", x_px: float, y_px: float) -> tuple[Target, ...]:
-        """What a click at a point of the viewport activates.
+    async def at_point(self, page: "Page", x_px: float, y_px: float, *, is_drop: bool = False) -> tuple[Target, ...]:
+        """What a click at a point of the viewport activates; at the end of a drag also what lies below.
 
         Raises:
             playwright.async_api.Error: The page went away meanwhile.
         """
         top = await self._top(page)
-        ask = {"point": [x_px, y_px]}
+        ask = {"point": [x_px, y_px], "is_drop": is_drop}
         first = await self._run_in_top(page, top, ask)
         left, top_px = first["view"]
         found, painted = await asyncio.gather(
@@ -93,6 +93,26 @@ class Inspector:
         ask = {"key": stroke.key, "typed": stroke.typed, "ctrl": stroke.ctrl, "alt": stroke.alt}
         top = await self._top(page)
         return await self._descend(page, top, ask, await self._run_in_top(page, top, ask))
+
+    async def ask_inside(self, page: "Page", script: str, ask: dict[str, Any]) -> dict[str, Any]:
+        """Run a script for the element at `ask["point"]`, or else for the focused one, in whatever frame it is.
+
+        Args:
+            page: The page.
+            script: Name of a file with a function (ask, element) that returns an object.
+            ask: Its first argument; a point is in CSS pixels of the viewport.
+
+        Returns:
+            The object, and as `x` and `y` the point in the frame, or minus the corner of the frame.
+
+        Raises:
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        top = await self._top(page)
+        function = read_script("innermost.js").replace("__BODY__", read_script(script).strip())
+        found = await _run(top, await _world(top), ask, function=function)
+        async with AsyncExitStack() as frames:
+            return await self._descend_through(page, top, ask, found, frames, function)
 
     def forget(self, page: "Page") -> None:
         """A page is gone."""
@@ -134,34 +154,46 @@ class Inspector:
             found: Its answer.
         """
         async with AsyncExitStack() as frames:
-            return await self._descend_through(page, place, ask, found, frames)
+            found = await self._descend_through(page, place, ask, found, frames)
+        return tuple(_target(entry, page.url) for entry in found["targets"])
 
     async def _descend_through(
-        self, page: "Page", place: _Place, ask: dict[str, Any], found: dict[str, Any], frames: AsyncExitStack
-    ) -> tuple[Target, ...]:
-        """The same; sessions of frames that have a process of their own are opened in `frames`."""
+        self,
+        page: "Page",
+        place: _Place,
+        ask: dict[str, Any],
+        found: dict[str, Any],
+        frames: AsyncExitStack,
+        function: str | None = None,
+    ) -> dict[str, Any]:
+        """Ask inside of what was found until nothing is inside; None as `function` is that of inspect.js.
+
+        Sessions of frames that have a process of their own are opened in `frames`.
+        """
         top = place
         for _ in range(_MAX_DEPTH):
             if not found.get("inside"):
                 break
-            context = None if place is top else await _world(place)
-            if context is None:
+            if place is top and function is None:
                 element = await self._run_in_top(page, top, ask, wants_element=True)
             else:
-                element = await _run(place, context, ask, wants_element=True)
+                element = await _run(place, await _world(place), ask, wants_element=True, function=function)
             inner = await _step_inside(page, place, element, frames if found["is_frame"] else None)
             if inner is None:
                 break
             place = inner
+            x_px, y_px = found["x"], found["y"]
             if "point" in ask:
-                ask = {**ask, "point": [found["x"], found["y"]]}
-            found = await _run(place, await _world(place), ask)
+                ask = {**ask, "point": [x_px, y_px]}
+            found = await _run(place, await _world(place), ask, function=function)
+            if "point" not in ask and "x" in found:
+                found |= {"x": found["x"] + x_px, "y": found["y"] + y_px}
         if found.get("inside") or place is not top:  # else nothing is held
             self._num_held += 1
         if self._num_held >= _MAX_HELD or place is not top:
             self._num_held = 0
             self._release(top.session)
-        return tuple(_target(entry, page.url) for entry in found["targets"])
+        return found
 
     def _release(self, session: "CDPSession") -> None:
         """Let go of what was held while asking; nobody has to wait for it."""
@@ -246,12 +278,14 @@ async def _world(place: _Place) -> int:
     return int(made["executionContextId"])
 
 
-async def _run(place: _Place, context: int, ask: dict[str, Any], *, wants_element: bool = False) -> Any:
+async def _run(
+    place: _Place, context: int, ask: dict[str, Any], *, wants_element: bool = False, function: str | None = None
+) -> Any:
     where = {"objectId": place.root} if place.root else {"executionContextId": context}
     answer = await place.session.send(
         "Runtime.callFunctionOn",
         {
-            "functionDeclaration": read_script("inspect.js"),
+            "functionDeclaration": function or read_script("inspect.js"),
             "arguments": [{"value": ask}, {"value": wants_element}],
             "returnByValue": not wants_element,
             "objectGroup": _GROUP,
@@ -263,7 +297,7 @@ async def _run(place: _Place, context: int, ask: dict[str, Any], *, wants_elemen
 
 def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
     if "exceptionDetails" in answer:
-        raise RuntimeError(f"inspect.js failed: {answer['exceptionDetails']}")
+        raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
     return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
 
 
@@ -325,6 +359,7 @@ def _target(entry: dict[str, Any], page_url: str) -> Target:
         names=tuple(entry["names"]),
         context=tuple(entry["context"]),
         hints=tuple(entry["hints"]),
+        handlers=tuple(entry["handlers"]),
         url=entry["url"],
         page_url=page_url,
         is_image=entry.get("is_image", False),

@@ -5,9 +5,13 @@ import re
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
-from envs.actions import Action, Hotkey, PressKey, normalize_key
+from envs.actions import Action, Hotkey, PressKey, TypeSecret, normalize_key
+from envs.browser.bound_texts import BoundTexts
+from envs.browser.clipboard import Clipboard
+from envs.browser.navigation import explain
 from envs.browser.overlays import AddressBar
 from envs.browser.session import BrowserSession
+from envs.browser.typing_check import TypingCheck
 from envs.errors import ActionError
 from envs.secret_texts import without_login
 
@@ -46,6 +50,7 @@ _CODES = dict(
     )
 )
 _PIECES = re.compile(r"[^\n\t]{1,50}|\n|\t")  # short ones, so that a step that is cancelled ends soon
+_LINES = re.compile(r"[^\n\t]+|\n|\t")
 _PRESSING = {"\n": "enter", "\t": "tab", " ": "space"}
 _WORDS = re.compile(r"[^\n\t ]{1,50}|\n|\t| ")
 
@@ -63,18 +68,6 @@ _SELECT_INDENT = """() => {
   area.setSelectionRange(start, area.selectionStart);
   return true;
 }"""
-# What a page would copy: the selection of the focused field, else that of the document; nothing of a password.
-_SELECTED = """() => {
-  let field = document.activeElement;
-  while (field?.shadowRoot?.activeElement) field = field.shadowRoot.activeElement;
-  if (field instanceof HTMLIFrameElement) return "";
-  const isField = field instanceof HTMLTextAreaElement || field instanceof HTMLInputElement;
-  if (!isField) return getSelection().toString();
-  if (field.type === "password" || field.selectionStart === null) return "";
-  return field.value.slice(field.selectionStart, field.selectionEnd);
-}"""
-_MAX_COPIED_CHARS = 1_000_000
-_COPYING = frozenset({"c", "x", "insert"})  # with ctrl
 _HOLDING = frozenset(
     {"ctrl", "ctrlleft", "ctrlright", "shift", "shiftleft", "shiftright", "alt", "altleft", "altright"}
 )
@@ -87,6 +80,7 @@ _CHORDS = {
     "alt+d": "address",
     "f6": "address",
     "ctrl+t": "new_tab",
+    "ctrl+j": "downloads",
     "ctrl+w": "close_tab",
     "ctrl+f4": "close_tab",
     "ctrl+tab": "next_tab",
@@ -122,86 +116,58 @@ def chord_of(keys: Collection[str]) -> frozenset[str]:
     return frozenset(_PLAIN.get(key, key.lower() if len(key) == 1 else key) for key in keys)
 
 
-class Clipboard:
-    """The clipboard of one session in a browser that others use too, whose own clipboard is everybody's.
-
-    A key that copies has its text remembered here. A key that pastes is never pressed: the text is put in instead.
-    What a page copies by itself is not known here, so it cannot be pasted.
-    """
-
-    def __init__(self) -> None:
-        self._text: str | None = None
-
-    async def press(self, page: "Page", chord: frozenset[str]) -> bool:
-        """Copy or paste, when that is what these keys do; True: they must not be pressed.
-
-        Raises:
-            ActionError: There is nothing to paste.
-        """
-        if ("ctrl" in chord and chord & _COPYING) or {"shift", "delete"} <= chord:
-            self._text = await _selected_text(page) or self._text
-        if not ({"ctrl", "v"} <= chord or {"shift", "insert"} <= chord):
-            return False
-        if self._text is None:
-            raise ActionError("nothing was copied in this session with the keyboard, so there is nothing to paste")
-        await page.keyboard.insert_text(self._text)
-        return True
-
-
-async def _selected_text(page: "Page") -> str:
-    from playwright.async_api import Error
-
-    for frame in page.frames:
-        try:
-            if text := str(await frame.evaluate(_SELECTED)):
-                return text[:_MAX_COPIED_CHARS]
-        except Error:  # the frame went away
-            continue
-    return ""
-
-
 class Keyboard:
     """Presses keys in the active page.
 
     Args:
         active_page: Gives it.
-        clipboard: The session's own; None: the browser's.
+        clipboard: That of the session.
+        typing: Compares what a field holds with what was typed.
+        bound: Types secrets that only some hosts may get.
 
     Attributes:
         held: Canonical names of the keys that are down, with the page that they went down in.
     """
 
-    def __init__(self, active_page: "Callable[[], Page]", clipboard: Clipboard | None = None) -> None:
+    def __init__(
+        self, active_page: "Callable[[], Page]", clipboard: Clipboard, typing: TypingCheck, bound: BoundTexts
+    ) -> None:
         self.held: dict[str, Page] = {}
         self._active_page = active_page
         self._clipboard = clipboard
+        self._typing = typing
+        self._bound = bound
 
     async def press(self, key: str, ask: Ask | None = None) -> None:
         """Press and release one canonical key."""
         if ask is not None:
             await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
-        if await self._is_pasted(page, [key]):
+        chord = chord_of([*self.held, key])
+        if await self._clipboard.before(page, chord):
             return
         if _is_typed(key):
             await page.keyboard.insert_text(key)
         else:
             await page.keyboard.press(self._name(key, chord_of(self.held)))
+        await self._clipboard.after(page, chord)
 
     async def hotkey(self, keys: Collection[str], ask: Ask | None = None) -> None:
         """Press canonical keys in order, release them in reverse order."""
-        keyboard = self._active_page().keyboard
-        chord = chord_of([*self.held, *keys])
+        page = self._active_page()
+        keyboard, chord = page.keyboard, chord_of([*self.held, *keys])
         names = [self._name(key, chord) for key in keys]
         down: list[str] = []
         try:
             for number, (key, name) in enumerate(zip(keys, names, strict=True), start=1):
                 if ask is not None:
                     await ask(key, [*self.held, *keys], "")
-                if key not in _HOLDING and await self._is_pasted(self._active_page(), list(keys)[:number]):
+                pressed = chord_of([*self.held, *list(keys)[:number]])
+                if key not in _HOLDING and await self._clipboard.before(page, pressed):
                     continue
                 await keyboard.down(name)
                 down.append(name)
+            await self._clipboard.after(page, chord)
         finally:
             for name in reversed(down):
                 await keyboard.up(name)
@@ -211,10 +177,12 @@ class Keyboard:
         if ask is not None:
             await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
-        if await self._is_pasted(page, [key]):
+        chord = chord_of([*self.held, key])
+        if await self._clipboard.before(page, chord):
             return
         await page.keyboard.down(self._name(key, chord_of(self.held)))
         self.held[key] = page
+        await self._clipboard.after(page, chord)
 
     async def let_go(self, key: str, ask: Ask | None = None) -> None:
         """Let a canonical key up, in the page that it went down in; a button is pressed when space goes up."""
@@ -225,12 +193,17 @@ class Keyboard:
             await page.keyboard.up(self._name(key, frozenset()))
 
     async def type(self, text: str, interval_s: float = 0.0, ask: Ask | None = None) -> None:
-        """Type text; a line break is Enter, a tab is Tab.
+        """Type text; a line break is Enter, a tab is Tab. Several lines go into a code editor as one paste.
 
-        With `ask` it goes word by word, because a space or Enter may press a button that has got the focus.
+        By keys, a code editor would add indents, closing brackets and completions of its own to what is typed.
+        With `ask` the text goes word by word, because a space or Enter may press a button that has got the focus.
         """
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        is_editor = await self._typing.begin(self._active_page(), text, [*self.held])
+        if is_editor and "\n" in text.strip() and await self._paste_lines(text, ask):
+            return
         pattern = _PIECES if ask is None else _WORDS
-        pieces = pattern.findall(text.replace("\r\n", "\n").replace("\r", "\n"))
+        pieces = pattern.findall(text)
         is_elsewhere = True  # nothing is known yet of what has the focus
         for number, piece in enumerate(pieces, start=1):
             if ask is not None and (is_elsewhere or piece in _PRESSING):
@@ -243,14 +216,26 @@ class Keyboard:
                     await self._clear_indent(page)
             elif piece == "\t":
                 await page.keyboard.press("Tab")
-            elif not await self._is_pasted(page, piece):
+            elif not await self._clipboard.before(page, chord_of([*self.held, *piece])):
                 await page.keyboard.type(piece, delay=interval_s * 1000)
             if interval_s and piece in "\n\t":
                 await asyncio.sleep(interval_s)
 
-    async def _is_pasted(self, page: "Page", keys: Collection[str]) -> bool:
-        """Whether the session's own clipboard took these keys, with those that are held; they are not pressed then."""
-        return self._clipboard is not None and await self._clipboard.press(page, chord_of([*self.held, *keys]))
+    async def type_secret(self, action: TypeSecret, ask: Ask | None = None) -> None:
+        """Type text with secrets that only some hosts may get; who gets it is judged again after each Enter and Tab."""
+        for piece in _LINES.findall(action.filled.replace("\r\n", "\n").replace("\r", "\n")):
+            if ask is not None:  # no page gets the text itself before it is judged
+                await ask(_PRESSING.get(piece, "*"), self.held, "" if piece in _PRESSING else "*")
+            if piece in _PRESSING:
+                await self._active_page().keyboard.press(_NAMES[_PRESSING[piece]])
+            else:
+                await self._bound.insert(self._active_page(), piece, action.bound)
+
+    async def _paste_lines(self, text: str, ask: Ask | None) -> bool:
+        """Put text into the focused editor; False: it does not take a paste."""
+        if ask is not None:
+            await ask(text.split()[0], self.held, text.strip())
+        return await self._clipboard.offer(self._active_page(), {"text/plain": text})
 
     async def _clear_indent(self, page: "Page") -> None:
         from playwright.async_api import Error
@@ -317,7 +302,7 @@ class Shortcuts:
             case "back" | "forward":
                 await self._travel(-1 if name == "back" else 1)
             case "reload":
-                await tabs.active.reload(wait_until="commit", timeout=self._timeout_ms)
+                await self._load(tabs.active.reload)
             case "home":
                 await self._session.goto(self._home_url)
             case "address":
@@ -325,6 +310,8 @@ class Shortcuts:
             case "new_tab":
                 await self._session.new_tab()
                 self._open_address_bar("")
+            case "downloads":
+                await self._session.list_downloads()
             case "close_tab":
                 await tabs.active.close(run_before_unload=True)
             case "next_tab" | "previous_tab":
@@ -351,5 +338,20 @@ class Shortcuts:
             await session.detach()
         if not 0 <= history["currentIndex"] + by < len(history["entries"]):
             raise ActionError(f"there is no page to go {'back' if by < 0 else 'forward'} to")
-        go = page.go_back if by < 0 else page.go_forward
-        await go(wait_until="commit", timeout=self._timeout_ms)
+        await self._load(page.go_back if by < 0 else page.go_forward)
+
+    async def _load(self, go: Callable[..., Awaitable[object]]) -> None:
+        """Load a page that was seen before; a PDF or another download ends that without a document.
+
+        Raises:
+            ActionError: It did not come.
+        """
+        from playwright.async_api import Error
+
+        try:
+            await go(wait_until="commit", timeout=self._timeout_ms)
+        except Error as error:
+            if "net::" not in error.message:
+                raise
+            if "ERR_ABORTED" not in error.message or not self._session.downloads.is_coming():
+                raise ActionError(f"the page was not loaded: {explain(error.message)}") from error

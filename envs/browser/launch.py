@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envs.browser.context import new_context
-from envs.browser.domains import DomainRules, read_upstream
+from envs.browser.domains import read_upstream
 from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
+from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError, require
 
 if TYPE_CHECKING:
@@ -55,10 +56,8 @@ _QUIET_ARGS = (
     # a whole Chromium asks these two on its own account even so; they are sent to nobody
     "--component-updater=url-source=http://127.0.0.1:9/",
     "--gaia-url=https://127.0.0.1:9/",
-)
-_SHARED_ARGS = (
-    # no paste by middle click: what is selected would be everybody's. The others are Playwright's own, which the last
-    # argument of this name replaces.
+    # no paste by middle click: it would carry what is selected past our clipboard, to another site or session. The
+    # others are Playwright's own, which the last argument of this name replaces.
     "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4,"
     "selectionClipboardBufferAvailable=false",
 )
@@ -222,7 +221,7 @@ async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool
         if gate is not None:
             await gate.start()
         proxy: ProxySettings | None = _NOWHERE if is_shared else _proxy(options, gate)
-        arguments = [*_arguments(options, is_gated), *(_SHARED_ARGS if is_shared else ()), marker]
+        arguments = [*_arguments(options, is_gated), marker]
         playwright, browser = await _start(api, options, path, how, arguments, proxy)
         return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker, gate=gate)
     except BaseException:

@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from collections.abc import Container
+from collections import deque
+from collections.abc import Callable, Container
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,10 @@ from envs.errors import ActionError, AddressError
 from envs.secret_texts import origin_of, without_login
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page, Response
+    from playwright.async_api import Page, Request, Response
 
+_MAX_FAILED = 50
+_NOT_OPENED = "This page could not be opened"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _KNOWN = frozenset({"http", "https", "about", "data"})
 _HOST = re.compile(r"[^\s/?#@:]+(:\d{1,5})?", re.IGNORECASE)
@@ -33,6 +36,7 @@ _CAUSES = {
     "ERR_INVALID_URL": "this is not a valid address",
     "ERR_FILE_NOT_FOUND": "there is no such file",
     "ERR_UNSAFE_PORT": "the browser refuses this port",
+    "ERR_HTTP_RESPONSE_CODE_FAILURE": "the server answered with an error and without a page",
     "ERR_BLOCKED_BY_CLIENT": "it is blocked",
 }
 _HINTS = {
@@ -138,6 +142,42 @@ def explain(message: str) -> str:
     if "invalid URL" in message:
         return "this is not a valid address"
     return code or message.splitlines()[0]
+
+
+class FailedPages:
+    """Reasons why tabs show an error page of the browser, which is blank in a headless one.
+
+    Args:
+        why_unreachable: Gives the reason for an address, None where the browser knows it better.
+    """
+
+    def __init__(self, why_unreachable: Callable[[str], str | None]) -> None:
+        self._why_unreachable = why_unreachable
+        self._failed: deque[Request] = deque(maxlen=_MAX_FAILED)
+
+    def on_request_failed(self, request: "Request") -> None:
+        """Remember a navigation that failed."""
+        if request.is_navigation_request() and "ERR_ABORTED" not in (request.failure or ""):
+            self._failed.append(request)
+
+    def lines_of(self, page: "Page") -> tuple[str, ...]:
+        """Lines that say what a tab could not open and why; empty if it shows anything else."""
+        if not page.url.startswith("chrome-error:"):
+            return ()
+        request = next((request for request in reversed(self._failed) if _is_of(request, page)), None)
+        if request is None:
+            return (_NOT_OPENED, "the browser gives no reason")
+        reason = self._why_unreachable(request.url) or explain(request.failure or "")
+        return (_NOT_OPENED, without_login(request.url), reason)
+
+
+def _is_of(request: "Request", page: "Page") -> bool:
+    from playwright.async_api import Error
+
+    try:
+        return request.frame == page.main_frame
+    except Error:  # a new window that has no frame yet
+        return False
 
 
 def error_note(response: "Response", login_origins: Container[str] = ()) -> str | None:

@@ -1,33 +1,68 @@
 """From a browser to observations: wait until it is at rest, take the screenshot, say what it does not show."""
 
 import time
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from envs.browser.a11y import MAX_DOM_NODES, A11yTree, TooLargeError
 from envs.browser.camera import png_size_px
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox
+from envs.browser.overlays import DialogBox, Suggestions
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
-from envs.browser.settle import Interrupted, Settled
+from envs.browser.settle import NOT_RESPONDING, Interrupted, Settled
 from envs.errors import EnvDiedError
 from envs.geometry import ScreenGeometry
-from envs.observation import Dialog, Observation, Tab
+from envs.observation import Dialog, Generation, Observation, Tab
 from envs.secret_texts import without_login
 
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+T = TypeVar("T")
 _CAPTURE_TIMEOUT_S = 5.0
+_LAST_TRY_S = 1.0
+_WAY_OUT = "Wait for it, or close the tab with Ctrl+W."
+_MAX_CAPTURES = 4
+"""A page that goes to another one while it is captured is captured again. After the last capture of a page that never
+stops doing so, the screenshot counts for the document before, and input that was decided on it is refused."""
 _TREE_TIMEOUT_S = 5.0
 _REJOIN_S = 0.5
+_LOOK_OVER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A captured page, before anything is drawn over it.
+
+    Attributes:
+        document: Number of the tab and of the document in it.
+        screenshot: PNG.
+        url: Address of the page.
+        taken_s: Time of the capture, monotonic clock.
+    """
+
+    document: tuple[int, int]
+    screenshot: bytes = field(repr=False)
+    url: str
+    taken_s: float
 
 
 class Observer:
-    """Eyes of one episode."""
+    """Screenshots and observations of one episode.
+
+    Attributes:
+        last_shot: Last capture; None before the first one.
+        viewport_px: Size of the viewport, CSS pixels.
+    """
 
     def __init__(self, session: BrowserSession, options: BrowserOptions, redact: Redactor) -> None:
         self._session = session
         self._options = options
         self._redact = redact
-        self._last_screenshot: bytes | None = None
+        self.last_shot: Shot | None = None
+        self.viewport_px = options.viewport_px
 
     async def look(
         self, error: str | None, since_s: float, pointer_px: tuple[int, int]
@@ -46,22 +81,30 @@ class Observer:
         began_s = time.monotonic()
         settled, crash = await self._settle(since_s)
         settled_s = time.monotonic()
-        screenshot, screenshot_note = await self._screenshot()
+        is_responding = settled.note != NOT_RESPONDING
+        session.clear_overlay()
+        tooltip = await self._update_popups(pointer_px) if is_responding else ""
+        screenshot, generation = await self._screenshot(is_responding=is_responding)
+        if generation.frame:
+            await self._within_limit(session.check_typing())
         blocked = session.firewall.take()
         stopped = next((found.as_text() for found in blocked if found.is_navigation), None)
-        session.clear_overlay()
         page = session.tabs.active
         session.tabs.set_title(page, settled.title)
+        failure = crash or error or stopped
         notes = [
             *session.notes,
             session.surplus_note(),
             *(session.overlay.notes() if session.overlay else ()),
+            session.popups.note,
+            *session.downloads.notes(),
             settled.note,
-            screenshot_note,
+            None if failure else _note_of(session.failed.lines_of(page)),
+            None if generation.frame else NOT_RESPONDING,
         ]
         session.notes.clear()
         tree, tree_note = await self._read_tree() if self._options.a11y_tree else (None, None)
-        screenshot = session.camera.compose(screenshot, session.overlay, pointer_px)
+        screenshot = session.camera.compose(screenshot, session.overlay, pointer_px, tooltip)
         observation = Observation(
             screenshot=screenshot,
             geometry=ScreenGeometry(native_px=self._options.viewport_px, sent_px=png_size_px(screenshot)),
@@ -70,10 +113,11 @@ class Observer:
             title=self._redact(session.tabs.title(page)),
             tabs=tuple(self._redacted_tab(tab) for tab in session.tabs.listed()),
             dialog=self._dialog(),
-            last_action_error=self._redacted(crash or error or stopped),
+            last_action_error=self._redacted(failure),
             notes=tuple(dict.fromkeys(self._redact(note) for note in (*notes, tree_note) if note)),
             a11y_tree=tree.text if tree else None,
             elements=tree.elements if tree else (),
+            generation=generation,
         )
         timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
         return observation, {"timings": timings, "blocked": [found.as_text() for found in blocked]}
@@ -85,7 +129,7 @@ class Observer:
         for _ in range(4):
             crash = await session.recover() or crash
             try:
-                if isinstance(session.overlay, DialogBox) and not session.overlay.is_done:
+                if self._has_dialog():
                     break
                 await session.interrupts.rejoin(_REJOIN_S)
                 await session.interrupts.race(session.ensure_page(), self._options.settle_timeout_s)
@@ -98,42 +142,98 @@ class Observer:
                 if up.reason == "died":
                     raise EnvDiedError("the browser process is gone") from up
             except TimeoutError:
-                return Settled(title=None, note="the page does not answer; it may be busy"), crash
+                return Settled(title=None, note=NOT_RESPONDING), crash
         return Settled(title=None), crash
 
-    async def _screenshot(self) -> tuple[bytes, str | None]:
-        """The page's screenshot; the last one when the page cannot be asked."""
+    async def _screenshot(self, *, is_responding: bool) -> tuple[bytes, Generation]:
+        """A screenshot of the active page, and its generation; a drawn one if the page cannot be captured.
+
+        A dialog blocks the page: behind it is what was captured of the same document before, or nothing.
+        """
         from playwright.async_api import Error
 
         session = self._session
-        note = None
-        for _ in range(2):
-            if isinstance(session.overlay, DialogBox) and not session.overlay.is_done:
-                break
+        for num_left in reversed(range(_MAX_CAPTURES)):
             try:
                 await session.interrupts.race(session.ensure_page(), _CAPTURE_TIMEOUT_S)
-                screenshot = await session.interrupts.race(session.camera.take(session.tabs.active), _CAPTURE_TIMEOUT_S)
+                page = session.tabs.active
+                document = session.generations.document_of(page)
+                if self._has_dialog():
+                    last = self.last_shot
+                    known = last.screenshot if last is not None and last.document == document else None
+                    return known or session.camera.blank(), self._show(document, is_captured=True)
+                url, taken_s = page.url, time.monotonic()
+                screenshot = await self._capture(page, _CAPTURE_TIMEOUT_S if is_responding else _LAST_TRY_S)
             except Interrupted as up:
                 if up.reason == "died":
                     raise EnvDiedError("the browser process is gone") from up
+                continue
             except TimeoutError:
-                note = "the page does not answer; the image is an older one"
                 break
             except Error as error:  # the page went away, or changes its process
                 if not session.is_connected:
                     raise EnvDiedError("the browser process is gone") from error
-                note = "no image could be taken; this is an older one"
-            else:
-                self._last_screenshot = screenshot
-                return screenshot, None
-        return self._last_screenshot or session.camera.blank(), note
+                continue
+            if session.generations.document_of(page) == document or not num_left:
+                self.last_shot = Shot(document, screenshot, url, taken_s)
+                return screenshot, self._show(document, is_captured=True)
+        page = session.tabs.active
+        lines = ("This page does not respond", self._redact(without_login(page.url)), _WAY_OUT)
+        screenshot = session.camera.draw_message(lines)
+        return screenshot, self._show(session.generations.document_of(page), is_captured=False)
+
+    async def capture_again(self, page: "Page") -> bytes | None:
+        """Capture a page without waiting for it to come to rest; None if it cannot be captured within 1 s."""
+        from playwright.async_api import Error
+
+        try:
+            return await self._capture(page, _LAST_TRY_S)
+        except (Interrupted, TimeoutError, Error):
+            return None
+
+    async def _capture(self, page: "Page", timeout_s: float) -> bytes:
+        if page.url == "":  # a window without a document, which cannot be captured
+            return self._session.camera.blank()
+        if lines := self._session.failed.lines_of(page):
+            return self._session.camera.draw_message(lines)
+        return await self._session.interrupts.race(self._session.camera.take(page), timeout_s)
+
+    def _show(self, document: tuple[int, int], *, is_captured: bool) -> Generation:
+        overlay = self._session.overlay
+        shown = None if overlay is None or overlay.is_done else overlay
+        return self._session.generations.show(document, shown, is_captured=is_captured)
+
+    def _has_dialog(self) -> bool:
+        overlay = self._session.overlay
+        return isinstance(overlay, DialogBox) and not overlay.is_done
+
+    async def _update_popups(self, pointer_px: tuple[int, int]) -> str:
+        """Update the pop-ups over the page; returns the tooltip at the pointer."""
+        session = self._session
+        await self._within_limit(session.update_popups())
+        if session.overlay is not None:
+            return ""
+        return await self._within_limit(session.popups.read_tooltip(session.tabs.active, pointer_px)) or ""
+
+    async def _within_limit(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Result of a look at the page; None if the page does not answer in time, which the screenshot shows."""
+        from playwright.async_api import Error
+
+        try:
+            return await self._session.interrupts.race(work, _LOOK_OVER_S)
+        except Interrupted as up:
+            if up.reason == "died":
+                raise EnvDiedError("the browser process is gone") from up
+        except (TimeoutError, Error):
+            pass
+        return None
 
     async def _read_tree(self) -> tuple[A11yTree | None, str | None]:
         """The accessibility tree of the page that is shown; or a note that says why there is none."""
         from playwright.async_api import Error
 
         session = self._session
-        if session.overlay is not None:  # it stands over the page, which may not answer
+        if session.overlay is not None and not isinstance(session.overlay, Suggestions):  # the page may not answer
             return None, None
         try:
             return await session.interrupts.race(session.a11y.read(session.tabs.active), _TREE_TIMEOUT_S), None
@@ -161,3 +261,8 @@ class Observer:
 
     def _redacted(self, text: str | None) -> str | None:
         return self._redact(text) if text is not None else None
+
+
+def _note_of(lines: Sequence[str]) -> str | None:
+    """A note that says why the tab shows an error page of the browser; None if it does not."""
+    return ": ".join(lines) or None

@@ -25,12 +25,12 @@ class BrowserOptions:
         timezone: IANA name such as `"Europe/Berlin"`.
         geolocation: Latitude and longitude in degrees; also grants the permission.
         proxy: Proxy address, `"http://user:password@host:port"` or `"socks5://host:port"`.
-        storage_state: File with cookies and local storage to start from (stay logged in).
+        storage_state: File with cookies, local storage and IndexedDB to start from (stay logged in).
         save_storage_state: File that these are written to when an episode ends and on close.
         downloads_dir: Folder for downloads; None is a temporary one that goes away with the env.
         uploads_dir: The only folder that files can be uploaded from; None means no files.
-        allowed_domains: When not empty, everything outside of these is blocked.
-        denied_domains: Blocked in any case. `example.com` covers its subdomains, `*` stands for any text.
+        allowed_domains: When not empty, everything outside of these is blocked. See `envs.domain_rules.DomainRules`.
+        denied_domains: Blocked in any case.
         har_path: Record of all traffic; the second episode writes `name-2.har`, and so on.
         masked_texts: Secrets blacked out of every screenshot and shown as `***` in texts.
         http_logins: Given to servers that ask for a password by HTTP authentication, each to its own origin only.

@@ -10,7 +10,7 @@ from typing import IO
 from envs.secret_texts import SecretForms
 
 STARS = "***"
-_BLOCK_CHARS = 4 * 2**20
+_BLOCK_CHARS = 2**18
 
 
 class Redactor(SecretForms):

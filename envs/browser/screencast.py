@@ -23,6 +23,8 @@ _QUALITY = 70
 _AWAY_S = 0.1
 """Between looks for a page where there is none, and for a change of the tab or of what is drawn over it."""
 _MASKED_S = 0.5
+_SILENT_S = 1.0
+"""Until a tab without a frame is shown as such. The first one comes within some 50 ms."""
 
 
 async def watch_session(
@@ -36,7 +38,7 @@ async def watch_session(
         max_fps: At most so many frames a second.
     """
     cast: Screencast | None = None
-    last, sent = b"", b""
+    last, sent, started_s = b"", b"", 0.0
     try:
         while True:
             try:
@@ -56,8 +58,11 @@ async def watch_session(
                 if cast is None or cast.page is not page or not cast.is_on:
                     await _stop(cast)
                     cast = await Screencast.start(page, max_fps)
+                    last, started_s = b"", time.monotonic()  # a frame of another tab is not shown for this one
                 last = await cast.next(_AWAY_S) or last
-                frame = last
+                is_silent = not last and time.monotonic() - started_s > _SILENT_S
+                lines = session.failed.lines_of(page) or (("This tab shows nothing yet",) if is_silent else ())
+                frame = session.camera.draw_message(lines) if lines else last
             if session.overlay is not None and frame:
                 frame = await asyncio.to_thread(session.camera.compose, frame, session.overlay, (0, 0))
             if frame and frame != sent:

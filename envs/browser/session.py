@@ -3,26 +3,36 @@
 import asyncio
 import contextlib
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envs.browser.a11y import A11yReader
+from envs.browser.bound_texts import BoundTexts
 from envs.browser.camera import Camera
-from envs.browser.context import Folders, Logins
-from envs.browser.domains import DomainRules, Firewall
+from envs.browser.clipboard import Clipboard
+from envs.browser.context import Folders, Logins, save_storage_state
+from envs.browser.domains import Firewall
+from envs.browser.downloads import Downloads
 from envs.browser.gate import Gate
+from envs.browser.generations import Generations
+from envs.browser.held_requests import HeldRequests
 from envs.browser.inspector import Inspector
-from envs.browser.navigation import error_note, open_url, to_url
+from envs.browser.navigation import FailedPages, error_note, open_url, to_url
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox, FileList, Overlay
+from envs.browser.overlays import DialogBox, FileList, Overlay, Suggestions
+from envs.browser.popups import Popups
 from envs.browser.redact import Redactor
 from envs.browser.settle import Interrupts, Settler, Traffic
 from envs.browser.tabs import PageLimiter, Tabs
+from envs.browser.texts import TextReader
+from envs.browser.typing_check import TypingCheck
+from envs.domain_rules import DomainRules
 from envs.errors import ActionError, AddressError
 from envs.secret_texts import split_login, without_login
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Dialog, Download, FileChooser, Frame, Page, Response
+    from playwright.async_api import BrowserContext, Dialog, FileChooser, Frame, Page, Response
 
 _CLOSE_TIMEOUT_S = 5.0
 _MAX_NOTES = 20
@@ -33,11 +43,19 @@ class BrowserSession:
 
     Attributes:
         tabs: The tabs.
+        generations: Identity of what the tabs show.
+        downloads: The downloads of the episode.
         overlay: What stands over the page now.
         notes: What the agent should be told with the next observation.
         crashed: Pages whose process crashed and that were not brought back yet.
         inspector: Tells what inputs activate in a page.
-        background: Downloads under way, and the like.
+        bound: Secrets that only some hosts may get.
+        held: Requests that are held back until they are judged.
+        clipboard: Clipboard of this session.
+        popups: Suggestions and tooltips.
+        failed: Reasons why tabs show an error page of the browser.
+        typing: Compares fields with what was typed into them.
+        background: Work that `close` waits for.
         is_shared: Whether other sessions live in the same browser.
     """
 
@@ -55,26 +73,41 @@ class BrowserSession:
         self.context = context
         self.is_shared = is_shared
         self.tabs = Tabs()
+        self.generations = Generations()
         self.overlay: Overlay | None = None
         self.notes: list[str] = []
         self.crashed: list[Page] = []
         self.background: set[asyncio.Task[None]] = set()
         self.interrupts = Interrupts()
         self.inspector = Inspector()
+        self.bound = BoundTexts(self.inspector)
+        self.clipboard = Clipboard(self.inspector, self.bound)
+        self.popups = Popups(self.inspector, options.viewport_px)
+        self.typing = TypingCheck(self.inspector, redact)
         self.firewall = Firewall(rules, gate)
         self.traffic = Traffic(context)
         self.settler = Settler(options, self.traffic, self.interrupts, self)
-        self._targets = PageLimiter(options.max_tabs)
+        self.failed = FailedPages(self.firewall.failure_of)
+        self.held = HeldRequests(context, redact, self._add_note, is_shared=is_shared)
+        self._targets = PageLimiter(options.max_tabs, options.navigation_timeout_s)
         self._logins = Logins(options.http_logins)
         self._redact = redact
         self.camera = Camera(options, redact)
         self.a11y = A11yReader(options.viewport_px, redact)
+        self.texts = TextReader(redact)
         self._options = options
         self._rules = rules
         self._folders = folders
+        self.downloads = Downloads(
+            folders, self.tabs, self.generations, self.notes.append, allows_files=self._is_file_start
+        )
         self._crash_urls: set[str] = set()
         self._is_closing = False
         self._is_gone = False
+
+    @property
+    def _is_file_start(self) -> bool:
+        return (self._options.start_url or "").startswith("file:")
 
     @property
     def is_connected(self) -> bool:
@@ -85,9 +118,12 @@ class BrowserSession:
     async def open(self) -> None:
         """Install what watches over the pages, and take in the first one."""
         await self.firewall.install(self.context)
+        await asyncio.gather(self.clipboard.install(self.context), self.held.install())
         self.context.on("page", self._on_page)
         self.context.on("dialog", self._on_dialog)
         self.context.on("response", self._on_response)
+        self.context.on("requestfailed", self.downloads.on_request_failed)
+        self.context.on("requestfailed", self.failed.on_request_failed)
         if self.context.browser is not None:
             self.context.browser.on("disconnected", self._on_gone)
         for page in self.context.pages:
@@ -107,6 +143,15 @@ class BrowserSession:
         if not isinstance(self.overlay, DialogBox):
             await self.tabs.bring_to_front()
 
+    async def list_downloads(self) -> None:
+        """Show the list of downloads in a new tab.
+
+        Raises:
+            ActionError: There are too many tabs already.
+        """
+        await self.new_tab()
+        await self.goto(self.downloads.folder_address)
+
     async def new_tab(self) -> None:
         """Open a blank tab.
 
@@ -120,13 +165,16 @@ class BrowserSession:
     async def goto(self, address: str) -> None:
         """Open an address in the active tab; returns when the document begins to come.
 
-        A user name and a password in the address are kept for its origin, and not shown again.
+        The path of a download of this episode shows that file. A user name and a password in the address are kept for
+        its origin, and not shown again.
 
         Raises:
             ActionError: It is not an address, it is blocked, or it did not come.
         """
-        is_file_start = (self._options.start_url or "").startswith("file:")
-        url = to_url(address, more_schemes=frozenset({"file"}) if is_file_start else frozenset())
+        if await self.downloads.open_file(self.tabs.active, address, self._options.navigation_timeout_s):
+            return
+        url = to_url(address, more_schemes=frozenset({"file"}) if self._is_file_start else frozenset())
+        self.bound.check_address(address, url)
         url, login = split_login(url)
         reason = self._rules.why_blocked(url)
         if login is not None and self.is_shared:
@@ -136,6 +184,7 @@ class BrowserSession:
         if login is not None and not reason:
             self._redact.learn(login.secrets)
             await self._logins.add(login)
+        reason = reason or await self.held.why_refused(url, self.tabs.active.url)
         if reason:
             raise AddressError(f"{url} was not opened: {reason}")
         try:
@@ -177,17 +226,19 @@ class BrowserSession:
             self.context.browser.remove_listener("disconnected", self._on_gone)
         if not self.is_connected:
             return
+        await self._bounded(self.held.drop())
         await self._bounded(self._targets.close())
         await self._bounded(self._logins.close())
         if isinstance(self.overlay, DialogBox):
             await self._bounded(self.overlay.answer(is_yes=False))
-        if self.background:
-            await asyncio.wait(self.background, timeout=_CLOSE_TIMEOUT_S)
-            for task in self.background:
+        if work := {*self.background, *self.downloads.under_way}:
+            await asyncio.wait(work, timeout=_CLOSE_TIMEOUT_S)
+            for task in work:
                 task.cancel()
         if self._options.save_storage_state is not None:
-            await self._bounded(self.context.storage_state(path=self._options.save_storage_state))
+            await self._bounded(save_storage_state(self.context, Path(self._options.save_storage_state)))
         await self._bounded(self.context.close())
+        await self._bounded(self.held.close())
 
     async def _open_blank(self) -> None:
         with self._targets.own():
@@ -200,6 +251,10 @@ class BrowserSession:
         with contextlib.suppress(Error, TimeoutError):
             await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
 
+    def is_page_coming(self) -> bool:
+        """True while a PDF is prepared for a tab, or a tab may close because it only downloads."""
+        return self.downloads.is_coming()
+
     def num_windows(self) -> int:
         """How many windows are about to open."""
         return self._targets.num_coming(len(self.tabs.pages))
@@ -208,6 +263,10 @@ class BrowserSession:
         """What to tell the agent of new tabs that were too many."""
         return self._targets.take_note()
 
+    def is_asking(self) -> bool:
+        """Return whether a request is held, about which a person may be asked."""
+        return self.held.is_asking()
+
     def has_overlay(self) -> bool:
         """Whether something stands over the page."""
         return self.overlay is not None
@@ -215,14 +274,41 @@ class BrowserSession:
     def clear_overlay(self) -> None:
         """Forget what stood over the page, if it has gone away."""
         if self.overlay is not None and self.overlay.is_done:
+            if isinstance(self.overlay, Suggestions):
+                self.popups.close()
             self.overlay = None
 
-    def _on_page(self, page: "Page") -> None:
-        if self._is_closing or len(self.tabs.pages) >= self._options.max_tabs or not self.tabs.add(page):
+    async def update_popups(self) -> None:
+        """Show the suggestions for the focused field, unless something else is drawn over the page.
+
+        Raises:
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        if self.overlay is not None and not isinstance(self.overlay, Suggestions):
             return
+        found = await self.popups.refresh(self.tabs.active)
+        if self.overlay is None or isinstance(self.overlay, Suggestions):  # nothing came up meanwhile
+            self.overlay = found
+
+    async def check_typing(self) -> None:
+        """Note if the focused field does not hold what was typed.
+
+        Raises:
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        if self.overlay is not None and not isinstance(self.overlay, Suggestions):
+            return
+        self._add_note(await self.typing.end())
+
+    def _on_page(self, page: "Page") -> None:
+        if self._is_closing or len(self.tabs.pages) >= self._options.max_tabs:
+            return
+        if not self.tabs.add(page, is_opened=not self._targets.is_opening_own):
+            return
+        self.generations.watch(page)
         page.on("close", self._on_close)
         page.on("crash", self._on_crash)
-        page.on("download", self._on_download)
+        page.on("download", self.downloads.on_download)
         page.on("filechooser", self._on_file_chooser)
         page.on("framenavigated", self._on_navigated)
 
@@ -237,7 +323,10 @@ class BrowserSession:
         self.traffic.forget(page)
         self.camera.forget(page)
         self.a11y.forget(page)
+        self.texts.forget(page)
         self.inspector.forget(page)
+        self.generations.forget(page)
+        self.downloads.forget(page)
         if self.overlay is not None and self.overlay.page is page:
             self.overlay = None
 
@@ -257,21 +346,19 @@ class BrowserSession:
         self.interrupts.signal("dialog")
 
     def _on_file_chooser(self, chooser: "FileChooser") -> None:
-        self.overlay = FileList(chooser, self._folders.uploads, self._options.viewport_px)
-
-    def _on_download(self, download: "Download") -> None:
-        self._in_background(self._save(download))
+        self.overlay = chosen = FileList(chooser, self._folders.uploads, self._options.viewport_px)
+        self._in_background(self._bounded(chosen.look_at_input()))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def _save(self, download: "Download") -> None:
-        self.notes.append(await self._folders.save(download))
-
     def _on_response(self, response: "Response") -> None:
-        note = error_note(response, self._logins.origins)
+        self.downloads.on_response(response)
+        self._add_note(error_note(response, self._logins.origins))
+
+    def _add_note(self, note: str | None) -> None:
         if note is not None and len(self.notes) < _MAX_NOTES:
             self.notes.append(note)
 
@@ -279,7 +366,7 @@ class BrowserSession:
         if frame.parent_frame is not None:
             return
         self.traffic.committed(frame.page)
-        if isinstance(self.overlay, FileList) and self.overlay.page is frame.page:
+        if isinstance(self.overlay, FileList | Suggestions) and self.overlay.page is frame.page:
             self.overlay = None
         if self._rules.why_blocked(frame.url) and frame.url.startswith(("http:", "https:")):
             self._in_background(self._bounded(frame.page.goto("about:blank")))

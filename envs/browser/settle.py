@@ -117,6 +117,7 @@ _POLL_S = 0.012
 _RESTLESS_S = 0.3
 _NO_COMMIT_MS = 400.0
 _NO_CHOOSER_MS = 400.0
+NOT_RESPONDING = "the page does not respond; it may be busy"
 _NOTES = {
     "window": "a new window is still loading",
     "document": "the page is still loading",
@@ -200,12 +201,20 @@ def _endpoint(request: "Request") -> tuple[str, str]:
 class PendingPages(Protocol):
     """Pages and dialogs that a page opens outside of itself."""
 
+    def is_page_coming(self) -> bool:
+        """True while a page is prepared that no request brings."""
+        ...
+
     def num_windows(self) -> int:
         """How many windows are about to open."""
         ...
 
     def has_overlay(self) -> bool:
         """Whether something stands over the page already."""
+        ...
+
+    def is_asking(self) -> bool:
+        """Return whether a request is held, about which a person may be asked."""
         ...
 
 
@@ -250,13 +259,18 @@ class Settler:
         while True:
             probe: dict[str, Any] | None = None
             try:
-                probe = await self._interrupts.race(page.evaluate(_PROBE), self._options.settle_timeout_s)
+                probing = page.evaluate(_PROBE)
+                probe = await self._interrupts.race(probing, self._options.settle_timeout_s, self._pending.is_asking)
             except TimeoutError:
-                return Settled(title=None, note="the page does not answer; it may be busy")
+                return Settled(title=None, note=NOT_RESPONDING)
             except Error:  # the document went away while it was asked
                 if page.is_closed():
                     return Settled(title=None)
             title = probe["title"] if probe else title
+            if self._pending.is_asking():
+                began_s = time.monotonic()  # the time of a person does not count
+                await asyncio.sleep(_POLL_S)
+                continue
             cause = self._cause(page, probe, since_s)
             if cause is None:
                 self._given_up.clear()
@@ -269,7 +283,7 @@ class Settler:
         """What is waited for, if anything."""
         if self._pending.num_windows():
             return "window"
-        if self._traffic.is_navigating(page):
+        if self._traffic.is_navigating(page) or self._pending.is_page_coming():
             return "document"
         if probe is None:
             return "document" if page.url not in ("", "about:blank") else None

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ class Tabs:
         self._active: Page | None = None
         self._in_front: Page | None = None
         self._titles: dict[Page, str] = {}
+        self._openers: dict[Page, Page] = {}
+        self._is_selected = False
 
     @property
     def active(self) -> "Page":
@@ -35,27 +38,47 @@ class Tabs:
             raise ActionError("the tab was closed")
         return self._active
 
-    def add(self, page: "Page", *, after: "Page | None" = None) -> bool:
-        """Add a new page and make it the active one; False when it is known already."""
+    def add(self, page: "Page", *, after: "Page | None" = None, is_opened: bool = False) -> bool:
+        """Add a new page and make it the active one; False when it is known already.
+
+        Args:
+            page: The page.
+            after: Page to insert it behind; None: at the end.
+            is_opened: True if the active page has opened it.
+        """
         if page in self.pages or page.is_closed():
             return False
         at = self.pages.index(after) + 1 if after in self.pages else len(self.pages)
         self.pages.insert(at, page)
+        if is_opened and self._active is not None:
+            self._openers[page] = self._active
+            self._is_selected = False
         self._active = page
         return True
 
+    def opener_of(self, page: "Page") -> "Page | None":
+        """The page that opened a page; None for a tab that was opened by hand."""
+        return self._openers.get(page)
+
     def remove(self, page: "Page") -> None:
-        """A page is gone; its neighbour becomes the active one if need be."""
+        """A page is gone; if it was the active one, the page that opened it becomes that, else its neighbour.
+
+        As in Chrome, openers count only until another tab is selected by hand.
+        """
         if page not in self.pages:
             return
         at = self.pages.index(page)
         self.pages.remove(page)
         self._titles.pop(page, None)
-        if self._active is page:
+        opener = self._openers.pop(page, None)
+        if self._active is page and opener in self.pages and not self._is_selected:
+            self._active = opener
+        elif self._active is page:
             self._active = self.pages[min(at, len(self.pages) - 1)] if self.pages else None
 
     def select(self, number: int) -> None:
         """Make a tab, counted from 0, the active one; counting goes around."""
+        self._is_selected = True
         self._active = self.pages[number % len(self.pages)]
 
     def activate(self, page: "Page") -> None:
@@ -93,17 +116,24 @@ class PageLimiter:
     Playwright speaks of a new window when its first answer has come, which may be never; the browser does at once.
 
     Args:
-        max_pages: How many there can be.
+        max_pages: Largest number of pages.
+        loading_timeout_s: Time after which a window without an answer (204 No Content, say) is not expected any more.
     """
 
-    def __init__(self, max_pages: int) -> None:
+    def __init__(self, max_pages: int, loading_timeout_s: float) -> None:
+        self._loading_timeout_s = loading_timeout_s
         self._max_pages = max_pages
         self._session: CDPSession | None = None
         self._context_id: str | None = None
-        self._ids: set[str] = set()
+        self._ids: dict[str, float] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._num_closed = 0
         self._num_own = 0
+
+    @property
+    def is_opening_own(self) -> bool:
+        """True while a page is opened by us rather than by another page."""
+        return self._num_own > 0
 
     @property
     def is_full(self) -> bool:
@@ -142,8 +172,10 @@ class PageLimiter:
                 await session.detach()
 
     def num_coming(self, num_shown: int) -> int:
-        """How many windows are on their way beside those shown."""
-        return max(0, len(self._ids) - num_shown)
+        """Number of windows that are on their way in addition to those shown."""
+        since_s = time.monotonic() - self._loading_timeout_s
+        num_recent = sum(created_s > since_s for created_s in self._ids.values())
+        return max(0, min(len(self._ids) - num_shown, num_recent))
 
     def take_note(self) -> str | None:
         """What to tell the agent of windows that were closed since the last time."""
@@ -163,10 +195,10 @@ class PageLimiter:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
         else:
-            self._ids.add(info["targetId"])
+            self._ids[info["targetId"]] = time.monotonic()
 
     def _on_destroyed(self, event: dict[str, Any]) -> None:
-        self._ids.discard(event["targetId"])
+        self._ids.pop(event["targetId"], None)
 
     async def _close_target(self, target_id: str) -> None:
         from playwright.async_api import Error

@@ -1,6 +1,7 @@
 """Carry actions out on a backend: what a click or a drag is made of."""
 
 from envs.actions import (
+    UNBINDABLE,
     Action,
     Button,
     Click,
@@ -14,6 +15,7 @@ from envs.actions import (
     PressKey,
     Scroll,
     Terminate,
+    TypeSecret,
     TypeText,
     Wait,
     normalize_key,
@@ -65,6 +67,8 @@ class ActionExecutor:
                 self._drag(action)
             case Scroll():
                 self._scroll(action)
+            case TypeSecret():
+                raise ActionError(UNBINDABLE)
             case TypeText(text=text, interval_s=interval_s):
                 _check_count("characters", len(text), _MAX_TEXT)
                 self._backend.type_text(text, interval_s, self._clock)

@@ -37,6 +37,7 @@ from envs.target import UNKNOWN, Check, Target
 
 T = TypeVar("T")
 _START_TIMEOUT_S = 60.0
+_COMMAND_KEY = re.compile(r"enter|return|space|del|delete|esc|escape|f\d{1,2}")
 _DESCRIPTION = re.compile(r'([^"]+) "(.*)"', re.DOTALL)
 
 
@@ -303,7 +304,7 @@ def _may_press(action: Action) -> bool:
 
 
 def _is_pressing(key: str) -> bool:
-    return len(key) == 1 or key in ("enter", "return", "space", "delete", "del", "\n", "\r")
+    return len(key) == 1 or _COMMAND_KEY.fullmatch(key) is not None
 
 
 def _duration_s(actions: Sequence[Action]) -> float:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.actions import Action
-from envs.browser.domains import DomainRules
 from envs.browser.env import BrowserEnv, OpenBrowser
 from envs.browser.options import BrowserOptions
+from envs.domain_rules import DomainRules
 from envs.env import Env, Task, spec_of
 from envs.errors import EnvDiedError, EnvSetupError
 from envs.geometry import parse_size

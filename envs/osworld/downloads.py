@@ -4,11 +4,13 @@ import asyncio
 import os
 from pathlib import Path
 
-from envs.errors import EnvSetupError
+from envs.errors import EnvError, EnvSetupError
 
 _MAX_BYTES = 2**30
 _TIMEOUT_S = 60.0
 """Longest wait for the next part of a file."""
+_FILE_TIMEOUT_S = 1800.0
+"""Longest wait for a whole file."""
 _PAUSES_S = (0.5, 2.0)
 """Before the second and the third try."""
 
@@ -47,10 +49,14 @@ async def _download(url: str, path: Path) -> str:
     size = 0
     try:
         async with (
+            asyncio.timeout(_FILE_TIMEOUT_S),
             httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True) as client,
             client.stream("GET", url) as answer,
         ):
             answer.raise_for_status()
+            kind = answer.headers.get("content-type", "")
+            if kind.startswith("text/html") and not path.name.lower().endswith((".html", ".htm")):
+                return "a page of HTML comes in its place, such as that of a proxy or a login"
             with part.open("wb") as file:
                 async for chunk in answer.aiter_bytes():
                     size += len(chunk)
@@ -58,8 +64,22 @@ async def _download(url: str, path: Path) -> str:
                         return f"it has more than {_MAX_BYTES} bytes"
                     file.write(chunk)
         part.replace(path)
+    except TimeoutError:
+        return f"it takes longer than {_FILE_TIMEOUT_S:g} s"
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         return (str(error) or type(error).__name__).splitlines()[0]
     finally:
         part.unlink(missing_ok=True)
     return ""
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Return a path below a folder.
+
+    Raises:
+        EnvError: The name leads out of it.
+    """
+    path = Path(os.path.normpath(folder / name))
+    if not name or not path.is_relative_to(folder):
+        raise EnvError(f"the file name {name[:200]!r} leads out of the task's folder", retryable=False)
+    return path

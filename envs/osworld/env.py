@@ -29,7 +29,8 @@ from envs.env import Task, spec_of
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
 from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
-from envs.osworld.guest_client import GuestClient, png_size_px
+from envs.osworld.guest_answers import png_size_px
+from envs.osworld.guest_client import GuestClient
 from envs.osworld.guest_http import UncertainError
 from envs.osworld.pyautogui_code import make_program
 from envs.target import UNKNOWN, Check, Target
@@ -47,7 +48,8 @@ class GuestOptions:
     Attributes:
         host: Its name or address.
         server_port: Of the guest server.
-        chromium_port: Of the debugging port of its browser.
+        chromium_port: Debugging port of its browser.
+        vlc_port: Of the web interface of its VLC; 0: it cannot be reached.
         token: What the guest server asks for; upstream's asks for nothing.
         password: Of the user that programs run as, for `sudo` in tasks.
         pause_s: Rest after the actions of a step, before the screen is looked at; upstream: 5 s.
@@ -59,6 +61,7 @@ class GuestOptions:
     host: str = "127.0.0.1"
     server_port: int = 5000
     chromium_port: int = 9222
+    vlc_port: int = 8080
     token: str | None = None
     password: str = "password"
     pause_s: float = 0.5
@@ -205,10 +208,10 @@ class GuestEnv:
         return None
 
     async def release(self) -> None:
-        """Let go of keys and buttons that are held down; a task calls it before its verdict.
+        """Release keys and buttons that are held down; a task calls it before its verdict.
 
         Raises:
-            EnvError: The guest did not take it.
+            EnvError: The guest did not do it.
         """
         held, self._held = self._held, {}
         ups: list[Action] = []
@@ -217,9 +220,10 @@ class GuestEnv:
                 ups.append(KeyUp(key=action.key))
             elif isinstance(action, MouseDown):
                 ups.append(MouseUp(button=action.button))
-        if ups:
-            with contextlib.suppress(ActionError):
-                await self._send(ups, 0)
+        try:
+            await self._send(ups, 0)
+        except ActionError as error:
+            raise EnvError(f"what was held down was not released: {error}") from error
 
     async def close(self) -> None:
         """Let go of what is held, and of the guest; end it if a provider started it. May be called twice."""
@@ -308,7 +312,7 @@ class GuestEnv:
         except asyncio.CancelledError:
             await asyncio.shield(asyncio.ensure_future(self._kill(marker)))
             raise
-        if ended.returncode not in (0, None):
+        if ended.returncode != 0:
             begun = [int(line) for line in ended.stdout.split() if line.isdigit()]
             told = ended.stderr.strip().splitlines() or ["it says nothing"]
             number = first + (begun[-1] if begun else 0)

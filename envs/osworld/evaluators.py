@@ -8,16 +8,16 @@ Source: `evaluators` of xlang-ai/OSWorld, for what each function and each kind o
 
 import asyncio
 import json
-import os
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from envs.errors import EnvError, EvaluationError
-from envs.osworld.downloads import get_file
+from envs.errors import EvaluationError
+from envs.osworld.downloads import get_file, inside
 from envs.osworld.guest_client import Command, GuestClient
+from envs.osworld.guest_http import GuestAnswerError
+from envs.osworld.patterns import find_patterns
 from envs.osworld.program_settings import (
     ALONE,
     CHROME_PROFILE,
@@ -35,7 +35,6 @@ from envs.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskFile
 COMPARE_TABLE = "compare_table"
 """Takes its rules as options, beside both files."""
 _MAX_FILE_BYTES = 256 * 2**20
-_MAX_PATTERN_CHARS = 1000
 _FAILED = "__EVALUATION_FAILED__"
 """What upstream's getters put where a value could not be found out."""
 
@@ -160,7 +159,7 @@ async def _compare(metric: Metric, scene: Scene) -> float:
     expected = await GETTERS[metric.expected["type"]](scene, metric.expected) if metric.expected is not None else None
     if metric.function == COMPARE_TABLE:
         return await asyncio.to_thread(compare_table, result, expected, metric.options)
-    return METRICS[metric.function](result, expected)
+    return await asyncio.to_thread(METRICS[metric.function], result, expected)
 
 
 async def _run(scene: Scene, config: Mapping[str, Any]) -> tuple[str, str]:
@@ -263,7 +262,12 @@ async def _get_default_video_player(scene: Scene, config: Mapping[str, Any]) -> 
 
 
 async def _get_folder(scene: Scene, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    return await scene.guest.list_directory(str(config["path"]))
+    try:
+        return await scene.guest.list_directory(str(config["path"]))
+    except GuestAnswerError as error:
+        if error.is_absent:
+            raise MissingFileError(config["path"]) from error
+        raise
 
 
 async def _get_accessibility_tree(scene: Scene, config: Mapping[str, Any]) -> str:
@@ -317,10 +321,9 @@ def check_list(result: str | None, rules: Mapping[str, Any]) -> float:
     """Whether each pattern of `expect` is found in some line of a file, and none of `unexpect` in any."""
     if result is None:
         return 0.0
-    wanted, unwanted = (_patterns(rules.get(name, ())) for name in ("expect", "unexpect"))
     lines = Path(result).read_text("utf-8").splitlines(keepends=True)
-    is_found = all(any(pattern.search(line) for line in lines) for pattern in wanted)
-    return float(is_found and not any(pattern.search(line) for pattern in unwanted for line in lines))
+    wanted, unwanted = (find_patterns(rules.get(name, ()), lines) for name in ("expect", "unexpect"))
+    return float(all(wanted) and not any(unwanted))
 
 
 def check_json_settings(result: str | None, rules: Mapping[str, Any]) -> float:
@@ -362,12 +365,6 @@ def _is_in(found: Any, wanted: Any, in_any_order: bool) -> bool:
     return isinstance(wanted, str) and isinstance(found, str | list) and wanted in found
 
 
-def _patterns(given: Any) -> list[re.Pattern[str]]:
-    if any(len(text) > _MAX_PATTERN_CHARS for text in given):
-        raise UnsupportedError(f"a pattern of more than {_MAX_PATTERN_CHARS} characters")
-    return [re.compile(text) for text in given]
-
-
 MetricFunction = Callable[[Any, Any], float]
 METRICS: Mapping[str, MetricFunction] = {
     **{
@@ -385,15 +382,3 @@ METRICS: Mapping[str, MetricFunction] = {
     **SETTINGS_METRICS,
 }
 """Comparisons by name."""
-
-
-def inside(folder: Path, name: str) -> Path:
-    """A path below a folder.
-
-    Raises:
-        EnvError: The name leads out of it.
-    """
-    path = Path(os.path.normpath(folder / name))
-    if not name or not path.is_relative_to(folder):
-        raise EnvError(f"the file name {name[:200]!r} leads out of the task's folder", retryable=False)
-    return path

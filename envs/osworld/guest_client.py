@@ -3,26 +3,14 @@
 Source: `desktop_env/server` of xlang-ai/OSWorld, whose routes, bodies and answers these are.
 """
 
-import asyncio
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.errors import EnvDiedError, EnvError
-from envs.osworld.guest_http import (
-    PNG_END,
-    PNG_START,
-    READ_TIMEOUT_S,
-    GuestAnswerError,
-    GuestHttp,
-    UncertainError,
-    describe,
-    parse_json,
-)
+from envs.errors import EnvDiedError
+from envs.osworld.guest_http import READ_TIMEOUT_S, GuestAnswerError, GuestHttp
 
-_NUM_TRIES = 3
 _EXECUTE_TIMEOUT_S = 130.0
 """The server ends a command after 120 s itself."""
 _OPEN_TIMEOUT_S = 1810.0
@@ -31,7 +19,6 @@ _TRANSFER_TIMEOUT_S = 600.0
 _A11Y_TIMEOUT_S = 60.0
 _MAX_SCREENSHOT_BYTES = 64 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
-_NOT_FOUND = 404
 
 Command = str | Sequence[str]
 
@@ -41,12 +28,12 @@ class Execution:
     """How a command ended on the guest.
 
     Attributes:
-        returncode: 0 is fine, as a rule; None where the guest does not tell.
-        stdout: What it printed.
-        stderr: What it complained about.
+        returncode: 0 is fine, as a rule.
+        stdout: Its standard output.
+        stderr: Its standard error.
     """
 
-    returncode: int | None
+    returncode: int
     stdout: str
     stderr: str
 
@@ -77,19 +64,10 @@ class GuestClient:
         Raises:
             EnvDiedError: The guest does not give one.
         """
-        told = ""
-        for number in range(_NUM_TRIES):
-            if number:
-                await asyncio.sleep(self._http.retry_s)
-            try:
-                data = await self._http.ask("GET", "/screenshot", max_bytes=_MAX_SCREENSHOT_BYTES, num_tries=1)
-            except EnvError as error:
-                told = str(error)
-                continue
-            if data.startswith(PNG_START) and data.rstrip(b"\0").endswith(PNG_END):
-                return data
-            told = f"its screenshot is {describe(data)}"
-        raise EnvDiedError(f"the guest {self.base_url} gives no screenshot: {told}")
+        try:
+            return await self._http.ask("GET", "/screenshot", max_bytes=_MAX_SCREENSHOT_BYTES)
+        except GuestAnswerError as error:
+            raise EnvDiedError(f"the guest gives no screenshot: {error}", retryable=error.retryable) from error
 
     async def execute(
         self, command: Command, *, shell: bool = False, timeout_s: float = _EXECUTE_TIMEOUT_S
@@ -161,7 +139,7 @@ class GuestClient:
                 "POST", "/file", data={"file_path": path}, max_bytes=max_bytes, timeout_s=_TRANSFER_TIMEOUT_S
             )
         except GuestAnswerError as error:
-            if error.status == _NOT_FOUND:
+            if error.is_absent:
                 return None
             raise
 
@@ -171,20 +149,16 @@ class GuestClient:
         Raises:
             EnvError: The guest does not tell.
         """
-        found = await self._http.ask_json("POST", "/screen_size")
-        width, height = found.get("width"), found.get("height")
-        if not (isinstance(width, int) and isinstance(height, int) and width > 0 and height > 0):
-            raise GuestAnswerError(f"the guest's screen size is {found!r:.200}, expected width and height", 200)
-        return width, height
+        found = await self._ask_json("POST", "/screen_size")
+        return found["width"], found["height"]
 
     async def pointer_px(self) -> tuple[int, int] | None:
-        """Where the mouse pointer is; None where the guest does not tell."""
+        """Position of the mouse pointer; None where the guest does not give it."""
         try:
-            found = json.loads(await self._http.ask("GET", "/cursor_position"))
-        except (EnvError, ValueError):
+            x_px, y_px = await self._ask_json("GET", "/cursor_position")
+        except GuestAnswerError:
             return None
-        is_point = isinstance(found, list) and len(found) == 2 and all(isinstance(value, int) for value in found)
-        return (found[0], found[1]) if is_point else None
+        return x_px, y_px
 
     async def accessibility_tree(self, *, timeout_s: float = _A11Y_TIMEOUT_S) -> str:
         """The XML of what is on the screen. Upstream's client waits for it without end.
@@ -192,11 +166,8 @@ class GuestClient:
         Raises:
             EnvError: The guest does not give it in time.
         """
-        found = await self._http.ask_json("GET", "/accessibility", timeout_s=timeout_s, num_tries=1)
-        tree = found.get("AT")
-        if not isinstance(tree, str):
-            raise GuestAnswerError("the guest's accessibility tree is no text", 200)
-        return tree
+        found = await self._ask_json("GET", "/accessibility", timeout_s=timeout_s, num_tries=1)
+        return str(found["AT"])
 
     async def terminal_output(self) -> str | None:
         """What the active terminal shows; None: no terminal is active.
@@ -204,8 +175,8 @@ class GuestClient:
         Raises:
             EnvError: The guest does not tell.
         """
-        output = (await self._http.ask_json("GET", "/terminal")).get("output")
-        return output if isinstance(output, str) else None
+        output: str | None = (await self._ask_json("GET", "/terminal"))["output"]
+        return output
 
     async def platform(self) -> str:
         """`Linux`, `Windows` or `Darwin`.
@@ -224,7 +195,7 @@ class GuestClient:
         try:
             return await self._http.ask("POST", "/wallpaper", max_bytes=_MAX_SCREENSHOT_BYTES)
         except GuestAnswerError as error:
-            if error.status == _NOT_FOUND:
+            if error.is_absent:
                 return None
             raise
 
@@ -234,7 +205,7 @@ class GuestClient:
         Raises:
             EnvError: The guest does not tell.
         """
-        return str((await self._http.ask_json("POST", "/desktop_path")).get("desktop_path"))
+        return str((await self._ask_json("POST", "/desktop_path"))["desktop_path"])
 
     async def list_directory(self, path: str) -> Mapping[str, Any]:
         """A folder and everything below it: `type`, `name`, `children`.
@@ -242,21 +213,23 @@ class GuestClient:
         Raises:
             EnvError: There is no such folder.
         """
-        found = (await self._http.ask_json("POST", "/list_directory", json_body={"path": path})).get("directory_tree")
-        return found if isinstance(found, dict) else {}
+        found = await self._ask_json("POST", "/list_directory", json_body={"path": path})
+        tree: Mapping[str, Any] = found["directory_tree"]
+        return tree
 
     async def window_size_px(self, app_class_name: str) -> tuple[int, int] | None:
         """Width and height of a program's window; None: there is none.
 
         Raises:
-            EnvDiedError: The guest is gone.
+            EnvError: The guest does not tell.
         """
         try:
-            found = await self._http.ask_json("POST", "/window_size", data={"app_class_name": app_class_name})
-        except GuestAnswerError:
-            return None
-        width, height = found.get("width"), found.get("height")
-        return (width, height) if isinstance(width, int) and isinstance(height, int) else None
+            found = await self._ask_json("POST", "/window_size", data={"app_class_name": app_class_name})
+        except GuestAnswerError as error:
+            if error.is_absent:
+                return None
+            raise
+        return found["width"], found["height"]
 
     async def start_recording(self) -> None:
         """Begin to record the screen."""
@@ -272,20 +245,10 @@ class GuestClient:
             "POST", "/end_recording", max_bytes=MAX_FILE_BYTES, timeout_s=_TRANSFER_TIMEOUT_S, num_tries=1
         )
 
-
-def png_size_px(png: bytes) -> tuple[int, int]:
-    """Width and height of a PNG file."""
-    width, height = struct.unpack(">II", png[16:24])
-    return width, height
+    async def _ask_json(self, method: str, path: str, **asked: Any) -> Any:
+        return json.loads(await self._http.ask(method, path, **asked))
 
 
 def _execution(data: bytes) -> Execution:
-    found = parse_json(data)
-    if not isinstance(found, dict):
-        raise UncertainError(f"the guest answered with {describe(data)}; whether the command ran is not known")
-    code = found.get("returncode")
-    return Execution(
-        returncode=code if isinstance(code, int) else None,
-        stdout=str(found.get("output") or ""),
-        stderr=str(found.get("error") or ""),
-    )
+    found = json.loads(data)
+    return Execution(returncode=found["returncode"], stdout=found["output"], stderr=found["error"])

@@ -1,12 +1,12 @@
 """Requests to OSWorld's guest server: what is sent once and what again, bounded in time and size."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from envs.errors import EnvDiedError, EnvError
+from envs.osworld.guest_answers import Fault, find_fault, is_absent
 
 if TYPE_CHECKING:
     import httpx
@@ -15,20 +15,19 @@ _NUM_TRIES = 3
 _CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 20.0
 MAX_JSON_BYTES = 32 * 2**20
-_MAX_TOLD_CHARS = 300
-PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
+_UNCERTAIN = "whether it was done is not known"
 
 
 class GuestAnswerError(EnvError):
-    """The guest answered, but not with what was asked for.
+    """The guest, or something in its place, answered, but not with what was asked for.
 
     Attributes:
-        status: Its HTTP status.
+        is_absent: True if the guest says that there is no such file, folder or window.
     """
 
-    def __init__(self, message: str, status: int, *, retryable: bool = True) -> None:
+    def __init__(self, message: str, *, is_absent: bool = False, retryable: bool = True) -> None:
         super().__init__(message, retryable=retryable)
-        self.status = status
+        self.is_absent = is_absent
 
 
 class UncertainError(EnvError):
@@ -62,24 +61,34 @@ class GuestHttp:
         await self._http.aclose()
 
     async def change(self, path: str, body: Mapping[str, Any], timeout_s: float = READ_TIMEOUT_S) -> bytes:
-        """Send what changes something, once; only what did certainly not arrive is sent again."""
+        """Send what changes something, once; only what did certainly not arrive is sent again.
+
+        Returns:
+            The body of an answer that its route gives.
+
+        Raises:
+            EnvDiedError: The guest is gone; nothing was done.
+            GuestAnswerError: Something else answers in place of the guest; nothing was done.
+            UncertainError: Whether it was done is not known.
+        """
         import httpx
 
         for number in range(_NUM_TRIES):
             try:
-                async with self._sent("POST", path, timeout_s, json=dict(body)) as response:
-                    data = await _read(response, MAX_JSON_BYTES)
-                    break
+                status, fault, data = await self._exchange("POST", path, MAX_JSON_BYTES, timeout_s, json=dict(body))
+                break
             except httpx.ConnectError as error:
                 if number == _NUM_TRIES - 1:
                     raise self._gone(error) from error
                 await asyncio.sleep(self.retry_s)
             except httpx.HTTPError as error:
-                raise UncertainError(
-                    f"the guest did not answer to {path} ({_name(error)}); whether it was done is not known"
-                ) from error
-        if response.is_error:
-            raise UncertainError(f"the guest answered {path} with {response.status_code}: {_message(data)}")
+                raise UncertainError(f"the guest did not answer to {path} ({_name(error)}); {_UNCERTAIN}") from error
+            except GuestAnswerError as error:
+                raise UncertainError(f"{error}; {_UNCERTAIN}") from error
+        if fault is not None and fault.is_foreign:
+            raise _answer_error(path, status, fault, data)
+        if fault is not None:
+            raise UncertainError(f"{_told(path, fault)}; {_UNCERTAIN}")
         return data
 
     async def ask(
@@ -93,38 +102,36 @@ class GuestHttp:
         json_body: Mapping[str, Any] | None = None,
         **sent: Any,
     ) -> bytes:
-        """Ask for what changes nothing, again if need be; returns the body.
+        """Ask for what changes nothing, again if need be; returns the body of an answer that its route gives.
 
         Raises:
             EnvDiedError: The guest is gone.
-            GuestAnswerError: It answers with an error.
+            GuestAnswerError: It answers with something else.
         """
         import httpx
 
         for number in range(num_tries):
             is_last = number == num_tries - 1
             try:
-                async with self._sent(method, path, timeout_s, json=json_body, **sent) as response:
-                    data = await _read(response, max_bytes)
+                status, fault, data = await self._exchange(method, path, max_bytes, timeout_s, json=json_body, **sent)
             except httpx.HTTPError as error:
                 if is_last:
                     raise self._gone(error) from error
             else:
-                if not response.is_error:
+                if fault is None:
                     return data
-                if is_last or response.is_client_error:
-                    told = f"the guest answered {path} with {response.status_code}: {_message(data)}"
-                    raise GuestAnswerError(told, response.status_code)
+                if is_last or fault.is_foreign or 400 <= status < 500:
+                    raise _answer_error(path, status, fault, data)
             await asyncio.sleep(self.retry_s)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def ask_json(self, method: str, path: str, **asked: Any) -> Mapping[str, Any]:
-        """As `ask`, for an answer that is a JSON object."""
-        data = await self.ask(method, path, **asked)
-        found = parse_json(data)
-        if not isinstance(found, dict):
-            raise GuestAnswerError(f"the guest answered {path} with {describe(data)}, expected a JSON object", 200)
-        return found
+    async def _exchange(
+        self, method: str, path: str, max_bytes: int, timeout_s: float, **sent: Any
+    ) -> tuple[int, Fault | None, bytes]:
+        """Send once; returns status, fault and body of the answer."""
+        async with self._sent(method, path, timeout_s, **sent) as response:
+            data = await _read(response, max_bytes)
+            return response.status_code, find_fault(path, response.status_code, response.headers, data), data
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, timeout_s: float, **sent: Any) -> "AsyncIterator[httpx.Response]":
@@ -145,45 +152,26 @@ class GuestHttp:
 
 
 async def _read(response: "httpx.Response", max_bytes: int) -> bytes:
-    """The body, when it is not too large.
+    """Read the body.
 
     Raises:
-        GuestAnswerError: It is.
+        GuestAnswerError: It is too large.
     """
     chunks, size = [], 0
     async for chunk in response.aiter_bytes():
         size += len(chunk)
         if size > max_bytes:
-            raise GuestAnswerError(
-                f"the guest's answer has more than {max_bytes} bytes", response.status_code, retryable=False
-            )
+            raise GuestAnswerError(f"the guest's answer has more than {max_bytes} bytes", retryable=False)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def parse_json(data: bytes) -> object:
-    """What an answer says; None where it is no JSON."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
+def _answer_error(path: str, status: int, fault: Fault, data: bytes) -> GuestAnswerError:
+    return GuestAnswerError(_told(path, fault), is_absent=is_absent(path, status, data), retryable=not fault.is_foreign)
 
 
-def _message(data: bytes) -> str:
-    """What an error of the guest says."""
-    found = parse_json(data)
-    told = found.get("message") or found.get("error") if isinstance(found, dict) else None
-    return str(told)[:_MAX_TOLD_CHARS] if told else describe(data)
-
-
-def describe(data: bytes) -> str:
-    """An answer that is not what was asked for, in a few words."""
-    if not data:
-        return "empty"
-    if data.startswith(PNG_START):
-        return f"a PNG cut off after {len(data)} bytes"
-    text = " ".join(data[:_MAX_TOLD_CHARS].decode("utf-8", "replace").split())
-    return f"{len(data)} bytes, {text[:80]!r}"
+def _told(path: str, fault: Fault) -> str:
+    return f"the guest answered {path} with {fault.text}"
 
 
 def _name(error: Exception) -> str:

@@ -298,6 +298,8 @@ def _download(url: object, path: Path) -> None:
         try:
             with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer, part.open("wb") as file:
                 _copy(answer, file)
+                if answer.length:  # read() does not say that the connection ended early
+                    raise ValueError(f"it was cut off, {answer.length} bytes are missing")
             part.replace(path)
             return
         except (OSError, ValueError, http.client.HTTPException) as error:

@@ -30,6 +30,7 @@ from envs.errors import EnvSetupError
 from envs.osworld.env import GuestOptions
 from envs.osworld.local_sandbox import (
     BIN,
+    GUEST_PATH,
     TEMPLATE,
     Files,
     FirstProcess,
@@ -42,8 +43,8 @@ from envs.osworld.local_sandbox import (
 )
 from envs.osworld.local_session import SERVER_PORT, SessionPlan, Streams, join_streams, session_argv
 
-CHROMIUM_PORT = 9222
-_PORTS = (SERVER_PORT, CHROMIUM_PORT)
+CHROMIUM_PORT, VLC_PORT = 9222, 8080
+_PORTS = (SERVER_PORT, CHROMIUM_PORT, VLC_PORT)
 _MONITOR_S = 1.0
 _NETWORK_TIMEOUT_S = 20.0
 _MAX_WORDS_LINES = 20
@@ -125,8 +126,8 @@ class LocalGuest:
         except BaseException:
             await self.close()
             raise
-        server_port, chromium_port = sandbox.ports
-        return replace(given, host="127.0.0.1", server_port=server_port, chromium_port=chromium_port)
+        server, chromium, vlc = sandbox.ports
+        return replace(given, host="127.0.0.1", server_port=server, chromium_port=chromium, vlc_port=vlc)
 
     async def why_gone(self) -> str | None:
         """Why the guest ended by itself; None: it runs, or was not started."""
@@ -273,7 +274,7 @@ class _Sandbox:
             num_processes=options.num_processes + (0 if user is not None else _count_threads()),
             memory_bytes=options.memory_bytes,
             file_bytes=options.file_bytes,
-            path=f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/games",
+            path=f"{BIN}:{GUEST_PATH}",
         )
         return session_argv([sys.executable, *package_folders()], json.dumps(asdict(plan)))
 

@@ -23,6 +23,8 @@ _FIRST_USER = 1_800_000_000
 _NOBODY = 65534
 _USER_INSIDE = 1000
 BIN = "/k25/bin"
+GUEST_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/games"
+"""Where a guest's programs are looked for, after `BIN`."""
 _PYTHON_PACKAGES = "/k25/python"
 TEMPLATE = "/k25/home"
 _SYSTEM_PYTHON = "/usr/bin/python3"
@@ -95,7 +97,7 @@ def bubblewrap_arguments(files: Files, *, template: Path, disk_bytes: int, user:
     argv += ["--perms", "1777", "--dir", "/tmp/.X11-unix", "--symlink", "/tmp", "/var/tmp"]
     for path, text in _etc_files(_USER_INSIDE if user is None else user).items():
         argv += files.arguments(path, text)
-    for name, text in _shims().items():
+    for name, text in shims().items():
         argv += ["--perms", "0755", "--dir", BIN, *files.arguments(f"{BIN}/{name}", text, "0755")]
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
 
@@ -155,8 +157,8 @@ def _etc_files(user: int) -> dict[str, str]:
     }
 
 
-def _shims() -> dict[str, str]:
-    """Programs under the names that the tasks start them by."""
+def shims() -> dict[str, str]:
+    """Return programs by the names that the tasks start them by."""
     is_system = all(any(Path("/usr/lib").glob(path)) for path in _NEEDED_BY_PYAUTOGUI)
     interpreter = _SYSTEM_PYTHON if is_system else sys.executable
     python = f'#!/bin/sh\nPYTHONPATH={_PYTHON_PACKAGES}${{PYTHONPATH:+:$PYTHONPATH}} exec {interpreter} "$@"\n'

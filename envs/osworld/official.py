@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.errors import EvaluationError
-from envs.osworld import official_runner
+from envs.osworld import guest_answers, official_runner
 from envs.osworld.evaluators import Scene, Verdict
+from envs.osworld.guest_http import GuestAnswerError
 from envs.osworld.task_file import INFEASIBLE, TaskFile
 
 PACKAGE = "desktop-env==1.0.2"
@@ -114,12 +115,15 @@ class OfficialEvaluators:
 
         Raises:
             EvaluationError: They could not tell, crashed, or took too long.
+            GuestAnswerError: The guest did not answer them as it should.
         """
         missing = self.why_unsupported(task)
         if missing is not None:
             raise EvaluationError(f"the task {task.key} needs {missing}")
         request = _request(task, scene.cache_dir, guest)
         answer = await ask(self.python, request, folder=scene.cache_dir, timeout_s=self.timeout_s, guest=guest.host)
+        if answer.get("guest"):
+            raise GuestAnswerError(f"the guest did not answer OSWorld's evaluator: {answer['guest']}")
         broken = [one["error"] for one in answer["comparisons"] if "error" in one]
         if broken:
             raise EvaluationError(f"OSWorld's evaluator broke: {broken[0]}")
@@ -144,6 +148,8 @@ def python_of(folder: Path) -> Path:
 def find_official(folder: Path | None = None) -> OfficialEvaluators | None:
     """What is installed; None: nothing, or not to its end."""
     folder = folder or official_dir()
+    if not os.access(python_of(folder), os.X_OK):
+        return None
     try:
         found = json.loads((folder / INSTALLED_FILE).read_text("utf-8"))
         return OfficialEvaluators(
@@ -167,6 +173,7 @@ def _request(task: TaskFile, cache_dir: Path, guest: GuestAddress) -> dict[str, 
             "vlc_port": guest.vlc_port,
             "screen_px": guest.screen_px,
             "token": guest.token,
+            "answers": guest_answers.__file__,
         },
         "password": guest.password,
         "cache_dir": str(cache_dir),
@@ -298,7 +305,7 @@ def _isolation(python: Path, script: Path, scratch: Path, folder: Path | None) -
     home = Path.home()
     if home != Path("/"):
         argv += ["--tmpfs", str(home)]
-    for place in (python.parents[1], python.resolve().parents[1], script):
+    for place in (python.parents[1], python.resolve().parents[1], script, Path(guest_answers.__file__)):
         argv += ["--ro-bind", str(place), str(place)]
     for written in (scratch, folder):
         if written is not None:

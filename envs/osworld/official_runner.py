@@ -4,7 +4,8 @@ It reads one JSON request from stdin and writes one JSON answer to stdout; whate
 imports nothing of ours. Requests, by `op`:
 
     names    -> metrics, getters (what the package offers), missing (optional packages that are not there)
-    judge    -> comparisons, upstream: what each comparison gave, and what upstream's loop makes of them
+    judge    -> comparisons, upstream: what each comparison gave, and what upstream's loop makes of them; or guest:
+                what the guest did not answer
     metrics  -> results: plain calls of metrics on given values, for tests
 
 Source: `DesktopEnv.evaluate` and `_set_evaluator_info` of xlang-ai/OSWorld, for the order of calls and what `env` has.
@@ -81,11 +82,16 @@ def _call_metrics(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _judge(request: Mapping[str, Any]) -> dict[str, Any]:
     metrics, getters = _load()
+    watch = _Watch(request["guest"])
+    if importlib.util.find_spec("requests") is not None:
+        watch.begin()
     env = _make_env(request)
     comparisons = []
     loop = _UpstreamLoop(request["conj"], is_list=request["is_list"])
     for given in request["metrics"]:
         comparison = _compare(env, metrics, getters, given, loop)
+        if watch.faults:
+            return {"guest": "; ".join(watch.faults.values())[:_MAX_CHARS], "comparisons": [], "upstream": None}
         comparisons.append(comparison)
         score = comparison.get("score")
         ended = (0.0, 1.0)[request["conj"] == "or"]
@@ -187,7 +193,6 @@ def _number(found: object) -> float:
 
 def _make_env(request: Mapping[str, Any]) -> Any:
     """What getters look at, as `DesktopEnv` has it; its controllers are upstream's own."""
-    _send_token(request["guest"])
     controllers = importlib.import_module("desktop_env.controllers.python")
     setup = importlib.import_module("desktop_env.controllers.setup")
     guest, cache_dir = request["guest"], request["cache_dir"]
@@ -232,20 +237,59 @@ def _make_env(request: Mapping[str, Any]) -> Any:
     )
 
 
-def _send_token(guest: Mapping[str, Any]) -> None:
-    """The guest's token goes with requests to the guest alone; upstream's client knows none."""
-    if not guest["token"]:
-        return
-    requests = importlib.import_module("requests")
-    base = f"http://{guest['host']}:{guest['server_port']}/"
-    plain = requests.Session.send
+class _Watch:
+    """Sends the guest's token with requests to the guest, and keeps what it did not answer as its route does.
 
-    def send(session: Any, prepared: Any, **given: Any) -> Any:
-        if prepared.url.startswith(base):
-            prepared.headers["Authorization"] = f"Bearer {guest['token']}"
-        return plain(session, prepared, **given)
+    Upstream's client takes an error of the guest for an empty result, which its functions score 0.
 
-    requests.Session.send = send
+    Attributes:
+        faults: By request, what was wrong with the last answer to it.
+    """
+
+    def __init__(self, guest: Mapping[str, Any]) -> None:
+        self.faults: dict[tuple[str, str, bytes], str] = {}
+        self._base = f"http://{guest['host']}:{guest['server_port']}".lower()  # as requests has it
+        self._token = guest["token"]
+        self._answers = _load_answers(guest["answers"])
+
+    def begin(self) -> None:
+        """Watch what upstream's client sends from now on."""
+        requests = importlib.import_module("requests")
+        plain = requests.Session.send
+
+        def send(session: Any, prepared: Any, **given: Any) -> Any:
+            if not prepared.url.startswith(f"{self._base}/"):
+                return plain(session, prepared, **given)
+            if self._token:
+                prepared.headers["Authorization"] = f"Bearer {self._token}"
+            path = prepared.path_url
+            key = prepared.method, path, repr(prepared.body).encode()
+            try:
+                response = plain(session, prepared, **{**given, "allow_redirects": False})
+            except requests.RequestException as error:
+                self.faults[key] = f"no answer to {path}: {_told(error)}"
+                raise
+            self._note(key, path, response)
+            return response
+
+        requests.Session.send = send
+
+    def _note(self, key: tuple[str, str, bytes], path: str, response: Any) -> None:
+        status, data = response.status_code, response.content
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        fault = self._answers.find_fault(path, status, headers, data)
+        self.faults.pop(key, None)
+        if fault is not None and not self._answers.is_absent(path, status, data):
+            self.faults[key] = f"the guest answered {path} with {fault.text}"
+
+
+def _load_answers(path: str) -> Any:
+    """The reader of guest answers, by path: nothing else of ours can be imported here."""
+    spec = importlib.util.spec_from_file_location("guest_answers", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _load() -> tuple[Any, Any]:

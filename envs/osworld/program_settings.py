@@ -18,6 +18,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from envs.errors import EvaluationError
+from envs.osworld.patterns import find_patterns
 
 Rules = Mapping[str, Any]
 
@@ -31,7 +32,7 @@ VIDEO_TYPES = (
 ).split()
 _REGISTRY = "{http://openoffice.org/2001/registry}"
 _PREF = re.compile(r'user_pref\("(?P<key>(?:[^"\\]|\\.)+)", (?P<value>.+)\);')
-_CONDITION = re.compile(r"\b(?:AND|OR) \([\w ]+,[\w ']+,(?:\"[^\"]+\"|[^)]+)\)|\bALL\b")
+_CONDITION = re.compile(r"\b(?:AND|OR) \([\w ]{1,200},[\w ']{1,200},(?:\"[^\"]{1,500}\"|[^)]{1,500})\)|\bALL\b")
 _MAX_BLACKISH = 100
 
 
@@ -258,7 +259,7 @@ def fits(value: Any, rule: Rules) -> bool:
         flag = re.RegexFlag(0)
         for letter in filter(None, flags.split(".")):
             flag |= re.RegexFlag[letter]
-        return isinstance(value, str) and re.search(rule["ref"], value, flag) is not None
+        return isinstance(value, str) and find_patterns([rule["ref"]], [value], flag) == [True]
     if name in ("eq", "ne", "le", "lt", "ge", "gt"):
         return bool(getattr(operator, name)(value, rule["ref"]))
     raise EvaluationError(f"values are compared by {rule['method']!r}, which is not known")

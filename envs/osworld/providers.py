@@ -91,6 +91,7 @@ class OfficialGuest:
             host=str(self._desktop.vm_ip),
             server_port=int(self._desktop.server_port),
             chromium_port=int(self._desktop.chromium_port),
+            vlc_port=int(getattr(self._desktop, "vlc_port", 0)),  # of older versions it is not known
         )
 
 
@@ -172,9 +173,17 @@ def _local_options(given: Mapping[str, Any], screen_px: tuple[int, int]) -> Loca
             raise ValueError(f"home is {given['home']!r}, which is no folder")
     if "memory_mb" in given:
         chosen["memory_bytes"] = _number("memory_mb", given["memory_mb"], int) * 2**20
-    if "allow_net" in given:
-        chosen["allow_net"] = _yes_or_no("allow_net", given["allow_net"])
+    chosen["allow_net"] = has_network(given)
     return LocalOptions(**chosen)
+
+
+def has_network(given: Mapping[str, Any]) -> bool:
+    """True if options let local guests reach the web.
+
+    Raises:
+        ValueError: `allow_net` is neither yes nor no.
+    """
+    return _yes_or_no("allow_net", given.get("allow_net", False))
 
 
 def _yes_or_no(name: str, value: Any) -> bool:
@@ -196,6 +205,7 @@ def _number(name: str, value: Any, kind: type[Any]) -> Any:
 
 _OPTIONS: dict[str, type[Any]] = {
     "chromium_port": int,
+    "vlc_port": int,
     "token": str,
     "password": str,
     "pause_s": float,
@@ -204,6 +214,7 @@ _OPTIONS: dict[str, type[Any]] = {
 _ONLY: Mapping[str, tuple[str, ...]] = {
     "guest": ("address",),
     "chromium_port": ("address",),
+    "vlc_port": ("address",),
     "token": ("address",),
     "home": ("local",),
     "memory_mb": ("local",),
@@ -220,5 +231,10 @@ def _make(request: EnvRequest) -> Env:
     return make_guest_env(request.options)
 
 
-KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False)
+def _why_once(options: Mapping[str, Any]) -> str:
+    is_address = options.get("provider", "address") == "address"
+    return "a guest at an address is not put back (provider=docker, vmware and local are)" if is_address else ""
+
+
+KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False, why_once=_why_once)
 """The guest in `envs.registry`."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envs.actions import (
+    UNBINDABLE,
     Action,
     Click,
     Drag,
@@ -19,6 +20,7 @@ from envs.actions import (
     Move,
     PressKey,
     Scroll,
+    TypeSecret,
     TypeText,
     normalize_key,
 )
@@ -131,6 +133,8 @@ def _statements(action: Action) -> list[str]:
             return [_call("keyDown", _key(key))]
         case KeyUp(key=key):
             return [_call("keyUp", _key(key))]
+        case TypeSecret():
+            raise ActionError(UNBINDABLE)
         case TypeText(text=text, interval_s=interval_s):
             return [line for run in _runs(text) for line in _type(run, interval_s)]
     raise ActionError(f"{type(action).__name__} is no input")

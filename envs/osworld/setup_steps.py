@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.errors import EnvSetupError, did_you_mean, require
-from envs.osworld.downloads import get_file
-from envs.osworld.evaluators import inside
+from envs.osworld.downloads import get_file, inside
 from envs.osworld.guest_client import Command, Execution, GuestClient
 from envs.osworld.guest_http import UncertainError
 from envs.osworld.task_file import SetupStep, TaskFile
@@ -61,11 +60,10 @@ class GuestSetup:
             where = f"step {number} ({step.kind})"
             if step.kind in _NOT_HERE:
                 raise EnvSetupError(f"{where} needs {_NOT_HERE[step.kind]}")
-            do = _STEPS.get(step.kind)
-            if do is None:
+            if step.kind not in _STEPS:
                 raise EnvSetupError(f"{where} is none that is known{did_you_mean(step.kind, _STEPS)}")
             try:
-                await do(self, **step.parameters)
+                await _STEPS[step.kind](self, **step.parameters)
             except UncertainError as error:
                 raise EnvSetupError(f"{where}: {error}", retryable=True) from error
             except TypeError as error:
@@ -124,7 +122,7 @@ class GuestSetup:
                 self.warnings.append(f"{_shown(command)} never came to {dict(until)}")
                 break
             await asyncio.sleep(_UNTIL_POLL_S)
-        if not until and ended.returncode not in (0, None):
+        if not until and ended.returncode != 0:
             told = ended.stderr.strip()[-300:] or ended.stdout.strip()[-300:] or "it says nothing"
             self.warnings.append(f"{_shown(command)} ended with status {ended.returncode}: {told}")
 
@@ -193,6 +191,11 @@ class _GuestBrowser:
 
     async def __aexit__(self, *error: object) -> None:
         await self._playwright.stop()
+
+
+def why_impossible_step(kind: str) -> str | None:
+    """Return what a kind of step needs that is not there, in one clause; None: nothing."""
+    return _NOT_HERE.get(kind, None if kind in _STEPS else f"the setup step {kind!r}, which is not known")
 
 
 def cached_name(url: str, path: str) -> str:

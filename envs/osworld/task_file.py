@@ -5,14 +5,16 @@ Source: `evaluation_examples` of xlang-ai/OSWorld. The files that come with the 
 """
 
 import hashlib
+import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from envs.errors import EnvSetupError, did_you_mean
-from envs.json_fields import as_mapping, as_text, load_json
+from envs.json_fields import as_mapping, as_text, as_texts, load_json
 
 DATA = Path(__file__).with_name("data") / "osworld_2026_04_29.zip"
 LISTS = ("all", "nogdrive", "small", "infeasible")
@@ -39,6 +41,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 INFEASIBLE = "infeasible"
 UPSTREAM = "upstream"
 """Name of the score that upstream's harness would give."""
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+"""Of a task or a domain; folders are named by it."""
 _MAX_FILE_BYTES = 2**20
 _MAX_FILES = 10_000
 
@@ -129,6 +133,10 @@ def parse_task(domain: str, content: object, where: str) -> TaskFile:
         EnvSetupError: Something is missing or of another kind than it has to be.
     """
     task = as_mapping(content, where)
+    id = as_text(task.get("id"), f"{where}: id")
+    for what, name in (("id", id), ("the domain", domain)):
+        if not _NAME.fullmatch(name):
+            raise EnvSetupError(f"{where}: {what} is {name[:80]!r}, expected letters, digits, '-', '_' and '.'")
     evaluator = as_mapping(task.get("evaluator"), f"{where}: evaluator")
     instruction = as_text(task.get("instruction"), f"{where}: instruction")
     if not instruction.strip():
@@ -139,7 +147,7 @@ def parse_task(domain: str, content: object, where: str) -> TaskFile:
         raise EnvSetupError(f"{where}: evaluator: conj is {conjunction!r}, expected 'and' or 'or'")
     apps = task.get("related_apps")
     return TaskFile(
-        id=as_text(task.get("id"), f"{where}: id"),
+        id=id,
         domain=domain,
         instruction=instruction,
         setup=setup,
@@ -178,7 +186,7 @@ def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
 
 
 class TaskData:
-    """All tasks of one revision.
+    """All tasks of one revision. A damaged file is an error of its task alone.
 
     Args:
         path: A folder like upstream's `evaluation_examples` or a zip file of one; None: what comes with the package.
@@ -201,7 +209,7 @@ class TaskData:
         """One task by `DOMAIN/ID`, or a beginning of it that no other has.
 
         Raises:
-            EnvSetupError: There is none, there are several, or its file is damaged.
+            EnvSetupError: There is none, there are several, or its file is damaged; one line says what is wrong.
         """
         found = [key] if key in self._keys else [known for known in self._keys if known.startswith(key)] if key else []
         if len(found) != 1:
@@ -209,7 +217,7 @@ class TaskData:
             raise EnvSetupError(f"{told} of OSWorld with {key!r}{'' if found else did_you_mean(key, self._keys)}")
         name = self._keys[found[0]]
         domain = found[0].partition("/")[0]
-        return parse_task(domain, load_json(self._tasks[name], f"{self._path.name}: {name}"), name)
+        return parse_task(domain, _load(self._tasks, name, f"{self._path.name}: {name}"), name)
 
     def keys(self, list_name: str = "all", domains: Iterable[str] = ()) -> tuple[str, ...]:
         """Keys of the tasks of a list, in its order.
@@ -219,35 +227,41 @@ class TaskData:
             domains: Only those; empty: all.
 
         Raises:
-            EnvSetupError: No such list or domain, or one that names a task which is not there.
+            EnvSetupError: No such list or domain, or one that names no task which is there.
         """
         wanted = tuple(domains)
         for domain in wanted:
             if domain not in DOMAINS:
                 raise EnvSetupError(f"OSWorld has no domain {domain!r}{did_you_mean(domain, DOMAINS)}")
         found = [key for key in self._list(list_name) if not wanted or key.partition("/")[0] in wanted]
-        missing = [key for key in found if key not in self._keys]
-        if missing:
-            raise EnvSetupError(f"the list {list_name} names {missing[0]}, which {self._path.name} does not have")
+        if found and not any(key in self._keys for key in found):
+            raise EnvSetupError(f"the list {list_name} names {found[0]}, which {self._path.name} does not have")
         return tuple(dict.fromkeys(found))
+
+    def is_infeasible(self, key: str) -> bool:
+        """True if a task says that it cannot be done; False for one whose file is damaged."""
+        try:
+            return self.task(key).is_infeasible
+        except EnvSetupError:
+            return False
 
     def _list(self, name: str) -> list[str]:
         if name == INFEASIBLE:
-            return [key for key in self._keys if self.task(key).is_infeasible]
+            return [key for key in self._keys if self.is_infeasible(key)]
         if name == "all" and "test_all.json" not in self._lists:
             return list(self._keys)
-        if f"test_{name}.json" in self._lists:
-            content = load_json(self._lists[f"test_{name}.json"], f"test_{name}.json")
+        if (where := f"test_{name}.json") in self._lists:
+            content = _load(self._lists, where, where)
         elif Path(name).is_file():
-            content = load_json(_read_bounded(Path(name)), name)
+            where, content = name, _load({name: _read_file(Path(name))}, name, name)
         else:
             names = (*LISTS, "local")
             raise EnvSetupError(
                 f"there is no list {name!r}{did_you_mean(name, names)}; expected {', '.join(names)}, or a file like "
                 "upstream's test_all.json"
             )
-        domains = as_mapping(content, name)
-        return [f"{domain}/{id}" for domain, ids in domains.items() if isinstance(ids, list) for id in ids]
+        domains = as_mapping(content, where)
+        return [f"{domain}/{id}" for domain, ids in domains.items() for id in as_texts(ids, f"{where}: {domain}")]
 
 
 def _parse_metrics(evaluator: Mapping[str, Any], where: str) -> tuple[Metric, ...]:
@@ -259,6 +273,9 @@ def _parse_metrics(evaluator: Mapping[str, Any], where: str) -> tuple[Metric, ..
         name: _column(evaluator.get(name), len(names), isinstance(given, list), f"{where}: {name}")
         for name in ("result", "expected", "options")
     }
+    for source in (*columns["result"], *columns["expected"]):
+        if "type" in source:
+            as_text(source["type"], f"{where}: type of a result")
     return tuple(
         Metric(function=as_text(name, f"{where}: func"), result=result, expected=expected or None, options=options)
         for name, result, expected, options in zip(names, *columns.values(), strict=True)
@@ -275,28 +292,66 @@ def _column(given: object, count: int, is_list: bool, where: str) -> list[Mappin
     return [{} if entry is None else as_mapping(entry, where) for entry in entries]
 
 
-def _read_zip(path: Path) -> dict[str, bytes]:
+_Content = bytes | EnvSetupError
+"""What a file holds, or why that cannot be known."""
+
+
+def _load(files: Mapping[str, _Content], name: str, where: str) -> object:
+    """Return the JSON value of a file.
+
+    Raises:
+        EnvSetupError: It could not be read, or is damaged.
+    """
+    content = files[name]
+    if isinstance(content, EnvSetupError):
+        raise EnvSetupError(f"{where} {content}")
+    return load_json(content, where)
+
+
+def _read_zip(path: Path) -> dict[str, _Content]:
     try:
         with zipfile.ZipFile(path) as archive:
             found = [info for info in archive.infolist() if _is_wanted(info.filename)]
-            _check_sizes((info.file_size for info in found), path)
-            return {info.filename: archive.read(info) for info in found}
+            _check_count(len(found), path)
+            return {info.filename: _read_member(archive, info) for info in found}
     except (zipfile.BadZipFile, OSError) as error:
         raise EnvSetupError(f"{path} cannot be read: {error}") from error
 
 
-def _read_folder(path: Path) -> dict[str, bytes]:
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Content:
+    if info.file_size > _MAX_FILE_BYTES:
+        return _too_large(info.file_size)
+    try:
+        return archive.read(info)
+    except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, NotImplementedError) as error:
+        return EnvSetupError(f"cannot be read: {error}")
+
+
+def _read_folder(path: Path) -> dict[str, _Content]:
     if not path.is_dir():
         raise EnvSetupError(f"there is no folder {path}; expected one with examples/DOMAIN/ID.json and test_all.json")
-    files = [*path.glob("test_*.json"), *path.glob("examples/*/*.json")]
-    found = {str(file.relative_to(path)): file for file in files if file.is_file()}
-    _check_sizes((file.stat().st_size for file in found.values()), path)
-    return {name: found[name].read_bytes() for name in sorted(found)}
+    found = {str(file.relative_to(path)): file for file in (*path.glob("test_*.json"), *path.glob("examples/*/*.json"))}
+    _check_count(len(found), path)
+    return {name: _read_file(found[name]) for name in sorted(found)}
 
 
-def _read_bounded(path: Path) -> bytes:
-    _check_sizes([path.stat().st_size], path)
-    return path.read_bytes()
+def _read_file(path: Path) -> _Content:
+    try:
+        size_bytes = path.stat().st_size
+        if not path.is_file():
+            return EnvSetupError(f"is a {'folder' if path.is_dir() else 'device or pipe'}, expected a file")
+        return _too_large(size_bytes) if size_bytes > _MAX_FILE_BYTES else path.read_bytes()
+    except OSError as error:
+        return EnvSetupError(f"cannot be read: {error.strerror}")
+
+
+def _too_large(size_bytes: int) -> EnvSetupError:
+    return EnvSetupError(f"has {size_bytes} bytes, expected at most {_MAX_FILE_BYTES}")
+
+
+def _check_count(count: int, path: Path) -> None:
+    if count > _MAX_FILES:
+        raise EnvSetupError(f"{path} has {count} task files, expected at most {_MAX_FILES}")
 
 
 def _is_wanted(name: str) -> bool:
@@ -305,18 +360,12 @@ def _is_wanted(name: str) -> bool:
     return name.endswith(".json") and (is_task or (len(parts) == 1 and name.startswith("test_")))
 
 
-def _check_sizes(sizes: Iterable[int], path: Path) -> None:
-    all_sizes = list(sizes)
-    if len(all_sizes) > _MAX_FILES or max(all_sizes, default=0) > _MAX_FILE_BYTES:
-        raise EnvSetupError(
-            f"{path} has more than {_MAX_FILES} task files, or one of more than {_MAX_FILE_BYTES} bytes"
-        )
-
-
-def _digest(files: Mapping[str, bytes]) -> str:
-    """Names the content of all files, whatever they lie in."""
+def _digest(files: Mapping[str, _Content]) -> str:
+    """Return a name for the content of all files, whatever they lie in."""
     digest = hashlib.sha256()
     for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0".encode())
-        digest.update(files[name])
+        content = files[name]
+        data = str(content).encode() if isinstance(content, EnvSetupError) else content
+        digest.update(f"{name}\0{len(data)}\0".encode("utf-8", "backslashreplace"))
+        digest.update(data)
     return digest.hexdigest()[:12]

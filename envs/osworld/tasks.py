@@ -1,21 +1,25 @@
 """The suite `osworld`: OSWorld's tasks on a guest."""
 
 import asyncio
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvSetupError, EvaluationError
-from envs.osworld.downloads import get_file
+from envs.osworld.downloads import get_file, inside
 from envs.osworld.env import GuestEnv
-from envs.osworld.evaluators import Compare, Scene, Verdict, compare_here, inside, judge, why_unsupported
+from envs.osworld.evaluators import Compare, Scene, Verdict, compare_here, judge, why_unsupported
+from envs.osworld.guest_http import GuestAnswerError, UncertainError
 from envs.osworld.local_tasks import BASELINES, LOCAL, LocalTask, Wording, load_local_tasks, local_keys, save_standins
 from envs.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
-from envs.osworld.providers import check_options
+from envs.osworld.preflight import find_unavailable
+from envs.osworld.providers import check_options, has_network
 from envs.osworld.setup_steps import GuestSetup, cached_names, downloads_of
 from envs.osworld.task_file import GROUPS, UPSTREAM, TaskData, TaskFile
 from envs.suite import FAMILY, Baseline, Suite
@@ -46,7 +50,11 @@ BROWSER_TIMING = Timing(end_s=12.0)
 
 Evaluator = Literal["auto", "ours", "official"]
 EVALUATORS: tuple[Evaluator, ...] = ("auto", "ours", "official")
-_VLC_PORT = 8080
+_VERDICT_PAUSES_S = (2.0, 5.0)
+"""Before the verdict is asked for a second and a third time."""
+
+
+_NOT_INSTALLED = f"OSWorld's own evaluators, which are not installed; install them: {INSTALL_LINE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +65,11 @@ class Judging:
         evaluator: `ours`, `official` (OSWorld's own), or `auto`: ours where they know the task, else OSWorld's.
         official: OSWorld's own, when they are installed.
         is_parity: Whether the score is the one that upstream's harness would give, its faults included.
-        vlc_port: Of the web interface of the guest's VLC; 0: it cannot be reached.
     """
 
     evaluator: Evaluator = "auto"
     official: OfficialEvaluators | None = None
     is_parity: bool = False
-    vlc_port: int = _VLC_PORT
 
     def choose(self, task: TaskFile) -> Literal["ours", "official"]:
         """Which of the two judges a task."""
@@ -80,8 +86,13 @@ class Judging:
             return missing
         if self.official is None:
             told = "" if missing is None else f"{missing}, which OSWorld's own evaluators may know: "
-            return f"{told}OSWorld's own evaluators, which are not installed; install them: {INSTALL_LINE}"
+            return f"{told}{_NOT_INSTALLED}"
         return self.official.why_unsupported(task)
+
+    def why_unavailable(self, task: TaskFile) -> str | None:
+        """As `why_not`, in words that are the same for all tasks that one installation mends."""
+        why = self.why_not(task)
+        return _NOT_INSTALLED if why is not None and why.endswith(_NOT_INSTALLED) else why
 
 
 class OsworldTask:
@@ -155,14 +166,27 @@ class OsworldTask:
         finally:
             self.warnings += steps.warnings
         scene = Scene(guest=env.guest, cache_dir=self.work_dir())
-        verdict = await judge(
+        ask = partial(
+            judge,
             self.file,
             scene,
             has_said_failure=has_said_failure,
             has_ended=env.terminate is not None,
             compare=self._comparer(env),
         )
-        return self._score(verdict)
+        return self._score(await self._until_answered(ask))
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        """Ask for the verdict, again where the guest gave a wrong answer: it only looks, nothing is played again."""
+        for pause_s in _VERDICT_PAUSES_S:
+            try:
+                return await ask()
+            except (GuestAnswerError, UncertainError) as error:
+                if not error.retryable:
+                    raise
+                self.warnings.append(f"the verdict is asked for again: {error}")
+                await asyncio.sleep(pause_s)
+        return await ask()
 
     def _comparer(self, env: GuestEnv) -> Compare:
         judging, options = self._judging, env.options
@@ -175,7 +199,7 @@ class OsworldTask:
             host=options.host,
             server_port=options.server_port,
             chromium_port=options.chromium_port,
-            vlc_port=judging.vlc_port,
+            vlc_port=options.vlc_port,
             screen_px=env.screen_px,
             token=options.token,
             password=options.password,
@@ -260,7 +284,6 @@ def make_suite(
         evaluator=evaluator,
         official=None if evaluator == "ours" else find_official(),
         is_parity=is_parity,
-        vlc_port=0 if provider == "local" else _VLC_PORT,
     )
     if evaluator == "official" and judging.official is None:
         raise EnvSetupError(f"OSWorld's own evaluators are not installed; install them: {INSTALL_LINE}")
@@ -297,6 +320,13 @@ def make_suite(
         timing = UPSTREAM_TIMING if is_parity else BROWSER_TIMING if is_read_at_once else Timing()
         return OsworldTask(file, cache_dir, timing, spec, judging, local)
 
+    def look(task_ids: Sequence[str]) -> Mapping[str, str]:
+        files = {}
+        for task_id in task_ids:
+            with contextlib.suppress(EnvSetupError):  # a damaged file is an error of its episode
+                files[task_id] = tasks.task(task_id.removeprefix(PREFIX))
+        return find_unavailable(files, provider, judging.why_unavailable, has_web=has_network(env_options))
+
     known = BASELINES if is_local and wording == "goal" and not wanted else {}
     return Suite(
         name="osworld",
@@ -308,13 +338,14 @@ def make_suite(
         max_steps=100,
         max_time_s=3600.0,
         steps_option="wording=steps" if is_local and wording == "goal" else "",
+        find_unavailable=look,
         baselines={"fail": _score_of_failure(tasks, keys), **known},
     )
 
 
 def _score_of_failure(tasks: TaskData, keys: Sequence[str]) -> Baseline:
     """What an agent gets that says failure at once: 1 where nothing can be done, else 0, whatever the guest holds."""
-    num_infeasible = sum(tasks.task(key).is_infeasible for key in keys)
+    num_infeasible = sum(tasks.is_infeasible(key) for key in keys)
     return Baseline(
         score=num_infeasible / len(keys),
         num_episodes=len(keys),

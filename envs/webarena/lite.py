@@ -11,13 +11,14 @@ pages, and once more by what the apps' databases hold: `other_scores["databases"
     values      what else the task was made from
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from envs.apps.app import Facts
 from envs.apps.env import AppsEnv
+from envs.apps.suite import find_missing
 from envs.apps.task import IMPOSSIBLE, Wording, find_changes, has
 from envs.env import EnvSpec, TaskSpec
 from envs.errors import EnvDiedError
@@ -182,11 +183,15 @@ def make_suite(wording: Wording = "goal") -> Suite:
             raise ValueError(f"the suite webarena-lite has no task {task_id!r}; expected one such as 'webarena-lite/0'")
         return LiteTask(configs[int(number)], wording)
 
+    def look(task_ids: Sequence[str]) -> dict[str, str]:
+        return find_missing({id: make_task(id, None).sites for id in task_ids})
+
     return Suite(
         name="webarena-lite",
         about=f"{len(configs)} tasks in WebArena's form on stand-ins for its sites",
         task_ids=tuple(f"{PREFIX}{id}" for id in configs),
         make_task=make_task,
+        find_unavailable=look,
         revision=f"{REVISION}-{wording}",
         steps_option="wording=steps" if wording == "goal" else "",
         baselines=BASELINES,

@@ -58,15 +58,18 @@ class Shop:
             "searchCriteria[pageSize]": "1",
         }
         found = await self._get("/rest/V1/orders", query)
-        orders = found.get("items") if isinstance(found, dict) else None
-        if not orders:
-            raise EnvDiedError(f"{self.url} has no orders")
-        return f"{self.url}/sales/order/view/order_id/{int(orders[0]['increment_id'])}/"
+        try:
+            number = int(found["items"][0]["increment_id"])
+        except (TypeError, KeyError, IndexError, ValueError) as error:
+            raise EnvDiedError(f"{self.url} tells no order: {str(found)[:200]}") from error
+        return f"{self.url}/sales/order/view/order_id/{number}/"
 
     async def latest_review(self, sku: str) -> Mapping[str, Any]:
         """The newest review of a product; empty: there is none."""
         reviews = await self._get(f"/rest/V1/products/{quote(sku, safe='')}/reviews", {})
-        return reviews[-1] if isinstance(reviews, list) and reviews else {}
+        if not isinstance(reviews, list) or not all(isinstance(review, dict) for review in reviews):
+            raise EnvDiedError(f"{self.url} tells no list of reviews: {str(reviews)[:200]}")
+        return reviews[-1] if reviews else {}
 
     async def _get(self, path: str, query: Mapping[str, str]) -> Any:
         import httpx
@@ -212,12 +215,20 @@ async def _open(page: "Page", url: str, wait_s: float) -> "Page":
 
     beside = await page.context.new_page()
     try:
-        await beside.goto(url, timeout=1000 * _LOAD_TIMEOUT_S)
+        answer = await beside.goto(url, timeout=1000 * _LOAD_TIMEOUT_S)
+        why = f"the site answers {answer.status}" if answer is not None and _is_broken(answer.status) else ""
     except Error as error:
+        why = str(error).splitlines()[0]
+    if why:
         await beside.close()
-        raise EnvDiedError(f"{url} cannot be opened for the verdict: {str(error).splitlines()[0]}") from error
+        raise EnvDiedError(f"{url} cannot be opened for the verdict: {why}")
     await asyncio.sleep(wait_s)
     return beside
+
+
+def _is_broken(status: int) -> bool:
+    """True if a page tells nothing of what a site holds; one that is missing or forbidden does."""
+    return status in (401, 407, 408, 429) or status >= 500
 
 
 async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | None:

@@ -49,7 +49,7 @@ def includes(reference: str, answer: str, *, is_alone: bool = False, fixes: Set[
         return reference in answer
     if _is_nltk_word(reference, answer):
         return True
-    return "one character" in fixes and reference in re.split(r"[.!?]+(?:\s|$)|\s+", answer)
+    return "one character" in fixes and reference in re.split(r"(?<![.!?])[.!?]+(?:\s|$)|\s+", answer)
 
 
 def includes_all(references: Sequence[str], answer: str, *, fixes: Set[str] = ALL_FIXES) -> bool:

@@ -134,8 +134,9 @@ async def _wait_until_it_answers(site: Site) -> None:
     async with httpx.AsyncClient(timeout=_ASK_TIMEOUT_S) as client:
         while True:
             with contextlib.suppress(httpx.HTTPError):
-                if (await client.get(site.url)).status_code < 500:
-                    return
+                async with client.stream("GET", site.url) as answer:
+                    if site.is_up(answer.status_code, answer.headers.get("location", "")):
+                        return
             await asyncio.sleep(_ASK_S)
 
 

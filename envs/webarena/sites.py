@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from envs.errors import EnvSetupError, did_you_mean
 from envs.webarena.task_config import SITES, check_sites
@@ -123,14 +123,14 @@ class Site:
         return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     async def is_signed_in(self, page: "Page") -> bool:
-        """Whether a page that only a signed-in person sees is shown. Leaves the page there.
+        """Return True if a page that only a signed-in person sees is shown. Leaves the page there.
 
         Raises:
-            EnvSetupError: The site asks for a login by HTTP that the browser does not have.
+            EnvSetupError: The site asks for a login by HTTP that the browser does not have, or it is broken.
         """
         form = FORMS[self.name]
-        await self._open(page, form.home_path)
-        return await page.locator(form.password).count() == 0
+        status = await self._open(page, form.home_path)
+        return status == HTTPStatus.OK and await page.locator(form.password).count() == 0
 
     async def sign_in(self, page: "Page") -> None:
         """Sign in by the site's own form.
@@ -154,10 +154,21 @@ class Site:
             raise EnvSetupError(f"nobody can sign in to {self.name} at {self.url}: {told}", retryable=True) from error
         raise EnvSetupError(f"{self.name} at {self.url} refuses the account {self.user!r}; check user and password")
 
-    async def _open(self, page: "Page", path: str) -> None:
+    async def _open(self, page: "Page", path: str) -> int | None:
+        """Open a page; returns the status of its answer, None where the browser has none."""
         answer = await page.goto(f"{self.url}{path}", timeout=1000 * _LOGIN_TIMEOUT_S)
-        if answer is not None and answer.status == HTTPStatus.UNAUTHORIZED:
+        status = answer.status if answer is not None else None
+        if status == HTTPStatus.UNAUTHORIZED:
             raise EnvSetupError(f"{self.name} at {self.url} {WANTS_HTTP_LOGIN}")
+        if status is not None and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise EnvSetupError(f"{self.name} at {self.url} answers {status} for {path or '/'}", retryable=True)
+        return status
+
+    def is_up(self, status: int, location: str = "") -> bool:
+        """Return True if an answer is one of the site itself: a page, a redirect within it, a login by HTTP."""
+        if 300 <= status < 400:
+            return urlsplit(urljoin(self.url, location)).hostname == urlsplit(self.url).hostname
+        return 200 <= status < 300 or status == HTTPStatus.UNAUTHORIZED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,11 @@ class TaskConfig:
         """Whether a page is looked at in the end: these tasks change what the site holds."""
         return "program_html" in self.eval_types
 
+    @property
+    def is_judged(self) -> bool:
+        """True if a model compares its answer."""
+        return bool(self.answers.alike) or self.answers.is_not_achievable
+
 
 def placeholder(site: str) -> str:
     """What stands for the address of a site: `__SHOPPING__`."""
@@ -146,9 +151,13 @@ def parse_config(content: object, where: str = "a task of WebArena") -> TaskConf
         if (rule := evaluation.get("url_note", "GOLD in PRED")) != "GOLD in PRED":
             raise EnvSetupError(f"{where}: url_note is {rule!r}; the only rule for addresses is 'GOLD in PRED'")
         urls = tuple(as_text(evaluation.get("reference_url"), f"{where}: reference_url").split(_OR))
+        if not all(url.strip() for url in urls):
+            raise EnvSetupError(f"{where}: reference_url is blank, which every address would match")
     checks = evaluation.get("program_html") if "program_html" in types else []
     if not isinstance(checks, list):
         raise EnvSetupError(f"{where}: program_html is a {type(checks).__name__}, expected a list")
+    if "program_html" in types and not checks:
+        raise EnvSetupError(f"{where}: program_html is empty, so that any page would be right")
     template = task.get("intent_template_id")
     return TaskConfig(
         id=id,
@@ -177,6 +186,8 @@ def _parse_answers(evaluation: Mapping[str, Any], where: str) -> Answers:
     fuzzy = given.get("fuzzy_match", [])
     is_not_achievable = fuzzy == NOT_ACHIEVABLE
     exact = given.get("exact_match")
+    if exact is None and not fuzzy and not given.get("must_include"):
+        raise EnvSetupError(f"{where}: reference_answers is empty, so that any answer would be right")
     return Answers(
         exact=None if exact is None else as_text(exact, f"{where}: exact_match"),
         includes=tuple(as_texts(given.get("must_include", []), f"{where}: must_include")),
@@ -192,7 +203,9 @@ def _parse_check(content: object, where: str) -> PageCheck:
     if "exact_match" not in wanted and "must_include" not in wanted:
         raise EnvSetupError(f"{where}: required_contents has neither exact_match nor must_include")
     exact = wanted.get("exact_match")
-    includes = () if exact is not None else as_texts(wanted["must_include"], f"{where}: must_include")
+    includes = () if exact is not None else as_texts(wanted.get("must_include"), f"{where}: must_include")
+    if exact is None and not all(part.strip() for text in includes or [""] for part in text.split(_OR)):
+        raise EnvSetupError(f"{where}: must_include is empty or has a blank part, which every page would have")
     return PageCheck(
         url=as_text(check.get("url"), f"{where}: url"),
         locator=as_text(check.get("locator"), f"{where}: locator").strip(),

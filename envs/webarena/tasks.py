@@ -13,9 +13,10 @@ from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.suite import FAMILY, LABELS, Suite
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.network_trace import AGENT_RESPONSE, NETWORK
+from envs.webarena.preflight import find_unavailable, without_judge
 from envs.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.webarena.site_state import take_sites
-from envs.webarena.sites import SiteFile, find_shared_hosts, read_sites, with_resets
+from envs.webarena.sites import Site, SiteFile, find_shared_hosts, read_sites, with_resets
 from envs.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
 from envs.webarena.trace_recorder import TraceRecorder
 from envs.webarena.verdict import Evidence, Grader
@@ -58,6 +59,7 @@ class SiteTask:
     Attributes:
         other_scores: Once it is judged, the score by each of the other rules.
         warnings: What went wrong around it without being an error, for the record.
+        why_once: As for `envs.env.why_once_of`.
         info: How many tasks changed its sites before it, for the results.
         files: Once it is judged, what WebArena-Verified judges by: the answer, and the requests since the first page.
     """
@@ -74,6 +76,7 @@ class SiteTask:
         self.spec = spec
         self.other_scores: dict[str, float] = {}
         self.warnings: list[str] = []
+        self.why_once = ""
         self.info: dict[str, Any] = {}
         self.files: dict[str, bytes] = {}
         self._recorder: TraceRecorder | None = None
@@ -213,7 +216,13 @@ def make_suite(
     tasks = TaskData(Path(data) if data else None)
     corrections = load_corrections() if corrected and not is_parity else ()
     wanted = choose_ids(tasks, split)
-    configs = {id: tasks.task(id, file.urls, corrections) for id in wanted}
+    configs: dict[int, TaskConfig] = {}
+    damaged: dict[int, str] = {}
+    for id in wanted:
+        try:
+            configs[id] = tasks.task(id, file.urls, corrections)
+        except EnvSetupError as error:  # of this task alone
+            damaged[id] = str(error)
     all_corrections = load_corrections()
     how = "upstream" if is_parity else "default" if corrected else "raw"
     # the encyclopedia is reached over the map's homepage; both have to be there
@@ -223,6 +232,8 @@ def make_suite(
     def make_task(task_id: str, seed: int | None) -> WebArenaTask:
         number = task_id.removeprefix(PREFIX)
         config = kept.get(int(number)) if number.isdecimal() else None
+        if number.isdecimal() and int(number) in damaged:
+            raise EnvSetupError(damaged[int(number)])
         if config is None:
             raise ValueError(f"the suite webarena has no task {task_id!r} here; expected one such as 'webarena/0'")
         raw = tasks.task(config.id, file.urls)
@@ -239,20 +250,34 @@ def make_suite(
         }
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
         others = {name: rule for name, rule in rules.items() if name != how}
-        return WebArenaTask(config, spec, others, parity=is_parity)
+        task = WebArenaTask(config, spec, others, parity=is_parity)
+        task.why_once = why_once(config, file.sites)
+        return task
+
+    def look(task_ids: Sequence[str]) -> dict[str, str]:
+        chosen = {id: kept[number] for id in task_ids if (number := int(id.removeprefix(PREFIX))) in kept}
+        silent = find_unavailable({id: config.sites for id, config in chosen.items()}, file)
+        return without_judge(chosen, file) | silent
 
     told = {"upstream": "parity", "default": CORRECTIONS, "raw": "raw"}[how]
     return Suite(
         name="webarena",
         about=f"WebArena: {len(kept)} tasks on {', '.join(sorted(there))}",
         left_out=left_out,
-        task_ids=tuple(f"{PREFIX}{id}" for id in kept),
+        task_ids=tuple(f"{PREFIX}{id}" for id in wanted if id in kept or id in damaged),
         make_task=make_task,
+        find_unavailable=look,
         revision=f"{tasks.revision}-{told}",
         cluster_by="template",
         max_steps=30,
         max_time_s=1800.0,
     )
+
+
+def why_once(task: "OnSites", sites: Mapping[str, Site]) -> str:
+    """Return why a task cannot be tried again from the same state; "" if it changes nothing or its sites are reset."""
+    kept = [name for name in task.sites if not sites[name].reset]
+    return f"it changes {' and '.join(kept)}, which no reset command puts back" if task.changes_state and kept else ""
 
 
 def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, frozenset[str]]:
@@ -275,6 +300,11 @@ class OnSites(Protocol):
     @property
     def sites(self) -> tuple[str, ...]:
         """Those that it needs."""
+        ...
+
+    @property
+    def changes_state(self) -> bool:
+        """True if it changes what they hold."""
         ...
 
 

@@ -195,7 +195,7 @@ def _clean_form(text: str, kind: str) -> str:
         pairs = parse_qsl(text, keep_blank_values=True)
         return urlencode([(name, STARS if value and _SECRET_FIELD.search(name) else value) for name, value in pairs])
     if "multipart/form-data" in kind:
-        return re.sub(_SECRET_PART, rf"\g<1>{STARS}", text)
+        return re.sub(_PART, _clean_part, text)
     cleaned = _clean_json(text)
     return cleaned if cleaned != text else re.sub(_SECRET_PAIR, rf"\g<1>{STARS}", text)
 
@@ -204,9 +204,11 @@ _SECRET_PAIR = re.compile(
     r"((?:passw|pwd|secret|token|api_?key|form_key)[\w\]\[-]{0,40}[\"']?\s{0,4}[=:]\s{0,4}[\"']?)[^&\s\"']+",
     re.IGNORECASE,
 )
-_SECRET_PART = re.compile(
-    r'(name="[^"]*(?:passw|pwd|secret|token|form_key)[^"]*"(?:\r?\n[^\r\n]+)*\r?\n\r?\n)[^\r\n]+', re.IGNORECASE
-)
+_PART = re.compile(r'(name="([^"]*)"(?:\r?\n[^\r\n]+){0,20}\r?\n\r?\n)[^\r\n]+', re.IGNORECASE)
+
+
+def _clean_part(part: re.Match[str]) -> str:
+    return f"{part[1]}{STARS}" if _SECRET_FIELD.search(part[2]) else part[0]
 
 
 def _clean_json(text: str) -> str:

@@ -355,9 +355,8 @@ def parse_answer(answer: str | None) -> Any:
     """The JSON value of an answer, also of one in a code block; the text itself when it is none; None: nothing."""
     if answer is None:
         return None
-    block = re.search(r"```(?:json)?\s*\n?(.*?)\n?```", answer, re.DOTALL)
-    text = (block[1] if block is not None else answer).strip()
-    return parse_json(text) or None
+    block, end, _ = answer.partition("```")[2].removeprefix("json").partition("```")
+    return parse_json((block if end else answer).strip()) or None
 
 
 def _has(given: Mapping[str, Any], name: str) -> bool:

@@ -32,7 +32,8 @@ def read_duration(raw: object) -> float:
     Raises:
         ValueError: It is none.
     """
-    text = re.sub(r"(\d+):(\d+)\s*hours?", r"\1h\2m", str(raw)).strip() if raw else ""
+    text = re.sub(r"(?<!\d)(\d+):(\d+)\s*hours?", r"\1h\2m", str(raw)) if raw else ""
+    text = " ".join(text.split())  # blanks in a row would be shared out in many ways
     if not text or re.fullmatch(r"[-+]?[\d.]+", text):
         raise ValueError(f"{raw!r} is no duration with a unit such as min")
     sign = -1.0 if text.startswith("-") else 1.0
@@ -156,7 +157,7 @@ def read_distance(raw: object) -> float:
     Raises:
         ValueError: It is none.
     """
-    text = re.sub(r"(\d+(?:\.\d+)?)\s*k(?=\s|$)", r"\1 km", str(raw)) if raw else ""
+    text = re.sub(r"(?<!\d)(\d+(?:\.\d+)?)\s*k(?=\s|$)", r"\1 km", str(raw)) if raw else ""
     found = re.fullmatch(r"([-+]?(?:[\d,]*\.)?[\d,]+(?:e[-+]?\d+)?)\s*\*?\s*([a-z]+)", text.strip())
     if found is None or found[2] not in _METERS_OF:
         raise ValueError(f"{raw!r} is no distance with a unit such as km")

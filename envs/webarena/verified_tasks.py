@@ -1,14 +1,15 @@
 """The suite `webarena-verified`: the audited tasks on sites that somebody hosts, judged by answer and requests."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.env import EnvSpec, TaskSpec
 from envs.suite import FAMILY, LABELS, Suite
 from envs.webarena.env import WebArenaEnv
 from envs.webarena.network_trace import NETWORK, read_har
+from envs.webarena.preflight import find_unavailable
 from envs.webarena.task_config import TaskData
-from envs.webarena.tasks import SiteTask, choose_ids, choose_playable, choose_sites, site_options
+from envs.webarena.tasks import SiteTask, choose_ids, choose_playable, choose_sites, site_options, why_once
 from envs.webarena.verified import ANSWER_FORM, VerifiedTask, judge, parse_verified
 
 PREFIX = "webarena-verified/"
@@ -87,7 +88,12 @@ def make_suite(
             "template": task.template_id,
         }
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
-        return VerifiedSiteTask(task, spec, file.urls)
+        made = VerifiedSiteTask(task, spec, file.urls)
+        made.why_once = why_once(task, file.sites)
+        return made
+
+    def look(task_ids: Sequence[str]) -> dict[str, str]:
+        return find_unavailable({id: kept[int(id.removeprefix(PREFIX))].sites for id in task_ids}, file)
 
     return Suite(
         name="webarena-verified",
@@ -95,6 +101,7 @@ def make_suite(
         left_out=left_out,
         task_ids=tuple(f"{PREFIX}{id}" for id in kept),
         make_task=make_task,
+        find_unavailable=look,
         revision=REVISION,
         cluster_by="template",
         max_steps=30,

@@ -139,6 +139,8 @@ def read_value(raw: object, kind: str, rewrite: Rewrite | None = None) -> Value:
 def _read(raw: object, kind: str, rewrite: Rewrite | None) -> Any:
     reader = KINDS[kind]
     if isinstance(raw, str):
+        if len(raw) > reader.max_chars:
+            raise ValueError(f"{len(raw)} characters are too many for this type; at most {reader.max_chars} are read")
         raw = raw.strip() if reader.is_exact else tidy(raw, rewrite)
     return reader.read(raw)
 
@@ -269,7 +271,10 @@ def _read_list(raw: object) -> tuple[str, ...]:
 def _read_json(raw: object) -> str:
     if not isinstance(raw, str) or not raw:
         raise ValueError(f"{raw!r} is no JSON text")
-    return json.dumps(json.loads(raw), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return json.dumps(json.loads(raw), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError as error:
+        raise ValueError("a JSON text that is nested too deep") from error
 
 
 def _read_base64(raw: object) -> str:
@@ -290,12 +295,18 @@ def _read_markdown(raw: object) -> str:
         raise ValueError(f"{raw!r} is no Markdown text")
     lines = [line.rstrip(" \t") for line in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
-    text = re.sub(r"^(\s*#{1,6})[ \t]+", r"\1 ", text, flags=re.MULTILINE)
-    text = re.sub(r"^(\s*)[*+][ \t]+", r"\1- ", text, flags=re.MULTILINE)
+    text = re.sub(r"^([^\S\n]*#{1,6})[ \t]+", r"\1 ", text, flags=re.MULTILINE)
+    text = re.sub(r"^([^\S\n]*)[*+][ \t]+", r"\1- ", text, flags=re.MULTILINE)
     text = re.sub(r"^[ \t]+-", "  -", text, flags=re.MULTILINE)
-    text = re.sub(r"\[([^\]]*?)\n\s*([^\]]*?)\](\([^)]+\))", r"[\1 \2]\3", text)
-    text = re.sub(r"\[([^\]]+)\]", lambda match: f"[{' '.join(match[1].split())}]", text)
-    return re.sub(r"\(\s*([^)]+?)\s*\)", r"(\1)", text).strip()
+    text = _replace_inside("[", "]", text, lambda inner: " ".join(inner.split()))
+    return _replace_inside("(", ")", text, lambda inner: inner.strip() or inner[-1]).strip()
+
+
+def _replace_inside(begin: str, end: str, text: str, change: Callable[[str], str]) -> str:
+    """Change the text between brackets; behind the last closing one none is searched for, so that time is linear."""
+    head, closing, tail = text.rpartition(end)
+    pattern = rf"\{begin}([^\{end}]+)\{end}"
+    return re.sub(pattern, lambda match: f"{begin}{change(match[1])}{end}", head + closing) + tail
 
 
 def _read_name(raw: object) -> str:
@@ -342,11 +353,12 @@ def _is_near_place(one: tuple[float, float], other: tuple[float, float]) -> bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kind:
-    """How a type is read and compared; `is_exact`: letters and marks count."""
+    """How a type is read and compared; `is_exact`: letters and marks count; a longer text is not such a value."""
 
     read: Callable[[Any], Any]
     is_same: Callable[[Sequence[Any], Sequence[Any]], bool] = _overlap
     is_exact: bool = False
+    max_chars: int = 10**6
 
 
 _NUMBER = _Kind(_read_number)
@@ -355,12 +367,12 @@ KINDS: Mapping[str, _Kind] = {
     "number": _NUMBER,
     "integer": _NUMBER,
     "boolean": _Kind(_read_boolean),
-    "currency": _Kind(_read_currency, lambda ours, theirs: abs(ours[0] - theirs[0]) <= Decimal("0.1")),
-    "distance": _Kind(read_distance, _near(10, 0.02)),
-    "duration": _Kind(read_duration, _near(180, 0.1)),
-    "date": _Kind(read_date),
-    "month": _Kind(read_month),
-    "coordinates": _Kind(read_coordinates, lambda ours, theirs: _is_near_place(ours[0], theirs[0])),
+    "currency": _Kind(_read_currency, lambda ours, theirs: abs(ours[0] - theirs[0]) <= Decimal("0.1"), max_chars=200),
+    "distance": _Kind(read_distance, _near(10, 0.02), max_chars=200),
+    "duration": _Kind(read_duration, _near(180, 0.1), max_chars=200),
+    "date": _Kind(read_date, max_chars=200),
+    "month": _Kind(read_month, max_chars=200),
+    "coordinates": _Kind(read_coordinates, lambda ours, theirs: _is_near_place(ours[0], theirs[0]), max_chars=200),
     "location-name": _Kind(_read_name, _any_pair(_is_alike)),
     "string_list": _Kind(_read_list),
     "json": _Kind(_read_json),

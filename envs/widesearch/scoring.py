@@ -44,7 +44,7 @@ _WORDS = {"same": True, "different": False}
 _FENCE = re.compile(r"```markdown[ \t]*\n(.*?)```", re.S | re.I)
 _RULER = re.compile(r"[|\-: \t]*")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?\s?%?")
-_CITED = re.compile(r"\s*\[\^[\w.]+(?:\^\]|\])")
+_CITED = re.compile(r"(?<!\s)\s*\[\^[\w.]+(?:\^\]|\])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ def test_painted_values_are_in_no_picture_and_no_output(tmp_path: Path) -> None:
     model = ScriptedModel(
         [
             reply("Type", 'pyautogui.write("{{password}}")'),
-            reply("Wait", "computer.wait()"),
+            reply("Wait", "time.sleep(0.2)"),
             reply("Finish", f'computer.terminate(status="success", answer="it is {SECRET}")'),
         ]
     )

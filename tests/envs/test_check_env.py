@@ -15,15 +15,16 @@ from envs.check_env import EnvContractError, check_env
 from envs.env import InstructionTask, Task
 from envs.errors import EnvDiedError, EnvError
 from envs.fake import FakeEnv, FakeOptions
-from envs.observation import Observation, StepResult
+from envs.observation import Generation, Observation, StepResult
 from envs.target import Check, Target
 
 
-async def test_fake_env_keeps_the_contract() -> None:
+@pytest.mark.parametrize("has_generations", [False, True])
+async def test_fake_env_keeps_the_contract(has_generations: bool) -> None:
     made: list[FakeEnv] = []
 
     def make() -> FakeEnv:
-        made.append(FakeEnv())
+        made.append(FakeEnv(FakeOptions(has_generations=has_generations)))
         return made[-1]
 
     await check_env(make)
@@ -191,6 +192,24 @@ class GoesOnAnyway(FakeEnv):
         return replace(after, observation=replace(after.observation, last_action_error=error))
 
 
+class Generations(FakeEnv):
+    def __init__(self) -> None:
+        super().__init__(FakeOptions(has_generations=True))
+
+
+class ActsOnAnOlderScreen(Generations):
+    def expect(self, generation: Generation) -> None:
+        pass
+
+
+class RefusesForGood(Generations):
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        expected = self._expected
+        result = await super().step(actions, check)
+        self._expected = expected
+        return result
+
+
 class NeverTerminates(FakeEnv):
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         return replace(await super().step(actions, check), terminated=False)
@@ -281,6 +300,8 @@ class RaisesTheWrongThing(FakeEnv):
         (TargetsRaise, "find_targets gives a tuple of targets"),
         (AsksNobody, "what the check objects to is not carried out and is the last_action_error"),
         (GoesOnAnyway, "what the check objects to is not carried out and is the last_action_error"),
+        (ActsOnAnOlderScreen, "input decided on an outdated observation is refused"),
+        (RefusesForGood, "input decided on nothing that was named is carried out"),
         (NeverTerminates, "Terminate sets terminated"),
         (ForgetsTerminate, "Terminate is kept in env.terminate"),
         (KeepsTerminate, "reset clears env.terminate"),

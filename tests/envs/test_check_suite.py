@@ -86,7 +86,7 @@ async def test_a_good_suite_passes_and_its_envs_are_used_again() -> None:
         ({"drawn": " "}, "a task has an instruction once it is set up"),
         ({"score": 1.0}, "doing nothing scores 0: a with seed 1: an agent that claims success at once gets 1"),
         ({"score": None}, r"a verdict is a number in \[0, 1\]: a with seed 1: it is None"),
-        ({"score": False}, r"a verdict is a number in \[0, 1\]: .* it is False"),
+        ({"score": "1"}, r"a verdict is a number in \[0, 1\]: .* returned '1'"),
         ({"score": float("nan")}, r"a verdict is a number in \[0, 1\]"),
         ({"score": 2}, r"a verdict is a number in \[0, 1\]"),
         ({"scores": lambda: [0.0, 0.5]}, "evaluating twice gives the same"),

@@ -100,7 +100,7 @@ async def test_an_env_of_another_distribution_keeps_the_contract(site: Path) -> 
         ("missing", "'missing' of tiny_robot 1.0 (tiny_robot_gone:make) cannot be loaded: ModuleNotFoundError"),
         ("typo", "(tiny_robot:mkae_robot) cannot be loaded: AttributeError"),
         ("number", "is a int; expected an EnvKind, or a function"),
-        ("nothing", "made a object, which is no Env: it has no reset()"),
+        ("nothing", "made a object, which is not an Env: it has no reset()"),
     ],
 )
 def test_what_is_not_there_or_broken_is_one_line(site: Path, name: str, text: str) -> None:
@@ -231,3 +231,20 @@ def test_options_that_are_not_pairs_are_refused(tmp_path: Path) -> None:
 
 def test_the_record_of_the_header_is_json(site: Path) -> None:
     assert json.loads(EnvSpec(name="robot", options={"screen_px": (1, 2)}).key) == ["robot", {"screen_px": [1, 2]}]
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import sys\nsys.exit(0)", "cannot be loaded: SystemExit: 0 (chores.py, line 2)"),
+        ("import asyncio\nraise asyncio.CancelledError", "cannot be loaded: CancelledError (chores.py, line 2)"),
+        ("def make_suite():\n    raise SystemExit(0)", "cannot be made: SystemExit: 0 (chores.py, line 2)"),
+        ("def make_suite():\n    return {}['x']", "cannot be made: KeyError: 'x' (chores.py, line 2)"),
+    ],
+)
+def test_the_file_of_a_suite_cannot_end_the_process(tmp_path: Path, code: str, text: str) -> None:
+    file = tmp_path / "chores.py"
+    file.write_text(code, "utf-8")
+    with pytest.raises(EnvSetupError) as caught:
+        load_suite(str(file))
+    assert text in str(caught.value)

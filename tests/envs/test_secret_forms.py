@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.browser.redact import Redactor, scrub_har
+from envs.browser.redact import _BLOCK_CHARS, Redactor, scrub_har
 from envs.secret_texts import SecretForms
 
 SECRET = 'Hünter/2 & "x"\\漢🎉'
@@ -84,7 +84,7 @@ def test_time_is_linear_in_the_text() -> None:
 
 @pytest.mark.parametrize("suffix", [".har", ".zip"])
 def test_a_har_file_is_cleaned_across_blocks(tmp_path: Path, suffix: str) -> None:
-    filler = "x" * (4 * 2**20 - 5)
+    filler = "x" * (_BLOCK_CHARS - 5)
     content = json.dumps({"url": f"http://h/?q={SECRET}", "a": filler, "b": SECRET, "c": f"{filler}{SECRET}"})
     path = tmp_path / f"run{suffix}"
     if suffix == ".zip":

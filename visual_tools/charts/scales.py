@@ -25,6 +25,7 @@ _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺º°", "0123456789-+00", st
 _TAIL = re.compile(f"^(?P<base>.*10)(?P<exponent>[{''.join(_RAISED)}]+)$")
 # Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _LIKELY, _UNLIKELY = 1.0, 0.6
+_MAX_LABEL_CHARS = 60
 Kind = Literal["linear", "log"]
 _MIN_TOLERANCE_PX = 2.0
 _TOLERANCE_SHARE = 0.006
@@ -81,7 +82,7 @@ def parse_multiplier(text: str, exponent: str = "") -> tuple[float, float] | Non
 
 
 def _parse_number(text: str) -> float | None:
-    found = _NUMBER.match(text)
+    found = _NUMBER.match(text) if len(text) <= _MAX_LABEL_CHARS else None
     if found is None:
         return None
     digits = found["digits"]

@@ -109,7 +109,7 @@ class Sandbox:
         async def launch(on_output: Callable[[Message], None]) -> Running:
             return await self._launch(folder, inside_dir, paths, limits, on_output)
 
-        in_memory = await self._enter_memory(folder, limits) if self._plan.mode == "nested" else None
+        in_memory = await self._enter_memory(folder, limits, inside_dir) if self._plan.mode == "nested" else None
 
         async def leave() -> None:
             if in_memory is not None:
@@ -133,7 +133,7 @@ class Sandbox:
         self._kernels.append(kernel)
         return kernel
 
-    async def _enter_memory(self, folder: Path, limits: Limits) -> FolderInMemory:
+    async def _enter_memory(self, folder: Path, limits: Limits, inside_dir: str) -> FolderInMemory:
         """The folder's twin in memory, which all kernels in the folder share."""
         async with self._rooms_lock:
             if folder not in self._in_memory:
@@ -141,7 +141,7 @@ class Sandbox:
                 number = self._numbers  # others go on counting meanwhile
                 need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
                 fd = await self._zygote.mount_disk(number, *need)
-                in_memory = FolderInMemory(folder, fd, NOBODY if self._plan.is_root else None)
+                in_memory = FolderInMemory(folder, fd, NOBODY if self._plan.is_root else None, inside_dir)
                 self._in_memory[folder] = _Shared(in_memory=in_memory, number=number)
             shared = self._in_memory[folder]
             shared.num_kernels += 1

@@ -3,7 +3,8 @@
 What code writes into the twin cannot grow beyond its size, and is handed out after a cell. The zygote mounts a file
 system of fixed size and number of files (tmpfs) and passes its descriptor; kernels see that, never the folder on this
 machine's disk. Before a cell what is new in the folder goes in, afterwards what the code changed comes out. Only
-regular files, folders and links are carried, by descriptors, never through a link.
+regular files and folders are carried, by descriptors, never through a link. A link that code made comes out as another
+name of the file of the folder that it leads to, else it is left out; so does one in a folder on disk.
 """
 
 import contextlib
@@ -15,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
+from visual_tools.sandbox.carry import TEMPORARY, Side, carry_one, mark, parent_of, remove, replace_odd
+from visual_tools.sandbox.links import ODD, find_target
+from visual_tools.sandbox.walk import Walk
 from visual_tools.sandbox.zygote.filesystem import hand_over
 
 MAX_FILES = 20_000
@@ -26,14 +29,12 @@ Snapshot = Mapping[str, tuple[int, int, int]]
 _SLACK_BYTES, _SLACK_FILES = 16 * 2**20, 1000
 _MAX_HOST_FILES = 500_000
 _SHARE_OF_MEMORY = 0.25
-_TEMPORARY = b".k25-carried"
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system
-_SEND_BYTES = 1 << 24
 _NUM_TOLD = 3
+_MAX_LINKS = 1000  # that are looked at after a cell
 _CARRIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 Listing = Mapping[bytes, os.stat_result]
 """What lies below a folder, by relative path, each folder before what lies in it."""
-Mark = tuple[int, ...]
 
 
 def take_snapshot(folder: str | int, max_files: int = MAX_FILES, max_depth: int = MAX_DEPTH) -> Snapshot:
@@ -86,37 +87,23 @@ class FolderOnDisk:
         self._folder = folder
         self._owner = owner
 
-    def begin(self) -> tuple[Snapshot, tuple[str, ...]]:
+    def begin(self) -> tuple[tuple[Snapshot, Listing], tuple[str, ...]]:
         """See `WorkFolder.begin`."""
         if self._owner is not None:  # files that were put there since
             hand_over(self._folder, self._owner)
-        return take_snapshot(self._folder), ()
+        with _opened(self._folder) as fd:
+            return (take_snapshot(fd), _find_odd(fd)), ()
 
-    def end(self, before: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """See `WorkFolder.end`."""
-        return find_written(before, take_snapshot(self._folder)), ()
-
-
-@dataclass(slots=True)
-class Side:
-    """One of the two folders: the one on disk, or the one in memory.
-
-    Attributes:
-        fd: Of the folder.
-        owner: User that what is carried here belongs to; None for whoever carries it.
-        is_hostile: Whether code can change files here and set their times back.
-        marks: What was there when both were last the same, by path.
-    """
-
-    fd: int
-    owner: int | None
-    is_hostile: bool
-    marks: dict[bytes, Mark] = field(default_factory=dict)
-
-    def mark(self, about: os.stat_result) -> Mark:
-        """What differs when something was changed."""
-        mark = _mark(about)
-        return (*mark, about.st_ctime_ns) if self.is_hostile and len(mark) > 1 else mark
+    def end(self, before: tuple[Snapshot, Listing]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """See `WorkFolder.end`. Links, pipes and the like that the cell made are replaced or removed."""
+        files, odd = before
+        removed: dict[bytes, str] = {}
+        with _opened(self._folder) as fd:
+            for path, about in _find_odd(fd).items():
+                if path not in odd or mark(odd[path]) != mark(about):
+                    with contextlib.suppress(OSError):  # it has gone meanwhile
+                        replace_odd(fd, path, os.fsencode(self._folder), removed)
+            return find_written(files, take_snapshot(fd)), _describe(removed, "kept")
 
 
 class FolderInMemory:
@@ -126,11 +113,13 @@ class FolderInMemory:
         folder: The working folder.
         fd: Of the file system in memory; closed by `close`.
         owner: User that kernels run as, when that is another one.
+        inside_dir: Where kernels see it.
     """
 
-    def __init__(self, folder: Path, fd: int, owner: int | None) -> None:
+    def __init__(self, folder: Path, fd: int, owner: int | None, inside_dir: str) -> None:
         self._disk = Side(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), None, is_hostile=False)
-        self._memory = Side(fd, owner, is_hostile=True)
+        self._memory = Side(fd, owner, is_hostile=True, inside_dir=inside_dir.encode())
+        self._told: Mapping[bytes, str] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -140,7 +129,7 @@ class FolderInMemory:
             if self._is_closed:
                 return {}, ()
             _, left_out = self._carry(self._disk, self._memory)
-            return _list_below(self._memory.fd)[0], _describe(left_out, "brought in")
+            return _list_below(self._memory).entries, _describe(left_out, "brought in")
 
     def end(self, before: Listing) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Bring what the code made or changed to the folder, and remove there what it removed."""
@@ -148,22 +137,24 @@ class FolderInMemory:
             if self._is_closed:
                 return (), ()
             after, left_out = self._carry(self._memory, self._disk)
-            told = (*_describe_fullness(self._memory.fd), *_describe(left_out, "handed out"))
+            news = {path: why for path, why in left_out.items() if self._told.get(path) != why}
+            self._told = left_out
+            told = (*_describe_fullness(self._memory.fd), *_describe(news, "handed out"))
             return find_handed_out(before, after, left_out), told
 
     def _carry(self, source: Side, target: Side) -> tuple[Listing, dict[bytes, str]]:
-        listing, is_whole = _list_below(source.fd)
-        left_out = {} if is_whole else {b"...": f"there are folders deeper than {MAX_DEPTH}, or closed ones"}
-        self._remove_gone(source, target, listing, is_whole=is_whole)
-        leaders: dict[int, bytes] = {}
+        found = _list_below(source)
+        listing, left_out = found.entries, found.left_out
+        self._remove_gone(source, target, listing, is_whole=found.is_whole)
+        leaders: dict[tuple[int, int], bytes] = {}
         for path, about in listing.items():
             mark = source.mark(about)
-            has_names = about.st_nlink > 1 and stat.S_ISREG(about.st_mode)
-            leader = leaders.setdefault(about.st_ino, path) if has_names else path
+            identity = (about.st_dev, about.st_ino)
+            leader = leaders.setdefault(identity, path) if stat.S_ISREG(about.st_mode) else path
             if source.marks.get(path) == mark and path in target.marks:
                 continue
             try:
-                made = _carry_one(source, target, path, about, leader)
+                made = carry_one(source, target, path, found.targets.get(path, path), about, leader)
             except OSError as error:
                 left_out[path] = error.strerror or str(error)
                 continue
@@ -176,8 +167,8 @@ class FolderInMemory:
         for path in reversed(gone):  # what lies in a folder before the folder
             source.marks.pop(path)
             target.marks.pop(path, None)
-            with contextlib.suppress(OSError), _parent_of(target.fd, path) as (above, name):
-                _remove(above, name)
+            with contextlib.suppress(OSError), parent_of(target.fd, path) as (above, name):
+                remove(above, name)
 
     def close(self) -> None:
         """Hand out what was written since the last cell, and give back both folders; may be called twice."""
@@ -234,7 +225,7 @@ def find_handed_out(before: Listing, after: Listing, left_out: Mapping[bytes, st
             if stat.S_ISREG(about.st_mode)
             and path not in left_out
             and not _is_hidden(path)
-            and (path not in before or _mark(before[path]) != _mark(about))
+            and (path not in before or mark(before[path]) != mark(about))
         )
     )
 
@@ -243,127 +234,64 @@ def _is_hidden(path: bytes) -> bool:
     return any(name.startswith(b".") or name == _CACHES for name in path.split(b"/")[:-1])
 
 
-def _list_below(fd: int) -> tuple[Listing, bool]:
+@dataclass(slots=True)
+class _Found:
+    """What lies below one of the two folders.
+
+    Attributes:
+        entries: What can be carried; a link that code made stands as the file that it leads to.
+        targets: Where the file lies that such a link leads to.
+        left_out: What cannot be carried, and why.
+        is_whole: Whether nothing was left unseen.
+    """
+
+    entries: dict[bytes, os.stat_result] = field(default_factory=dict)
+    targets: dict[bytes, bytes] = field(default_factory=dict)
+    left_out: dict[bytes, str] = field(default_factory=dict)
+    is_whole: bool = True
+
+    def add(self, side: Side, path: bytes, about: os.stat_result) -> None:
+        kind = stat.S_IFMT(about.st_mode)
+        if kind not in _CARRIED:
+            self.left_out[path] = ODD
+        elif kind != stat.S_IFLNK or not side.is_hostile or side.marks.get(path) == side.mark(about):
+            self.entries[path] = about
+        elif len(self.targets) >= _MAX_LINKS:
+            self.left_out[path] = f"one of more than {_MAX_LINKS} links"
+        else:
+            try:
+                self.targets[path], self.entries[path] = find_target(side.fd, path, side.inside_dir)
+            except OSError as error:
+                self.left_out[path] = error.strerror or str(error)
+
+
+def _list_below(side: Side) -> _Found:
+    found = _Found()
     walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH, has_parts=True, unlock=True)
-    listing = {
-        b"/".join((*level.parts, name)): about
-        for level in walk.below(fd)
-        for name, about in level.entries.items()
-        if stat.S_IFMT(about.st_mode) in _CARRIED and name != _TEMPORARY
-    }
-    return listing, walk.is_whole
-
-
-def _mark(about: os.stat_result) -> Mark:
-    """What differs when something was changed; a folder by itself never does."""
-    kind = stat.S_IFMT(about.st_mode)
-    if kind == stat.S_IFDIR:
-        return (kind,)
-    return (kind, about.st_ino, about.st_size, about.st_mtime_ns)
+    for level in walk.below(side.fd):
+        for name, about in level.entries.items():
+            if name != TEMPORARY:
+                found.add(side, b"/".join((*level.parts, name)), about)
+    found.is_whole = walk.is_whole
+    if not walk.is_whole:
+        found.left_out[b"..."] = f"there are folders deeper than {MAX_DEPTH}, or closed ones"
+    return found
 
 
 @contextlib.contextmanager
-def _parent_of(top: int, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """The folder that holds a path, opened name by name so that no link is followed, and the last name."""
-    *parts, name = path.split(b"/")
-    fd = os.dup(top)
+def _opened(folder: str) -> Iterator[int]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for part in parts:
-            below = open_folder(part, fd, unlock=True)
-            os.close(fd)
-            fd = below
-        yield fd, name
+        yield fd
     finally:
         os.close(fd)
 
 
-def _carry_one(source: Side, target: Side, path: bytes, about: os.stat_result, leader: bytes) -> os.stat_result:
-    """Make one file, folder or link on the other side; what it is there."""
-    with _parent_of(source.fd, path) as (from_fd, name), _parent_of(target.fd, path) as (to_fd, _):
-        if stat.S_ISDIR(about.st_mode):
-            _make_folder(to_fd, name, about, target.owner)
-        else:
-            _remove(to_fd, _TEMPORARY)
-            if leader != path:
-                with _parent_of(target.fd, leader) as (leader_fd, leader_name):
-                    os.link(leader_name, _TEMPORARY, src_dir_fd=leader_fd, dst_dir_fd=to_fd, follow_symlinks=False)
-            elif stat.S_ISLNK(about.st_mode):
-                os.symlink(os.readlink(name, dir_fd=from_fd), _TEMPORARY, dir_fd=to_fd)
-                _give(to_fd, target.owner)
-            else:
-                _copy(from_fd, name, to_fd, target.owner)
-            _put_in_place(to_fd, name)
-        return os.stat(name, dir_fd=to_fd, follow_symlinks=False)
-
-
-def _make_folder(to_fd: int, name: bytes, about: os.stat_result, owner: int | None) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.stat(name, dir_fd=to_fd, follow_symlinks=False).st_mode):
-            return
-        os.unlink(name, dir_fd=to_fd)
-    os.mkdir(name, stat.S_IMODE(about.st_mode) & 0o777 | 0o700, dir_fd=to_fd)
-    if owner is not None:
-        os.chown(name, owner, owner, dir_fd=to_fd, follow_symlinks=False)
-
-
-def _give(to_fd: int, owner: int | None) -> None:
-    if owner is not None:
-        os.chown(_TEMPORARY, owner, owner, dir_fd=to_fd, follow_symlinks=False)
-
-
-def _put_in_place(to_fd: int, name: bytes) -> None:
-    try:
-        os.rename(_TEMPORARY, name, src_dir_fd=to_fd, dst_dir_fd=to_fd)
-    except IsADirectoryError:
-        _remove(to_fd, name)
-        os.rename(_TEMPORARY, name, src_dir_fd=to_fd, dst_dir_fd=to_fd)
-    _remove(to_fd, _TEMPORARY)  # a rename onto another name of the same file does nothing
-
-
-def _copy(from_fd: int, name: bytes, to_fd: int, owner: int | None) -> None:
-    """Copy what a file holds, its holes as holes, its mode without special bits, its time."""
-    reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=from_fd)
-    try:
-        about = os.fstat(reading)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(0, "it is no longer a file")
-        writing = os.open(_TEMPORARY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=to_fd)
-        try:
-            _copy_data(reading, writing, about.st_size)
-            if owner is not None:
-                os.fchown(writing, owner, owner)
-            os.fchmod(writing, stat.S_IMODE(about.st_mode) & 0o777 | 0o600)
-            os.utime(writing, ns=(about.st_atime_ns, about.st_mtime_ns))
-        except OSError:
-            os.unlink(_TEMPORARY, dir_fd=to_fd)
-            raise
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
-
-
-def _copy_data(reading: int, writing: int, size: int) -> None:
-    os.ftruncate(writing, size)
-    place = 0
-    while place < size:
-        try:
-            place = os.lseek(reading, place, os.SEEK_DATA)
-        except OSError:  # only a hole is left
-            return
-        end = min(size, os.lseek(reading, place, os.SEEK_HOLE))
-        os.lseek(writing, place, os.SEEK_SET)
-        while place < end:
-            sent = os.sendfile(writing, reading, place, min(end - place, _SEND_BYTES))
-            if sent == 0:
-                return
-            place += sent
-
-
-def _remove(above: int, name: bytes) -> None:
-    try:
-        os.unlink(name, dir_fd=above)
-    except IsADirectoryError:
-        remove_tree(name, above)
-    except FileNotFoundError:
-        pass
+def _find_odd(fd: int) -> Listing:
+    walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH, has_parts=True)
+    return {
+        b"/".join((*level.parts, name)): about
+        for level in walk.below(fd)
+        for name, about in level.entries.items()
+        if stat.S_IFMT(about.st_mode) not in (stat.S_IFREG, stat.S_IFDIR)
+    }

@@ -582,7 +582,9 @@ class Feed extends HTMLElement {
       make("details", {}, make("summary", {}, "Code"), make("pre", { tabindex: "0" }, approval.code)),
       store.view?.policy ? make("p", { class: "reason" }, `${store.view.policy} A sentence below says no, and what to do instead.`) : null,
       make("div", { class: "answers" }, button("Allow once", "once", "primary"),
-        button(`Allow such${where}`, "site", ""), button("Deny", "deny", "danger")));
+        approval.risk === "take_over" ? make("button", { type: "button", class: "tool", onclick: () => store.say({ do: "take_over" }) },
+          "Take over") : button(`Allow such${where}`, "site", ""),
+        button("Deny", "deny", "danger")));
   }
 }
 

@@ -103,7 +103,7 @@ def write_text(cell: Any, text: str) -> None:
 def csv_safe(value: object) -> str:
     """A value for a CSV file that spreadsheet programs take as a text even when it begins like a formula."""
     text = "" if value is None else str(value)
-    is_number = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?", text)
+    is_number = re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?%?", text)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not is_number else text
 
 

@@ -320,7 +320,7 @@ def _invoice(seed: int) -> Case:
         return ""
 
     def check(folder: Path, answer: str) -> list[str]:
-        found = re.findall(r"\d[\d,]*\.\d\d", answer)
+        found = re.findall(r"\d[\d,]{0,30}\.\d\d", answer)
         return [] if [one.replace(",", "") for one in found] == [f"{gross:.2f}"] else [f"the answer says {found}"]
 
     return Case(

@@ -111,7 +111,7 @@ class _Writer:
         return f'<{_HOST} as="{part.tag}" mode="{mode}"{attributes}>{light}{inner}</{_HOST}>'
 
     def _loop(self, loop: Loop, scope: str, depth: int) -> str:
-        alias = prop_name(re.sub(r"s?\d*$", "", loop.name) or "one")
+        alias = prop_name(re.sub(r"s?(?<!\d)\d*$", "", loop.name) or "one")
         self._aliases[alias] += 1
         if alias == loop.name or (scope != "{}" and self._aliases[alias] > 1):
             alias += f"Entry{self._aliases[alias]}"

@@ -14,9 +14,10 @@ from cua.errors import CodeError, ReplyError, TruncatedReplyError
 from cua.gui_agent.interpreter.run import parse_code
 from cua.json_text import read_json
 from cua.messages import Reply
+from cua.models.reply_text import split_thinking
 from cua.step import Turn
 
-_CODE_HEADING = r"[#＃]{2,6}[ \t*_]*(?:code|代码)(?![^\W_])[ \t*_]*[:：]?[ \t*_]*"
+_CODE_HEADING = r"[#＃]{2,6}[ \t*_]*(?:code|代码)(?![^\W_])[ \t*_]*(?:[:：][ \t*_]*)?"
 _OPEN = re.compile(rf"(?P<before>[ \t]*(?:{_CODE_HEADING})?)(?P<fence>`{{3,}}|~{{3,}})(?P<rest>[^\n]*)", re.I)
 _TAG = re.compile(r"[ \t]*[A-Za-z][\w+-]*[ \t]*")
 _LEADING_TAG = re.compile(r"(?:python3?|py3?|code)[ \t]+", re.I)
@@ -95,47 +96,6 @@ def _is_python(code: str) -> bool:
     except CodeError:
         return False
     return bool(code.strip())
-
-
-_THINK = re.compile(r"<think(?:ing)?>|◁think▷")
-_CLOSE = re.compile(r"</think(?:ing)?>|◁/think▷")
-_ACTION = re.compile(r"(?:^|(?<=>)|(?<=▷))[ \t]{0,3}#{2,6}[ \t]*action\b", re.I | re.M)
-_FENCE = re.compile(r"^[ \t]*(?:#{2,6}[ \t]*code\b[ \t:]*)?(?:`{3,}|~{3,})[ \t]*\S", re.I | re.M)
-
-
-def split_thinking(content: str) -> tuple[str, str]:
-    """Thought and answer. Markers inside the answer (somebody types `</think>`) stay where they are."""
-    text = content.lstrip()
-    opening = _THINK.match(text)
-    if opening:
-        closing = _CLOSE.search(text, opening.end())
-        if closing is None:
-            return _unclosed(text[opening.end() :])
-        return text[opening.end() : closing.start()].strip(), text[closing.end() :]
-    closing = _leak_end(text)
-    if closing is None:
-        return "", content
-    return _THINK.sub("", text[: closing.start()]).strip(), text[closing.end() :]
-
-
-def _unclosed(text: str) -> tuple[str, str]:
-    """An opening marker without a closing one: the answer starts at its first action heading."""
-    action = _ACTION.search(text)
-    if action is None:
-        return "", text
-    return text[: action.start()].strip(), text[action.start() :]
-
-
-def _leak_end(text: str) -> re.Match[str] | None:
-    """The lone closing marker that ends reasoning: an answer follows it, or none has begun before it."""
-    actions = [match.start() for match in _ACTION.finditer(text)]
-    fence = _FENCE.search(text)
-    answer_start = min([*actions[:1], *([fence.start()] if fence else [])], default=len(text))
-    answer_end = actions[-1] if actions else -1
-    for closing in _CLOSE.finditer(text):
-        if closing.end() <= answer_end or closing.start() < answer_start:
-            return closing
-    return None
 
 
 _log = logging.getLogger(__name__)

@@ -1,6 +1,7 @@
 """What changed between two screens: pixels as boxes, and lines of text."""
 
 import difflib
+import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,10 @@ _STEP = 24
 _REACH_PX = 7
 _CARET_PX = (3, 48)
 _SAME_RATIO = 0.85
+_NEARLY_RATIO = 0.6
 _RING_PX = 7
 _RIM_PX = 5
+_SHORT = 8
 
 
 def find_changed_boxes(before: Screen, now: Screen) -> list[Box]:
@@ -69,7 +72,7 @@ def find_effects(before: Screen, now: Screen, pressed: Box | None) -> list[Box]:
 def _is_ring(before: Screen, now: Screen, box: Box, frames: list[Box]) -> bool:
     """Whether a change runs around a rectangle, such as a field that gets or loses the focus, and not inside of it."""
     for frame in frames:
-        if not frame.padded(_RING_PX).contains(box):
+        if min(frame.width, frame.height) <= 2 * _RIM_PX or not frame.padded(_RING_PX).contains(box):
             continue
         inner = frame.padded(-_RIM_PX)
         if box.intersection(inner) == 0:
@@ -102,12 +105,37 @@ def find_new_lines(before: Screen, now: Screen) -> list[TextLine]:
     return [line for line in now.lines if not _is_known(squash(line.text), texts, joined)]
 
 
-def share_kept(before: Screen, now: Screen) -> float:
-    """The share of the lines of before that are still there, 0 to 1; 1 when there was none."""
+def share_kept(before: Screen, now: Screen, spared: Box | None = None) -> float:
+    """The share of the lines of before that are still there, 0 to 1; 1 when there was none.
+
+    Args:
+        before: The earlier screen.
+        now: The later screen.
+        spared: The place of a text that does not count, such as the button that was pressed.
+    """
     texts = [squash(line.text) for line in now.lines]
     joined = "".join(texts)
-    old = [squash(line.text) for line in before.lines]
-    return sum(_is_known(text, texts, joined) for text in old) / len(old) if old else 1.0
+    said = [line.text.casefold() for line in now.lines]
+    counted = [line for line in before.lines if spared is None or not spared.has_point(*line.box_px.center)]
+    kept = [_is_kept(line.text, texts, joined, said) or _is_misread(line, now) for line in counted]
+    return sum(kept) / len(kept) if kept else 1.0
+
+
+def _is_kept(text: str, texts: list[str], joined: str, said: list[str]) -> bool:
+    """True if a text still stands there, as a whole or as words of another line, not as letters of other words."""
+    words = squash(text)
+    if 0 < len(words) <= _SHORT and words not in texts:
+        return any(re.search(rf"\b{re.escape(text.casefold())}\b", other) for other in said)
+    return _is_known(words, texts, joined)
+
+
+def _is_misread(line: TextLine, now: Screen) -> bool:
+    """True if a line stands in its old place with nearly the same letters."""
+    here = (other for other in now.lines if other.box_px.has_point(*line.box_px.center))
+    return any(
+        difflib.SequenceMatcher(None, squash(line.text), squash(other.text), autojunk=False).ratio() >= _NEARLY_RATIO
+        for other in here
+    )
 
 
 def _is_known(text: str, texts: list[str], joined: str) -> bool:

@@ -16,6 +16,7 @@ from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import SelectOption, SetValue, Tick
 from cua.models.literal.targets import Relation, Target
 from cua.models.literal.text_match import WHOLE, fit_texts, squash
+from cua.models.literal.typed_fields import note_typed
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 from visual_tools.widgets import find_toggles, has_down_arrow
@@ -230,7 +231,7 @@ def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight
     if shows_option(screen, found, option):
         if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(found, option):  # one of a series
             return Failed(reason=f'I typed "{option}", and the list shows only "{found.text}" of what it chose')
-        return Already(thought=f'"{option}" is chosen.')
+        return Already(thought=f'"{option}" is chosen.', notes=note_typed(progress.index, found, screen))
     may_show = _may_show(found, option, sight, progress)
     if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(found.box_px)):
         typed = (

@@ -1,19 +1,21 @@
 """Typing into fields, dates and times as a field shows them, clearing fields, pressing keys, opening addresses."""
 
 import re
+from dataclasses import replace
 from datetime import date, datetime
 
 from cua.models.literal.differences import find_effects
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_text
-from cua.models.literal.look_again import check_typed
-from cua.models.literal.moves import Act, Already, Failed, Move, at, hotkey, quote
+from cua.models.literal.moves import Act, Already, Move, at, hotkey, quote
 from cua.models.literal.progress import Progress
+from cua.models.literal.read_back import Part, check_typed
 from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
 from cua.models.literal.targets import Target
 from cua.models.literal.text_match import WHOLE
+from cua.models.literal.typed_fields import note_typed
 
 _READ = (
     "%Y-%m-%d",
@@ -129,7 +131,7 @@ def plan_type(step: TypeText, sight: Sight, progress: Progress) -> Move:
         return Already(thought="The button beside it is pressed.")
     move = type_and_check(step.field, step.text, sight, progress, append=step.append)
     if isinstance(move, Already) and after:
-        return Act(code=after, thought=move.thought, phase="enter")
+        return Act(code=after, thought=move.thought, phase="enter", notes=move.notes)
     return move
 
 
@@ -161,11 +163,15 @@ def type_and_check(field: Target, text: str, sight: Sight, progress: Progress, *
     tries = progress.count("type")
     if progress.last == "type" and sight.before is not None:
         typed_into = find_field(sight.before, field, kind="text")
-        wrong = check_typed(text, typed_into, sight.before, sight.now) if typed_into is not None else None
-        if wrong is None:
-            return Already(thought="The text stands there.")
-        if tries >= _MAX_TRIES or "did not change" not in wrong:
-            return Failed(reason=wrong)
+        if typed_into is None:
+            return Already(thought="I typed it.")
+        shown = format_like(text, typed_into.text)
+        part: Part = "end" if append else "whole"
+        checked = check_typed(text, typed_into, sight.before, sight.now, shown=shown, part=part)
+        if isinstance(checked, Already):
+            return replace(checked, notes=note_typed(progress.index, typed_into, sight.now))
+        if tries >= _MAX_TRIES or "did not change" not in checked.reason:
+            return checked
     elif progress.last == "type":
         return Already(thought="I typed it.")
     found = find_field(sight.now, field, kind="text")

@@ -5,6 +5,7 @@ import re
 from cua.models.literal.do_pointer import locate, miss
 from cua.models.literal.find_target import choose
 from cua.models.literal.find_text import Found, find_text, keep_best, name_nearest
+from cua.models.literal.message_words import is_at_work
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
 from cua.models.literal.progress import Progress
 from cua.models.literal.screen import Screen
@@ -12,14 +13,26 @@ from cua.models.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, 
 from cua.models.literal.targets import Target
 from cua.models.literal.text_match import CONTAINED, WHOLE, fit_texts
 from visual_tools.box import Box
+from visual_tools.ink import find_runs
 from visual_tools.ocr import TextLine
+
+_NO_VALUE = re.compile(r"[-–—−一_=.…·:\s]*")
+_SAME_LOOKS = 0.25
+_BLOCK_PX, _BLOCK_STEP = 40, 10
+_CELL_GAP_PX = 6
 
 
 def read_value(screen: Screen, target: Target) -> str | None:
-    """The text right of a label in its line or row, else the one below it; None when there is none.
+    """The text right of a label in its line or row, else the one below it; None when there is none, or a dash.
 
-    With a row given ("the Amount in the row of Coffee"), the cell where the label's column meets the row.
+    A label in a column of labels has its value in its own row only. With a row given ("the Amount in the row of
+    Coffee"), the cell where the label's column meets the row.
     """
+    value = _read_any(screen, target)
+    return None if value is None or _NO_VALUE.fullmatch(value) else value
+
+
+def _read_any(screen: Screen, target: Target) -> str | None:
     if target.relation is not None and target.relation.kind in ("row", "inside"):
         cell = _read_cell(screen, target, target.relation.anchor)
         if cell is not None:
@@ -29,15 +42,58 @@ def read_value(screen: Screen, target: Target) -> str | None:
     choice = choose(screen, target)
     if choice is None:
         return None
-    return _rest_of_line(choice.place) or _right_of(screen, choice.place.box_px) or _below(screen, choice.place.box_px)
+    label = choice.place.box_px
+    rest = _rest_of_line(choice.place)
+    if rest is not None or _is_beside_empty_cell(screen, label):
+        return rest
+    beside = _right_of(screen, label)
+    if beside is not None or _is_in_label_column(screen, label) or _is_beside_block(screen, label):
+        return beside
+    return _below(screen, label)
 
 
 def _rest_of_line(place: Found) -> str | None:
     if place.line.box_px == place.box_px:
         return None
-    after = [word for word, box in place.line.words if box.left >= place.box_px.right - 2]
-    rest = re.sub(r"^[\s:=\-–]+", "", " ".join(after)).strip()
-    return rest or None
+    words = [word for word, box in place.line.words if box.left >= place.box_px.right - 2]
+    rest = " ".join(words).strip()
+    return re.sub(r"^[\s:=\-–]+", "", rest) or rest.strip(": ") or None
+
+
+def _is_beside_empty_cell(screen: Screen, label: Box) -> bool:
+    """True if a label fills a bordered cell whose right neighbour holds no text."""
+    boxes = [rectangle.box_px for rectangle in screen.rectangles]
+    cells = [box for box in boxes if box.contains(label, slack_px=2) and box.height < 4 * label.height]
+    return any(
+        abs(other.top - cell.top) <= 2
+        and abs(other.bottom - cell.bottom) <= 2
+        and 0 <= other.left - cell.right <= _CELL_GAP_PX
+        and not any(line.box_px.intersection(other) > 0 for line in screen.lines)
+        for cell in cells
+        for other in boxes
+    )
+
+
+def _is_in_label_column(screen: Screen, label: Box) -> bool:
+    """True if texts below a label look like it, begin at the same left edge, and one of them has a text beside it."""
+    contrast = screen.contrast(label)
+    below = [
+        line
+        for line in screen.lines
+        if line.box_px.top >= label.bottom
+        and abs(line.box_px.left - label.left) <= 0.5 * label.height
+        and abs(line.box_px.height - label.height) <= _SAME_LOOKS * label.height + 2
+        and abs(screen.contrast(line.box_px) - contrast) <= _SAME_LOOKS * contrast
+        and re.match(r"[^\W\d_]{2}", line.text)
+    ]
+    return any(_right_of(screen, line.box_px) for line in below)
+
+
+def _is_beside_block(screen: Screen, label: Box) -> bool:
+    """True if a plain block stands right of a label in place of a text, as while a value is being loaded."""
+    y = round(label.center[1])
+    row = screen.strength[y, label.right + 2 : label.right + screen.width // 2] > _BLOCK_STEP
+    return any(end - start >= _BLOCK_PX for start, end in find_runs(row))
 
 
 def _right_of(screen: Screen, label: Box) -> str | None:
@@ -110,6 +166,7 @@ def _text(line: TextLine) -> str:
 
 _MAX_SCROLLS = 40
 _MAX_WAITS = 20
+_MAX_VALUE_WAITS = 10
 _END_NOTCHES = 30
 
 
@@ -165,13 +222,19 @@ def plan_wait(step: WaitSeconds) -> Move:
     return Act(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
 
 
-def plan_report(step: Report, screen: Screen) -> Move:
-    """Read what stands next to a label."""
+def plan_report(step: Report, screen: Screen, progress: Progress) -> Move:
+    """Read what stands next to a label; a value that is being loaded is waited for."""
     answer = read_value(screen, step.target)
+    if answer is not None and is_at_work(answer):
+        if progress.count("wait") < _MAX_VALUE_WAITS:
+            return Act(code=("time.sleep(1)",), thought=f'It says "{answer}" still; I wait.', phase="wait")
+        return Failed(reason=f'{step.target} says "{answer}" still after {_MAX_VALUE_WAITS} looks')
     if answer is not None:
         return Act(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
-        return Failed(reason=f"{step.target} is there, and nothing stands next to it or below it")
+        if progress.count("wait") < _MAX_VALUE_WAITS:
+            return Act(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
+        return Failed(reason=f"no value stands beside {step.target}")
     return miss(screen, step.target)
 
 

@@ -8,9 +8,9 @@ from cua.models.literal.do_looking import scroll
 from cua.models.literal.do_pointer import miss
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_button
-from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Move, at
 from cua.models.literal.progress import Progress
+from cua.models.literal.read_back import check_typed
 from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import Click, PickSuggestion, PlainStep, SelectOption, SetValue, Tick, TypeText
 from cua.models.literal.targets import Target
@@ -47,7 +47,7 @@ def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> M
         code = (f"pyautogui.click({at(screen, fitting[0].box_px.center)})",)
         return Act(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
     wrong = _check_beginning(step, wanted, sight) if progress.last == "open" else None
-    return Failed(reason=wrong) if wrong is not None else _look_further(step, screen, found, rows, progress)
+    return wrong or _look_further(step, screen, found, rows, progress)
 
 
 def _find_again(wanted: Target, sight: Sight, oldest: int) -> Field | None:
@@ -64,13 +64,14 @@ def _typed(step: PickSuggestion) -> str:
     return step.start or step.part or step.end
 
 
-def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> str | None:
+def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> Failed | None:
     """What is wrong with the beginning that was just typed, read back; None when it stands in the field."""
     before = sight.before
     typed_into = find_field(before, field) if before is not None else None
     if before is None or typed_into is None:
         return None
-    return check_typed(_typed(step), typed_into, before, sight.now)
+    checked = check_typed(_typed(step), typed_into, before, sight.now, part="start")
+    return checked if isinstance(checked, Failed) else None
 
 
 def _without_caret(text: str) -> tuple[str, str]:

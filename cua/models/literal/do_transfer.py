@@ -8,9 +8,9 @@ from cua.models.literal.do_pointer import miss
 from cua.models.literal.field_boxes import find_inputs, is_button, is_text_area
 from cua.models.literal.find_field import Field, find_field
 from cua.models.literal.find_text import find_text
-from cua.models.literal.look_again import check_typed
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at
 from cua.models.literal.progress import Progress
+from cua.models.literal.read_back import check_typed
 from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.targets import Target, nth
 from cua.models.literal.text_match import CONTAINED, nearness, normalize, squash
@@ -178,8 +178,9 @@ def plan_type_answer(step: TypeAnswer, sight: Sight, progress: Progress) -> Move
         return type_and_check(field, answer, sight, progress)
     if progress.last == "type" and sight.before is not None:
         was = find_writable(sight.before, field, is_area=False)
-        wrong = check_typed(answer, _as_field(sight.before, was), sight.before, sight.now) if was is not None else None
-        return Failed(reason=wrong) if wrong is not None else Already(thought="The text stands there.")
+        if was is None:
+            return Already(thought="I typed it.")
+        return check_typed(answer, _as_field(sight.before, was), sight.before, sight.now)
     box = find_writable(sight.now, field, is_area=False)
     if box is None:
         return miss_field(sight.now, field)

@@ -1,12 +1,15 @@
 """Which rectangles of a screen take text or open a list: neither buttons, nor tools, nor frames around other things."""
 
+import re
+
 import numpy as np
 
 from cua.models.literal.find_text import find_button
 from cua.models.literal.screen import Screen
+from cua.models.literal.text_match import squash
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.ink import find_ink
+from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
 from visual_tools.widgets import has_down_arrow
 
 _MAX_FIELD_SHARE = 0.4
@@ -21,6 +24,10 @@ _BORDER_STEP = 20
 _MANY_LINES = 2.3
 _GRIP_PX = 12
 _MIN_GRIP = 5
+_CELL_GAP_PX = 24
+_MIN_DOTS = 2
+_DOT_FILL = 0.45
+_MIN_DOT_STEP = 24
 
 
 def find_field_boxes(screen: Screen) -> list[Box]:
@@ -139,6 +146,8 @@ def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
         words = [line for line in screen.lines_in(box) if len(line.text) > 1]  # an icon is read as one letter
         if any(not text.has_point(*line.box_px.center) for line in words):
             continue
+        if is_label_cell(screen, box, boxes):
+            continue
         left, right = text.left - box.left, box.right - text.right
         if is_filled(screen, box) and max(left, right) <= _SELECTED_PX:
             return _widen(screen, box)
@@ -174,6 +183,18 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
         and abs(other.top - box.top) <= 2
         and abs(other.bottom - box.bottom) <= 2
         and min(abs(other.left - box.right), abs(box.left - other.right)) <= 3
+        for other in boxes
+    )
+
+
+def is_label_cell(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """True if a rectangle is a cell of a table whose right neighbour holds a field, which is lower than the cells."""
+    return bool(screen.lines_in(box)) and any(
+        abs(other.left - box.right) <= _CELL_GAP_PX
+        and box.top < other.top
+        and other.bottom < box.bottom
+        and other.height > 0.5 * box.height
+        and not is_button(screen, other)
         for other in boxes
     )
 
@@ -228,3 +249,31 @@ def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
         return False
     lines = screen.lines_in(box)
     return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
+
+
+def is_dotted(seen: str, screen: Screen, box: Box) -> bool:
+    """True if a field shows a password: a row of equal marks, which are read as nothing or as one sign, as "o"."""
+    return len(set(squash(seen))) <= 1 and re.search(r"[1-9]", seen) is None and _holds_dots(screen, box)
+
+
+def _holds_dots(screen: Screen, box: Box) -> bool:
+    """True if a field holds a row of equal marks, as passwords are shown."""
+    crop = screen.crop(box.padded(-3))
+    if crop.size == 0:
+        return False
+    difference = largest_channel(np.abs(crop.astype(np.int16) - find_background(crop).astype(np.int16)))
+    ink = difference >= max(_MIN_DOT_STEP, int(difference.max()) // 2)  # soft edges of small dots touch
+    runs = [(start, end) for start, end in find_runs(ink.any(axis=0)) if end - start > 1]
+    if len(runs) < _MIN_DOTS:
+        return False
+    shapes = [ink[:, start:end] for start, end in runs]
+    shapes = [shape[shape.any(axis=1)] for shape in shapes]
+    usual_height, usual_width = (
+        sorted(sizes)[len(runs) // 2] for sizes in zip(*(s.shape for s in shapes), strict=True)
+    )
+    equal = sum(
+        abs(shape.shape[0] - usual_height) <= 1 and abs(shape.shape[1] - usual_width) <= 1 and shape.mean() > _DOT_FILL
+        for shape in shapes
+    )
+    is_round = usual_height <= 1.3 * usual_width and usual_width <= 1.5 * usual_height
+    return bool(is_round and equal >= max(_MIN_DOTS, 0.75 * len(runs)))

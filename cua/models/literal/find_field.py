@@ -13,6 +13,7 @@ from cua.models.literal.field_boxes import (
     is_button,
     is_cell,
     is_filled,
+    is_label_cell,
     is_list,
     is_tool,
     may_be_field,
@@ -159,7 +160,7 @@ def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[t
     cells = [*boxes, *find_frames(screen)]  # the cell beside a label's may hold a field and more
     for box in boxes:
         found = _cost(screen, label.box_px, box)
-        if found is None or is_filled(screen, box):
+        if found is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
             continue
         cost, how = found
         cost += _BUTTON_COST if is_button(screen, box) or is_tool(screen, box, boxes) else 0.0

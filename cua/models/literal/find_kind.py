@@ -11,7 +11,7 @@ from cua.models.literal.field_boxes import find_fields, find_inputs, find_lists,
 from cua.models.literal.find_button import list_buttons
 from cua.models.literal.find_slider import find_sliders
 from cua.models.literal.find_text import Found, find_button, find_text, is_coloured
-from cua.models.literal.screen import Screen
+from cua.models.literal.screen import RINGS, Screen
 from cua.models.literal.targets import Role
 from cua.models.literal.text_match import CONTAINED
 from visual_tools.box import Box
@@ -26,7 +26,6 @@ _MAX_UNEVEN = 1.7
 _PAGER = re.compile(r"[\W\d]*(?:next|prev(?:ious)?|older|newer|more(?: results)?|first|last)?(?: page)?[\W\d]*", re.I)
 _MIN_MARK_CONTRAST = 40
 _MIN_GLUED = 4
-_RINGS = frozenset("O0oQD口□○◯☐")
 _RING_GAP_PX = 2
 _MAX_MARK_RATIO = 1.35
 
@@ -82,7 +81,7 @@ def _is_letter(screen: Screen, toggle: Toggle, line: TextLine) -> bool:
 
 def _is_ring(screen: Screen, box: Box, line: TextLine) -> bool:
     """Whether what was read as the first letter of a line is a ring or a box that stands apart from its label."""
-    if line.text[:1] not in _RINGS or not line.char_x_px:
+    if line.text[:1] not in RINGS or not line.char_x_px:
         return False
     left, right = line.char_x_px[0]
     rest = Box(box.right + 1, line.box_px.top, line.box_px.right, line.box_px.bottom)

@@ -20,6 +20,7 @@ _MIN_BUTTON_RATIO = 0.8
 _MIN_CUT = 6
 _NEARLY, _MAX_CLOSER = 0.8, 6
 _MARK_PX, _MARK_GAP_PX = 12, 3
+_EDGE_PX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,7 @@ def find_button(screen: Screen, text: Box) -> Box | None:
         if not box.contains(text, slack_px=_LOOSE_PX) or box.height < _MIN_BUTTON_RATIO * text.height:
             continue
         if box.contains(text, slack_px=1) and box.height >= text.height + 3:
-            inked_left, inked_right = _trim(screen, text)
+            inked_left, inked_right = _trim(screen, text, box)
             left, right = inked_left - box.left, box.right - inked_right
         else:
             left, right = _measure_margins(screen, box)
@@ -184,10 +185,12 @@ def find_button(screen: Screen, text: Box) -> Box | None:
     return None
 
 
-def _trim(screen: Screen, text: Box) -> tuple[int, int]:
-    """Where a text's ink begins and ends; readers leave some room after the last letter."""
-    columns = np.flatnonzero(find_ink(screen.crop(text)).any(axis=0))
-    return (text.left + int(columns[0]), text.left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
+def _trim(screen: Screen, text: Box, button: Box) -> tuple[int, int]:
+    """Where a text's ink begins and ends; readers leave some room around it, up to the button's edge and corners."""
+    left, right = max(text.left, button.left + _EDGE_PX), min(text.right, button.right - _EDGE_PX)
+    middle = Box(left, text.top + text.height // 4, right, text.bottom - text.height // 4)
+    columns = np.flatnonzero(find_ink(screen.crop(middle)).any(axis=0))
+    return (left + int(columns[0]), left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
 
 
 def _measure_margins(screen: Screen, box: Box) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Find the checkbox, switch or radio button of a label, and read its state from the image."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cua.models.literal.find_kind import find_plain_toggles, is_other
 from cua.models.literal.find_target import choose
@@ -40,29 +40,30 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
         return None
     label = choice.place.box_px
     is_row = not target.text and target.relation is not None and target.relation.kind == "row"
-    left, right = (0, screen.width) if is_row else (label.left - _REACH_LEFT_PX, label.right + _REACH_RIGHT_PX)
+    left = 0 if is_row else label.left - _REACH_LEFT_PX
+    toggle = _find_best(screen, label, left, screen.width if is_row else label.right + _REACH_RIGHT_PX)
+    if toggle is None and not is_row:
+        toggle = _find_best(screen, label, label.right, screen.width)
+        toggle = toggle if toggle is not None and _ends_row(screen, toggle, label) else None
+    if toggle is None:
+        return None
+    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.place.line.text, label_box=label)
+
+
+def _find_best(screen: Screen, label: Box, left: int, right: int) -> Toggle | None:
+    """The toggle that most likely belongs to a label, between two columns of pixels."""
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
     side_px = max(MAX_TOGGLE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
-    toggles = [
-        toggle
-        for toggle in find_toggles(screen.crop(near), side_px)
-        if not is_other(screen, toggle, _shift(toggle, near))
+    found = (replace(each, box_px=_shift(each, near)) for each in find_toggles(screen.crop(near), side_px))
+    costs = [
+        (cost, toggle)
+        for toggle in found
+        if not is_other(screen, toggle, toggle.box_px)
+        for cost in [_cost(screen, toggle.box_px, label)]
+        if cost is not None
     ]
-    ranked = sorted(
-        (
-            (cost, toggle, box)
-            for toggle in toggles
-            for box in [_shift(toggle, near)]
-            for cost in [_cost(screen, box, label)]
-            if cost is not None
-        ),
-        key=lambda item: item[0],
-    )
-    if not ranked:
-        return None
-    _, toggle, box = ranked[0]
-    return FoundToggle(box_px=box, is_on=toggle.is_on, label=choice.place.line.text, label_box=label)
+    return min(costs, key=lambda item: item[0])[1] if costs else None
 
 
 def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
@@ -72,6 +73,12 @@ def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
     if toggle is None:
         return None
     return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
+
+
+def _ends_row(screen: Screen, toggle: Toggle, label: Box) -> bool:
+    """True for a switch at the end of a label's row, with no text between."""
+    between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
+    return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
 
 
 def _shift(toggle: Toggle, near: Box) -> Box:

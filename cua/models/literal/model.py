@@ -10,9 +10,10 @@ import numpy as np
 from cua.errors import ModelError
 from cua.messages import ImagePart, Message, Reply, Sampling
 from cua.model import Tool
-from cua.models.literal.grammar import FORMS, parse_instruction
+from cua.models.literal.grammar import FORMS
 from cua.models.literal.plan import PlannedStep, decide, give_up
 from cua.models.literal.progress import read_progress
+from cua.models.literal.reading import read_instruction
 from cua.models.literal.research import can_research, research
 from cua.models.literal.screen import Sight, decode_image
 from cua.models.literal.steps import PlainStep, Unreadable
@@ -21,8 +22,10 @@ from visual_tools.ink import largest_channel
 
 _HEADING = re.compile(r"^# Task Instruction:[ \t]*\n", re.M)
 _LAST_ERROR = re.compile(r"^- The last action did not work: \"(.*)\"\s*$", re.M)
+_NOTHING_DONE = "so nothing was done. Decide on the new screenshot"
+"""End of the message of `envs.browser.generations` about a screen that changed before the input."""
 _NEWS = re.compile(r"^- (?:Note|A dialog)\b", re.M)
-_CLOSING = re.compile(r"\n\s*\n?Please generate the next move\b.*\Z", re.S)
+_CLOSING = re.compile(r"(?<=\n)[^\S\n]*Please generate the next move\b.*\Z", re.S)
 _SAME_SHARE = 0.002
 
 
@@ -72,14 +75,20 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
     if last is None or not any(isinstance(part, ImagePart) for part in last.parts):
         raise ValueError("the last user message holds no screenshot")
     facts, instruction = split_request(last.text)
-    steps = parse_instruction(instruction)
+    try:
+        steps = read_instruction(instruction)
+    except ValueError as refused:
+        return give_up(f"{refused}. Nothing was done")
     unread = [step for step in steps if isinstance(step, Unreadable)]
     plain: list[PlainStep] = [step for step in steps if not isinstance(step, Unreadable)]
     if unread or not plain:
         return give_up(explain_unreadable(unread))
     progress = read_progress(messages, len(plain))
     error = find_last_error(facts)
-    if error is not None and progress.last_action:  # else it came of another instruction, before a redirect
+    if error is not None and error.endswith(_NOTHING_DONE):
+        last_reply = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=0)
+        progress = read_progress(messages[:last_reply], len(plain))
+    elif error is not None and progress.last_action:  # else it came of another instruction, before a redirect
         return give_up(f"my last action ({progress.last_action}) did not work: {error}")
     sight = Sight(
         images=tuple(image.data for image in images),

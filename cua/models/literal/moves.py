@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cua.models.literal.progress import Note
 from cua.models.literal.screen import Screen
 
 
@@ -16,6 +17,7 @@ class Act:
         phase: Set when the step goes on after this: the kind of phase.
         answer: What the step read.
         label: What is pressed, when the next phases have to know.
+        notes: What has to be remembered of this screen.
     """
 
     code: tuple[str, ...]
@@ -23,13 +25,22 @@ class Act:
     phase: str = ""
     answer: str | None = None
     label: str = ""
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Already:
-    """Nothing to do: it is so already."""
+    """Nothing to do: it is so already.
+
+    Attributes:
+        thought: Why.
+        doubt: What speaks against it, when that is not certain.
+        notes: What has to be remembered of this screen.
+    """
 
     thought: str
+    doubt: str = ""
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

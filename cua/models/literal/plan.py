@@ -32,7 +32,7 @@ from cua.models.literal.find_field import find_field
 from cua.models.literal.find_text import Found, find_text, name_nearest
 from cua.models.literal.look_again import find_message, is_final, look_again
 from cua.models.literal.moves import Act, Already, Failed, Missing, Move, at, quote
-from cua.models.literal.progress import Phase, Progress, format_action
+from cua.models.literal.progress import Note, Phase, Progress, format_action
 from cua.models.literal.screen import Screen, Sight
 from cua.models.literal.steps import (
     AnswerDialog,
@@ -191,6 +191,7 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
         last = acts[progress.index - 1]
         return give_up(f'after step {progress.index} of {len(acts)} ({last}) the screen says "{message}"')
     has_looked = progress.count("scroll down") > 0
+    notes = [Note(kind="saw", text=message)] if message is not None else []
     while progress.index < len(steps):
         step = settle_list(steps[progress.index], sight.now, progress)
         move = (
@@ -203,6 +204,7 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
         match move:
             case Already():
                 thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
+                notes += [*move.notes, *([Note(kind="doubt", text=move.doubt)] if move.doubt else [])]
                 progress = progress.next_step()
             case Act():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
@@ -211,7 +213,7 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
                     if move.phase
                     else None
                 )
-                action = format_action(progress.index, len(steps), str(step), phase, move.answer, message)
+                action = format_action(progress.index, len(steps), str(step), phase, move.answer, [*notes, *move.notes])
                 return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
@@ -224,10 +226,9 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
             return give_up(sending.reason, thoughts)
         if isinstance(sending, Act):
             phase = Phase(kind=sending.phase, number=1)
-            action = format_action(len(steps) - 1, len(steps), str(steps[-1]), phase)
+            action = format_action(len(steps) - 1, len(steps), str(steps[-1]), phase, notes=notes)
             return PlannedStep(thought=" ".join([*thoughts, sending.thought]), action=action, code=sending.code[0])
-    seen = (*progress.seen, *([message] if message is not None else []))
-    return _finish(steps, sight, replace(progress, seen=seen), thoughts)
+    return _finish(steps, sight, progress, notes, thoughts)
 
 
 def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
@@ -265,7 +266,7 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
         case AnswerDialog():
             return plan_dialog(step, screen)
         case Report():
-            return plan_report(step, screen)
+            return plan_report(step, screen, progress)
         case CheckShown():
             return plan_check(step, screen)
         case OpenUntil():
@@ -352,19 +353,24 @@ def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
     return PlannedStep(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
 
 
-def _finish(steps: Sequence[PlainStep], sight: Sight, progress: Progress, thoughts: list[str]) -> PlannedStep:
+def _finish(
+    steps: Sequence[PlainStep], sight: Sight, progress: Progress, notes: list[Note], thoughts: list[str]
+) -> PlannedStep:
     """Look whether the last act worked, then end."""
     total = len(steps)
-    move = look_again([*steps, SUBMIT] if progress.is_sent else steps, sight, progress)
+    known = replace(progress, notes=(*progress.notes, *notes))
+    move = look_again([*steps, SUBMIT] if progress.is_sent else steps, sight, known)
     if isinstance(move, Act):
         look = Phase(kind=move.phase, number=progress.num_looks + 1)
-        action = format_action(total - 1, total, str(steps[-1]), look)
+        action = format_action(total - 1, total, str(steps[-1]), look, notes=[*notes, *move.notes])
         return PlannedStep(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
     if isinstance(move, Failed):
         return give_up(move.reason, thoughts)
     done = f"all {total} steps are done" if total > 1 else "the step is done"
-    # Nothing was asked for: no answer.
-    answer = ", answer=" + quote("\n".join(progress.answers)) if progress.answers else ""
+    doubts = [*known.noted("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
+    said = [f"{done}, and I cannot tell whether it worked: {doubt}" for doubt in doubts]
+    answers = "\n".join([*progress.answers, *said])
+    answer = f", answer={quote(answers)}" if answers else ""  # nothing was asked for: no answer
     code = f"computer.terminate(status={quote('success')}{answer})"
     return PlannedStep(
         thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code

@@ -13,7 +13,7 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
-from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles, without_carets
+from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles, find_toggles, without_carets
 
 _NUM_REMEMBERED = 4
 _DIMMED_CONTRAST = 185
@@ -31,6 +31,13 @@ _MAX_LINE_SHARE = 0.75
 _MIN_SIDE = 0.8
 _LESS_SURE = 0.02
 _RING_PX = 4
+RINGS = frozenset("O0oQDC口□○◯☐[(")
+"""What the ring or the box of a button before its label is read as."""
+
+_RING_GAP_PX = 3
+_MIN_LABEL = 3
+_SURE = 0.9
+_FRAME_SHARE = 0.85
 
 
 @dataclass(eq=False)
@@ -211,7 +218,8 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
     reader = engine or shared_engine()
     rectangles = find_rectangles(image)
     found = split_at_rectangles(reader.read_text(image), rectangles)
-    lines = [_without_side(line, rectangles, image, reader) for line in found]
+    unframed = (_without_frame(_without_ring(line, image), image, reader) for line in found)
+    lines = [_without_side(line, rectangles, image, reader) for line in unframed]
     screen = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
     with _screens_lock:
         _screens[key] = screen
@@ -258,6 +266,38 @@ def _without_side(line: TextLine, rectangles: list[Rectangle], image: NDArray[np
     if len(rows) != 1 or rows[0][1] - rows[0][0] > _MAX_LINE_SHARE * box.height:
         return line
     return _read_again(line, Box(left, box.top + rows[0][0], right, box.top + rows[0][1]), image, engine)
+
+
+def _without_ring(line: TextLine, image: NDArray[np.uint8]) -> TextLine:
+    """A label without the ring or box of its button, read as its first letter, which stands apart from the others."""
+    box = line.box_px.clipped(image.shape[1], image.shape[0])
+    if line.angle_deg or len(line.text) < _MIN_LABEL or line.text[0] not in RINGS:
+        return line
+    runs = find_runs(find_ink(image[box.top : box.bottom, box.left : box.right]).any(axis=0))
+    if len(runs) < 2 or runs[1][0] - runs[0][1] < _RING_GAP_PX:
+        return line
+    first = Box(box.left + runs[0][0], box.top, box.left + runs[0][1], box.bottom)
+    near = first.padded(2).clipped(image.shape[1], image.shape[0])
+    is_toggle = bool(find_toggles(image[near.top : near.bottom, near.left : near.right]))
+    return line.part(1, len(line.text)) if is_toggle else line
+
+
+def _without_frame(line: TextLine, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
+    """A text that was read, and not surely, together with the lines of a table around it: read again without them."""
+    box = line.box_px.clipped(image.shape[1], image.shape[0])
+    if line.angle_deg or line.confidence >= _SURE:
+        return line
+    ink = find_ink(image[box.top : box.bottom, box.left : box.right])
+    columns, rows = (find_runs(ink.mean(axis=axis) < _FRAME_SHARE) for axis in (0, 1))
+    if not columns or not rows:
+        return line
+    (left, right), (top, bottom) = (max(runs, key=lambda run: run[1] - run[0]) for runs in (columns, rows))
+    inside = Box(box.left + left, box.top + top, box.left + right, box.top + bottom).padded(-1)
+    is_framed = right - left < box.width and bottom - top < box.height  # a letter has no row of ink from end to end
+    if not is_framed or inside.width < 4 or inside.height < 6:
+        return line
+    text, confidence = engine.read_crop(image[inside.top : inside.bottom, inside.left : inside.right], scale=2.0)
+    return _line(text, inside, confidence) if text and confidence > line.confidence else line
 
 
 def _read_again(line: TextLine, tight: Box, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:

@@ -31,9 +31,14 @@ class Fit:
     end: int
 
 
+def plain_signs(text: str) -> str:
+    """The same text with plain dashes, quotes and widths."""
+    return unicodedata.normalize("NFKC", text).translate(_DASHES).translate(_QUOTES)
+
+
 def normalize(text: str) -> str:
     """Case-blind, with plain dashes, quotes and blanks, without a label's trailing colon, star or dots."""
-    plain = unicodedata.normalize("NFKC", text).translate(_DASHES).translate(_QUOTES).casefold()
+    plain = plain_signs(text).casefold()
     plain = re.sub(r"\s+", " ", plain).strip()
     return re.sub(r"^[•·▪>»\-\s]+(?=\w)|[\s:*….,]+$", "", plain) or plain
 

@@ -1,8 +1,8 @@
 """Signs on the screen that an act did not work: messages, red lines, refusing pages, questions left open."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cua.models.literal.differences import find_new_lines, share_kept
 from cua.models.literal.field_boxes import find_field_boxes
 from cua.models.literal.find_text import find_button, joined_lines
+from cua.models.literal.message_words import without_wanted
 from cua.models.literal.screen import Screen
 from cua.models.literal.text_match import CONTAINED, fit_texts, squash
 from visual_tools.box import Box
@@ -70,7 +71,10 @@ _PAGES = (
     r"|(?:page|file|site|resource|url|document) (?:was |could |can |is )?not (?:be )?(?:found|available)"
     r"|^\W*not found\W*$"
     r"|^\W*(?:403 )?forbidden\W*$|^\W*(?:internal )?server error|bad gateway|service unavailable|access (?:is )?denied"
-    r"|permission denied|can[’']?t (?:be reached|reach)|something went wrong|seite nicht gefunden|zugriff verweigert"
+    r"|permission denied|can[’']?t (?:be reached|reach)|\bERR_[A-Z_]{4,}|DNS_PROBE|site can.?t be|is not working"
+    r"|cookies (?:are|have been) (?:switched|turned) off"
+    r"|(?:enable|switch on|turn on|allow) (?:your )?cookies|something went wrong"
+    r"|seite nicht gefunden|zugriff verweigert"
     r"|page (?:introuvable|non trouvée)|página no encontrada|pagina non trovata"
 )
 _HARMLESS = (
@@ -107,6 +111,25 @@ QUESTIONS = re.compile(_QUESTIONS, re.I)
 """What a dialog asks before it does what was pressed."""
 
 
+_STATUS = re.compile(
+    r"\W*(?:(?:http|error|status|code|fehler|erreur)\W*)*(?:40[0-9]|41[0-8]|42[1-9]|431|451|50[0-8]|51[01]|52[0-9]|530)"
+    r"(?:\W*|\W+(?:nginx|apache|openresty|caddy|cloudflare|iis|error|fehler|erreur)\b.*)",
+    re.I,
+)
+"""A status code of HTTP as a heading, or as the first line of a page."""
+
+_COMMAND = re.compile(
+    r"\W*(?:(?:permanently )?(?:delete|remove|discard|cancel|log ?out|sign ?out|unsubscribe|leave|close|deactivate"
+    r"|clear|reset|revoke|archive|block|report|undo|erase|empty)|supprimer|retirer|eliminar|borrar|excluir|elimina"
+    r"|verwijder(?:en)?|usu[nń]|ta bort|slett?|poista|smazat|t[oö]rl[eé]s|sil|удалить|删除|削除|삭제)(?:\W+\w+){0,3}\W*"
+    r"|(?:\w+\W+){0,3}(?:l[oö]schen|entfernen|abmelden|verwerfen|verwijderen)\W*",
+    re.I,
+)
+"""What links and buttons say that are red for what they do."""
+
+Tone = Literal["", "red", "orange", "green"]
+
+_OTHER_GROUND = 6
 _SAME_PAGE = 0.4
 _SAME_FORM = 0.6
 """Shares of a screen's lines that stay: below the first it is another page, below the second another part of one."""
@@ -190,19 +213,24 @@ def _is_reddish_strip(screen: Screen, strip: Box) -> bool:
     return pixels.size > 0 and _is_reddish(np.median(pixels, axis=0), least=0.4)
 
 
-def _find_refusal(now: Screen, new: Iterable[TextLine], named: Sequence[str]) -> str | None:
+def _find_refusal(now: Screen, new: Sequence[TextLine], named: Sequence[str]) -> str | None:
     """What a page says that refuses or is not there: few lines, one of them known for it."""
     if len(now.lines) > _MAX_PAGE_LINES:
         return None
+    first = min(now.lines, key=lambda line: line.box_px.top)
+    if any(_is_result(line, now, named) for line in new):
+        return None
     for line in new:
-        found = PAGES.search(line.text) or SENTENCES.search(HARMLESS.sub("", line.text))
+        if (line is first or now.is_large(line.box_px)) and _STATUS.fullmatch(line.text):
+            return line.text
+        found = PAGES.search(line.text) or SENTENCES.search(HARMLESS.sub("", without_wanted(line.text, named)))
         if found is not None and not _is_named(found[0], named):
             return line.text
     return None
 
 
 def _find_words(text: str, named: Sequence[str], *, is_plain: bool) -> str | None:
-    clean = HARMLESS.sub(" ", text.replace("’", "'"))
+    clean = HARMLESS.sub(" ", without_wanted(text.replace("’", "'"), named))
     for pattern in (SENTENCES, PLAIN) if is_plain else (SENTENCES,):
         for found in pattern.finditer(clean):
             if not _is_named(found[0], named):
@@ -215,11 +243,29 @@ def _is_named(words: str, named: Sequence[str]) -> bool:
 
 
 def _is_message_like(screen: Screen, line: TextLine, named: Sequence[str]) -> bool:
-    """Whether a text is long enough for a message, confirms nothing, is no button, and holds nothing that was typed."""
-    if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or find_button(screen, line.box_px) is not None:
+    """True if a text is long enough for a message, confirms nothing, is no button, and holds nothing that was typed."""
+    if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or is_control(screen, line):
         return False
-    quoted = {words for text in named for words in re.findall(r'"([^"]{3,})"', text)}
-    return not any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, line.text))
+    return not _holds_quoted(line.text, named)
+
+
+def _is_result(line: TextLine, now: Screen, named: Sequence[str]) -> bool:
+    """True if a text holds what was typed, outside of fields, and says nothing bad: a list with the new entry."""
+    is_quiet = not SENTENCES.search(HARMLESS.sub("", line.text))
+    is_free = not any(field.contains(line.box_px) for field in find_field_boxes(now))
+    typed = [text for text in named if text.startswith("Type ")]
+    return is_quiet and is_free and _holds_quoted(line.text, typed)
+
+
+def _holds_quoted(text: str, named: Sequence[str]) -> bool:
+    """True if a text holds words that the instruction quotes."""
+    quoted = {words for each in named for words in re.findall(r'"([^"]{3,})"', each)}
+    return any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, text))
+
+
+def is_control(screen: Screen, line: TextLine) -> bool:
+    """True if a text is a button, or a short command such as the red "Delete this shelf"."""
+    return find_button(screen, line.box_px) is not None or _COMMAND.fullmatch(line.text) is not None
 
 
 def _is_beside(text: Box, field: Box) -> bool:
@@ -230,15 +276,42 @@ def _is_beside(text: Box, field: Box) -> bool:
 
 
 def _is_loud(screen: Screen, line: TextLine) -> bool:
-    """Whether a text is red, or stands on red or pink."""
+    """True if a text is red, or stands on red or pink."""
+    return find_tone(screen, line) == "red"
+
+
+def find_tone(screen: Screen, line: TextLine) -> Tone:
+    """The colour by which a message warns or confirms: that of its letters, or of a ground that is not the page's."""
     crop = screen.crop(line.box_px.padded(2))
     if crop.size == 0:
-        return False
+        return ""
     background = find_background(crop)
     difference = np.abs(crop.astype(np.int16) - background.astype(np.int16)).max(axis=2)
     ink = crop[difference >= max(40, int(difference.max() * 0.7))]
-    is_red_ink = ink.size > 0 and _is_reddish(np.median(ink.reshape(-1, 3), axis=0), least=0.4)
-    return bool(is_red_ink or _is_reddish(background, least=0.035))
+    letters = np.median(ink.reshape(-1, 3), axis=0) if ink.size else background
+    if _is_reddish(letters, least=0.4) or _is_reddish(background, least=0.035):
+        return "red"
+    is_page = np.abs(background.astype(np.int16) - screen.page_colour.astype(np.int16)).max() < _OTHER_GROUND
+    if _is_orange(letters, least=0.4) or (not is_page and _is_orange(background, least=0.035)):
+        return "orange"
+    return "green" if _is_green(letters, least=0.4) or (not is_page and _is_green(background, least=0.035)) else ""
+
+
+def _is_orange(colour: NDArray[Any], least: float) -> bool:
+    """True if red leads green and green leads blue: orange, amber, brown."""
+    red, green, blue = (float(value) for value in colour)
+    return (
+        red >= 50
+        and red - blue >= max(2.5 * least * red, 12)
+        and blue < green < red
+        and green - blue > 0.4 * (red - blue)
+    )
+
+
+def _is_green(colour: NDArray[Any], least: float) -> bool:
+    """True if green leads by a share of itself."""
+    red, green, blue = (float(value) for value in colour)
+    return green >= 50 and green - max(red, blue) >= max(least * green, 8)
 
 
 def _is_reddish(colour: NDArray[Any], least: float) -> bool:

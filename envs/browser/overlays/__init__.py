@@ -1,8 +1,10 @@
-"""What a headless browser does not draw: dialogs, the file chooser, the address bar."""
+"""What a headless browser does not draw: dialogs, the file chooser, the address bar, suggestions, tooltips."""
 
 from envs.browser.overlays.address_bar import AddressBar
 from envs.browser.overlays.dialog_box import DialogBox
 from envs.browser.overlays.file_list import FileList
-from envs.browser.overlays.overlay import Canvas, Overlay
+from envs.browser.overlays.overlay import Box, Canvas, Overlay
+from envs.browser.overlays.suggestions import Suggestions
+from envs.browser.overlays.tooltip import draw_tooltip
 
-__all__ = ["AddressBar", "Canvas", "DialogBox", "FileList", "Overlay"]
+__all__ = ["AddressBar", "Box", "Canvas", "DialogBox", "FileList", "Overlay", "Suggestions", "draw_tooltip"]

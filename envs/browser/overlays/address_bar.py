@@ -15,6 +15,7 @@ from envs.actions import (
     Move,
     PressKey,
     Scroll,
+    TypeSecret,
     TypeText,
 )
 from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, TextField
@@ -46,7 +47,7 @@ class AddressBar:
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
         """Typing and editing keys are taken, Enter goes there, Esc and a click on the page leave it."""
         match action:
-            case TypeText(text=text):
+            case TypeSecret(filled=text) | TypeText(text=text):
                 await self._type(text)
             case PressKey(key=key, presses=presses):
                 for _ in range(presses):
@@ -87,7 +88,7 @@ class AddressBar:
         )
 
     def _target(self) -> Target:
-        return Target(role="address bar", names=(self._field.text,), is_field=True)
+        return Target(role="address bar", url=self._field.text, is_field=True)
 
     async def _type(self, text: str) -> None:
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):

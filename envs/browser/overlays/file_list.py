@@ -1,4 +1,4 @@
-"""The file chooser: a list of the files that may be uploaded."""
+"""The file chooser: a list of the files, or of the folders, that may be uploaded."""
 
 import contextlib
 from pathlib import Path
@@ -28,10 +28,24 @@ class FileList:
         self.page: Page | None = chooser.page
         self._chooser = chooser
         self._folder = folder
+        self._is_for_folder = False
         self._names = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder is not None else []
         self._field = TextField()
         self._first = 0
+        self._viewport_px = viewport_px
         self._lay_out(viewport_px)
+
+    async def look_at_input(self) -> None:
+        """List folders instead of files if the page wants a folder.
+
+        Raises:
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        self._is_for_folder = await self._chooser.element.get_attribute("webkitdirectory") is not None
+        if self._is_for_folder and self._folder is not None:
+            folders = sorted(f"{path.name}/" for path in self._folder.iterdir() if path.is_dir())
+            self._names = [f"{self._folder.resolve().name}/", *folders]
+            self._lay_out(self._viewport_px)
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
         """A click on a row or on Cancel, a typed name and Enter, Esc, and the wheel are taken."""
@@ -61,9 +75,8 @@ class FileList:
         canvas.shadow(self._box)
         canvas.box(self._box, PAPER, outline=EDGE, radius_px=8)
         left = self._box.left + 20
-        canvas.text(
-            left, self._box.top + 16, "Open file" if self._names else "Open file: there are no files", size_px=16
-        )
+        title = f"Open {self._kind}" if self._names else f"Open {self._kind}: there are no {self._kind}s"
+        canvas.text(left, self._box.top + 16, title, size_px=16)
         canvas.field(self._field_box, self._field.shown(), is_selected=self._field.is_selected)
         for name, box in self._shown():
             canvas.box(box, (248, 249, 250), outline=(232, 234, 237))
@@ -77,19 +90,24 @@ class FileList:
         """A row, Cancel, or the chooser itself: the page gets nothing."""
         name = self._name_at(x_px, y_px)
         if name is not None:
-            return Target(role="file to upload", names=(name,), is_field=True)
+            return Target(role=f"{self._kind} to upload", names=(name,), is_field=True)
         if self._cancel.holds(x_px, y_px):
             return Target(role="file chooser button", names=("Cancel",))
         return Target(role="file chooser", is_field=True)
 
     def targets_of_key(self, key: str) -> tuple[Target, ...]:
         """Enter uploads the file."""
-        return (Target(role="file to upload", names=(self._field.text,), is_field=True),) if key == "enter" else ()
+        target = Target(role=f"{self._kind} to upload", names=(self._field.text,), is_field=True)
+        return (target,) if key == "enter" else ()
 
     def notes(self) -> tuple[str, ...]:
         """That it is open, which files there are, and how to choose."""
         names = ", ".join(self._names[:_MAX_NAMED]) or "none"
-        return (f"a file chooser is open; files: {names}. {self._how_to_choose()}",)
+        return (f"a {self._kind} chooser is open; {self._kind}s: {names}. {self._how_to_choose()}",)
+
+    @property
+    def _kind(self) -> str:
+        return "folder" if self._is_for_folder else "file"
 
     def _lay_out(self, viewport_px: tuple[int, int]) -> None:
         view_width, view_height = viewport_px
@@ -116,7 +134,7 @@ class FileList:
         if name is not None:
             await self._choose([name])
         elif self._cancel.holds(*point_px):
-            self.is_done = True
+            await self._cancel_input()
         elif is_real and not self._field_box.holds(*point_px):
             raise ActionError(self._how_to_choose())
 
@@ -138,9 +156,16 @@ class FileList:
                 self._field.select_all()
                 raise
         elif key == "esc":
-            self.is_done = True
+            await self._cancel_input()
         elif not self._field.press(key):
             raise ActionError(self._how_to_choose())
+
+    async def _cancel_input(self) -> None:
+        from playwright.async_api import Error
+
+        self.is_done = True
+        with contextlib.suppress(Error):  # the page went away with its chooser
+            await self._chooser.element.dispatch_event("cancel", {"bubbles": True})
 
     async def _choose(self, names: list[str]) -> None:
         from playwright.async_api import Error
@@ -153,14 +178,27 @@ class FileList:
             await self._chooser.set_files(paths)
 
     def _path(self, name: str) -> Path:
-        """The file of that name in the folder, and nowhere else."""
+        """The file or folder of that name in the folder for uploads, and nowhere else."""
+        if self._is_for_folder:
+            name = f"{name.rstrip('/')}/"
         if name in self._names and self._folder is not None:
-            path = (self._folder / name).resolve()
-            if path.parent == self._folder.resolve():
+            top = self._folder.resolve()
+            path = top if self._is_for_folder and name == self._names[0] else (top / name).resolve()
+            if self._is_for_folder and _leads_out(path, top):
+                raise ActionError(
+                    f"the folder {name!r} is not uploaded: a link in it leads out of the folder for uploads"
+                )
+            if path.parent == top or path == top:
                 return path
-        hint = did_you_mean(name, self._names) or f"; there are: {', '.join(self._names[:10]) or 'no files'}"
-        raise ActionError(f"there is no file {name!r} to upload{hint}")
+        hint = did_you_mean(name, self._names) or f"; there are: {', '.join(self._names[:10]) or f'no {self._kind}s'}"
+        raise ActionError(f"there is no {self._kind} {name!r} to upload{hint}")
 
     def _how_to_choose(self) -> str:
         several = " (several: a.txt; b.txt)" if self._chooser.is_multiple() else ""
-        return f"Click a file, or type its name{several} and press Enter; Esc or Cancel closes the chooser"
+        return f"Click a {self._kind}, or type its name{several} and press Enter; Esc or Cancel closes the chooser"
+
+
+def _leads_out(path: Path, top: Path) -> bool:
+    """True if `path`, or a link in it, is outside of `top`."""
+    links = (found for found in path.rglob("*") if found.is_symlink())
+    return not all(found.resolve().is_relative_to(top) for found in (path, *links))

@@ -1,10 +1,11 @@
 """What stands over a page and takes the input in its place; the boxes, text and edited line that it is drawn with."""
 
+import contextlib
 import functools
-import re
-from collections.abc import Callable
+import subprocess
+import unicodedata
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from envs.actions import Action
@@ -12,7 +13,7 @@ from envs.target import Target
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from PIL.ImageFont import FreeTypeFont, ImageFont
+    from PIL.ImageFont import FreeTypeFont
     from playwright.async_api import Page
 
 Colour = tuple[int, int, int]
@@ -25,18 +26,14 @@ SELECTION: Colour = (174, 203, 250)
 TEXT_PX = 15
 LINE_PX = 22
 
-_FONT_FOLDERS = (
-    "/usr/share/fonts",
-    "/usr/local/share/fonts",
-    "/Library/Fonts",
-    "/System/Library/Fonts",
-    "C:/Windows/Fonts",
-)
-_OTHER_FONTS = ("DejaVuSans", "NotoSans-Regular", "LiberationSans-Regular", "Arial Unicode", "arial")
-_CJK_FONTS = ("NotoSansCJK-Regular", "wqy-zenhei", "DroidSansFallbackFull", "msgothic")
 _MAX_DRAWN = 4000
 _NO_CHAR = "\ue123"  # a private one, which fonts show as a box
-_CJK = re.compile("[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_JOINED = ("Mn", "Mc", "Me", "Cf", "Sk")
+"""Unicode categories of marks that combine with the character before them."""
+_known_fonts: list[str | None] = [None]
+_asked: list[str] = []
+_MAX_ASKED = 64
+"""Limit on the questions to fontconfig, of some milliseconds each; one answer serves a whole script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +83,11 @@ class Canvas:
 
     def text(self, x_px: int, y_px: int, text: str, ink: Colour = INK, *, size_px: int = TEXT_PX) -> None:
         """Write one line, its top left corner at a point."""
-        text = self.redact(text)
-        self._draw.text(
-            (round(x_px * self._scale), round(y_px * self._scale)),
-            text,
-            fill=ink,
-            font=_font(text, size_px * self._scale),
-        )
+        size, left = size_px * self._scale, x_px * self._scale
+        base = round(y_px * self._scale) + _load_font(None, round(size)).getmetrics()[0]
+        for font, piece in _pieces(self.redact(text), size):
+            self._draw.text((round(left), base), piece, fill=ink, font=font, anchor="ls")
+            left += font.getlength(piece)
 
     def button(self, box: Box, label: str, *, is_default: bool) -> None:
         """A push button."""
@@ -119,7 +114,7 @@ class Canvas:
 
 def text_width_px(text: str, size_px: int = TEXT_PX) -> int:
     """Width of one line, CSS pixels."""
-    return round(_font(text, size_px).getlength(text))
+    return round(sum(font.getlength(piece) for font, piece in _pieces(text, size_px)))
 
 
 def wrap(text: str, width_px: int, max_lines: int) -> list[str]:
@@ -150,35 +145,57 @@ def _words(paragraph: str, width_px: int) -> list[str]:
     return words
 
 
-def _font(text: str, size: float) -> "FreeTypeFont | ImageFont":
-    if all(map(_is_in_default_font, text)):
-        return _load_font(None, round(size))
-    names = _CJK_FONTS + _OTHER_FONTS if _CJK.search(text) else _OTHER_FONTS + _CJK_FONTS
-    return _load_font(_find_font(names), round(size))
+def _pieces(text: str, size: float) -> Iterator[tuple["FreeTypeFont", str]]:
+    """Split a text where another font has to draw it; blanks and combining marks stay with what precedes them."""
+    pieces: list[tuple[str | None, str]] = []
+    for char in unicodedata.normalize("NFC", text):
+        is_joined = char.isspace() or unicodedata.category(char) in _JOINED
+        if pieces and (is_joined or _font_file(char) == pieces[-1][0]):
+            pieces[-1] = pieces[-1][0], pieces[-1][1] + char
+        else:
+            pieces.append((_font_file(char), char))
+    for path, piece in pieces:
+        yield _load_font(path, round(size)), piece
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_in_default_font(char: str) -> bool:
-    font = _load_font(None, 16)
-    return char == " " or bytes(font.getmask(char)) != bytes(font.getmask(_NO_CHAR))
+def _font_file(char: str) -> str | None:
+    """The file of a font that draws a character; None for Pillow's own, which draws a box for what no font has."""
+    for path in _known_fonts:
+        if _is_drawn(char, path):
+            return path
+    path = _ask_fontconfig(char) if len(_asked) < _MAX_ASKED else None
+    if path is None or not _is_drawn(char, path):
+        return None
+    _known_fonts.append(path)
+    return path
 
 
-@functools.lru_cache(maxsize=32)
-def _load_font(path: str | None, size: int) -> "FreeTypeFont | ImageFont":
+def _ask_fontconfig(char: str) -> str | None:
+    """The font that a browser on this system falls back to for a character."""
+    _asked.append(char)
+    command = ("fc-match", "-f", "%{file}", f"sans:charset={ord(char):x}")
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(command, capture_output=True, text=True, timeout=2.0, check=True).stdout or None
+    return None
+
+
+def _is_drawn(char: str, path: str | None) -> bool:
+    """True if a font has a glyph for a character."""
+    try:
+        font = _load_font(path, 16)
+        return bytes(font.getmask(char)) != bytes(font.getmask(_NO_CHAR))
+    except OSError:  # a font of fixed sizes, such as one of colour images
+        return False
+
+
+@functools.lru_cache(maxsize=64)
+def _load_font(path: str | None, size: int) -> "FreeTypeFont":
     from PIL import ImageFont
 
-    return ImageFont.truetype(path, size) if path else ImageFont.load_default(size=size)
-
-
-@functools.cache
-def _find_font(names: tuple[str, ...]) -> str | None:
-    """The first of these fonts that this system has."""
-    folders = [Path(folder) for folder in _FONT_FOLDERS if Path(folder).is_dir()]
-    for name in names:
-        for folder in folders:
-            for path in folder.glob(f"**/{name}.tt[fc]"):
-                return str(path)
-    return None
+    font = ImageFont.truetype(path, size) if path else ImageFont.load_default(size=size)
+    assert isinstance(font, ImageFont.FreeTypeFont)  # every wheel of Pillow has FreeType
+    return font
 
 
 class TextField:

@@ -1,4 +1,4 @@
-"""One assistant and one browser a module, and a person at the page for each test.
+"""One assistant for all tests, one browser a module, and a person at the page for each test.
 
 No request may leave the machine: the browser resolves no name, and each address that a page asks for is looked at.
 """
@@ -15,7 +15,7 @@ from envs.browser import find_browser
 from tests.apps.assistant.running import Person, RunningAssistant
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def app() -> Any:
     if "CI" not in os.environ:  # which has everything
         if importlib.util.find_spec("gradio") is None:

@@ -104,7 +104,13 @@ def test_named_secrets_are_kept_in_the_keyring_and_shown_by_name_alone(tmp_path:
 
 @pytest.mark.parametrize(
     ("name", "domains", "found"),
-    [("", [], "letters"), ("a b", [], "letters"), ("a" * 61, [], "letters"), ("ok", ["http://x/"], "no domain")],
+    [
+        ("", [], "letters"),
+        ("a b", [], "letters"),
+        ("a" * 61, [], "letters"),
+        ("ok", ["http://"], "cannot be meant"),
+        ("ok", ["x.example/y"], "cannot be meant"),
+    ],
 )
 def test_a_wrong_secret_is_refused_without_its_value(name: str, domains: list[str], found: str) -> None:
     with pytest.raises(ConfigError, match=found) as error:

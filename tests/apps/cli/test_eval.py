@@ -153,6 +153,85 @@ def test_a_limit_of_the_whole_evaluation_ends_it(tmp_path: Path) -> None:
     assert 1 <= results_of(out)["figures"]["all"]["num_episodes"] < 6
 
 
+def test_a_task_that_exits_and_a_damaged_one_are_rows_of_errors(tmp_path: Path, script: str) -> None:
+    out = tmp_path / "found"
+    words = ("--suite-option", "hostile=true", "--suite-option", "tasks=1", "--seeds", "1", "--no-report")
+    ended = cua(tmp_path, "eval", SUITE, "--model", script, "--out", str(out), *words)
+    assert ended.code == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "canvas/exits, seed 1: evaluator: SystemExit: 0 (canvas_suite.py, line " in ended.stderr
+    assert "canvas/damaged, seed 1: evaluator: ValueError: line 3 of its file is torn" in ended.stderr
+    found = results_of(out)
+    assert (found["status"], found["figures"]["all"]["errors"]) == ("finished", {"evaluator_error": 2})
+    assert [task["endings"] for task in found["tasks"]] == [{"succeeded": 1}, *[{"evaluator_error": 1}] * 2]
+    assert found["tasks"][0]["instruction"] == "Click 1 times"
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("cancel", "it cancelled all tasks of the event loop"),
+        ("stop", "it stopped the event loop"),
+        ("exit", "SystemExit: 0 (canvas_suite.py, line "),
+        ("interrupt", "KeyboardInterrupt (canvas_suite.py, line "),
+    ],
+)
+def test_a_task_that_ends_the_event_loop_is_named_and_nothing_is_lost(
+    tmp_path: Path, script: str, how: str, text: str
+) -> None:
+    out, words = tmp_path / "found", ("eval", SUITE, "--model", script, "--seeds", "1", "--no-report")
+    more = ("--suite-option", f"last=canvas/ends-{how}", "--suite-option", "tasks=2")
+    ended = cua(tmp_path, *words, *more, "--out", str(out))
+    assert ended.code == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert f"code of a task ended the evaluation: {text}" in ended.stderr
+    assert (
+        f"it was running: canvas/ends-{how}, seed 1\n" in ended.stderr
+        and "canvas/click-1, seed 1\n" not in ended.stderr
+    )
+    assert "--executor process" in ended.stderr and f"--resume {out}" in ended.stderr
+    found = results_of(out)
+    assert (found["status"], found["figures"]["all"]["num_succeeded"]) == ("unfinished", 2)
+    assert text in found["why_stopped"] and text in (out / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("how", "form"), [("closes", "text"), ("closes-stream", "stream-json")])
+def test_a_task_that_closes_stdout_loses_no_output(tmp_path: Path, script: str, how: str, form: str) -> None:
+    words = ("--suite-option", f"first=canvas/{how}", "--seeds", "1", "--output-format", form)
+    ended = cua(tmp_path, "eval", SUITE, "--model", script, *words)
+    assert ended.code == 0, ended.stderr
+    assert "Traceback" not in ended.stderr and "ignored" not in ended.stderr
+    events = [json.loads(line)["event"] for line in ended.stdout.splitlines()] if form != "text" else []
+    assert "score     100.0 %" in ended.stdout or events == ["eval_started", *["episode"] * 4, "result"]
+
+
+@pytest.mark.parametrize("num_parallel", [1, 3])
+def test_a_task_that_changes_the_working_directory_harms_no_other(tmp_path: Path, num_parallel: int) -> None:
+    running.script(tmp_path, CLICK, running.DONE)
+    words = ("--suite-option", "first=canvas/moves", "--seeds", "1", "--parallel", str(num_parallel))
+    ended = cua(tmp_path, "eval", os.path.relpath(SUITE, tmp_path), "-m", "scripted:replies.jsonl", "-o", "e", *words)
+    assert ended.code == 0, ended.stderr
+    assert results_of(tmp_path / "e")["figures"]["all"]["num_succeeded"] == 4, ended.stderr
+    again = cua(tmp_path, "eval", SUITE, "-m", "scripted:replies.jsonl", "--resume", "e", *words)
+    assert again.code == 0, again.stderr
+
+
+def test_tasks_that_cannot_be_evaluated_are_listed_before_anything_starts(tmp_path: Path, script: str) -> None:
+    out = tmp_path / "found"
+    words = ("eval", SUITE, "--model", script, "--suite-option", "missing=it needs LibreOffice", "--seeds", "1")
+    refused = cua(tmp_path, *words, "--out", str(out))
+    assert (refused.code, refused.stdout, out.exists()) == (2, "", False)
+    assert "1 of 3 tasks cannot be evaluated on this machine:" in refused.stderr
+    assert "1 task: it needs LibreOffice (canvas/click-0)" in refused.stderr and "--skip-unavailable" in refused.stderr
+    ended = cua(tmp_path, *words, "--skip-unavailable", "--out", str(out))
+    assert ended.code == 0, ended.stderr
+    assert "1 task of 3 left out: cannot be evaluated here" in ended.stdout
+    plan = results_of(out)["plan"]
+    assert plan["unavailable"] == {"canvas/click-0": "it needs LibreOffice"}
+    assert plan["task_ids"] == ["canvas/click-1", "canvas/click-2"]
+    assert cua(tmp_path, *words, "--resume", str(out)).code == 0  # nothing is left, and nobody is asked again
+
+
 @pytest.mark.slow
 def test_two_evaluations_are_compared_by_episode(tmp_path: Path, script: str) -> None:
     first, second = tmp_path / "first", tmp_path / "second"

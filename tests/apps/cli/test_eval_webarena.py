@@ -14,7 +14,7 @@ from tests.apps.cli import running
 from tests.apps.cli.running import cua, start
 from tests.envs.webarena.stand_in import StandIn
 
-IDS = ("webarena/21", "webarena/27", "webarena/47", "webarena/600")
+IDS = ("webarena/21", "webarena/27", "webarena/124", "webarena/600")
 """Shop, forum, shop, forum; the last one changes the forum."""
 
 
@@ -53,12 +53,12 @@ def test_a_resumed_run_counts_each_task_once_and_a_site_that_dies_in_it_costs_it
     over = [line for line in lines if line["event"] == "ended"]
     assert Counter(line["task_id"] for line in over) == dict.fromkeys(IDS, 1)
     kinds = {line["task_id"]: line["kind"] for line in over}
-    assert kinds == dict.fromkeys(IDS, "scored") | {"webarena/47": "env_error"}
+    assert kinds == dict.fromkeys(IDS, "scored") | {"webarena/124": "env_error"}
     scored = [line["other_scores"] for line in over if line["kind"] == "scored"]
     assert scored == [{"raw": 0.0, "upstream": 0.0}] * 3
     assert "[4/4]" in ended.stderr and shop.dies_at not in shop.seen[-1:]
     assert "left out: 514 tasks, which need gitlab, map, shopping_admin, wikipedia\n" in ended.stderr
-    assert "error: webarena/47: environment: nobody can sign in to shopping" in ended.stdout
+    assert "error: webarena/124: environment: nobody can sign in to shopping" in ended.stdout
     assert "the score by upstream's rules" in ended.stdout
     infos = {line["task_id"]: line["info"] for line in over if line["kind"] == "scored"}
     assert [info["changes_state"] for info in infos.values()] == [False, False, True]

@@ -62,4 +62,4 @@ def test_a_task_needs_no_more_than_the_extra_browser(tmp_path: Path) -> None:
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
     )
     result = json.loads(done.stdout)
-    assert (result["status"], result["steps"]) == ("unverified", 3), done.stderr
+    assert (result["status"], result["steps"]) == ("unverified", 5), done.stderr

@@ -61,7 +61,7 @@ def test_a_secret_is_typed_and_cannot_be_read_from_any_file_of_the_run(tmp_path:
 
 @pytest.mark.slow
 def test_an_x_server_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path: Path) -> None:
-    model = script(tmp_path, type_text("x"), WAIT, type_text("y"), DONE)
+    model = script(tmp_path, type_text("x"), WAIT.replace("computer.wait()", "time.sleep(5)"), type_text("y"), DONE)
     process = start(tmp_path, "task", "Type", "--app", XTERM, "-m", model, "--output-format", "stream-json")
     assert process.stdout is not None
     for _ in range(4):

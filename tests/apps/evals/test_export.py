@@ -1,5 +1,6 @@
 """Exported evaluations are read by the programs that they are for."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.evals.export import export_inspect, export_trajectories
+from apps.evals.table import export_csv
 from tests.apps.evals.test_results import line, make_evaluation
 
 RECORD = Path(__file__).parents[2] / "cua/trajectory/records/task"
@@ -37,6 +39,30 @@ def test_inspect_ai_reads_the_log(tmp_path: Path) -> None:
     assert (failed.scores, failed.error.message) == (None, "environment: the <b>browser</b> is gone")
     assert (late.error, late.limit.type) == (None, "time")
     assert log.stats.model_usage["literal"].input_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+SUM(A1)", "'+SUM(A1)"),
+        ("-2+3", "'-2+3"),
+        ("@x", "'@x"),
+        ("\t=1", "'    =1"),
+        ("\r=1", "␍=1"),
+        (" =1", "' =1"),
+        ("＝1", "'＝1"),
+        ('a\nb,"c"', 'a␊b,"c"'),
+        ("a=1", "a=1"),
+    ],
+)
+def test_no_text_of_a_table_is_a_formula(tmp_path: Path, text: str, expected: str) -> None:
+    path = export_csv(make_evaluation(tmp_path / "e", line(reason=text), line("sell", 2, None, reason="gone")))
+    rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
+    assert [(row["task_id"], row["seed"], row["score"], row["reason"], row["ending"]) for row in rows] == [
+        ("buy", "1", "1.0", expected, "succeeded"),
+        ("sell", "2", "", "gone", "env_error"),
+    ]
 
 
 def test_trajectories_of_all_runs(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from apps.evals.compare import compare
+from apps.evals.compare_page import comparison_view, write_comparison
 from apps.evals.page import page_view, render_page
 from apps.evals.results import Evaluation
 from apps.evals.text import describe_evaluation as describe
@@ -28,12 +30,15 @@ def test_foreign_text_stays_text_and_nothing_is_fetched(tmp_path: Path) -> None:
 def test_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "e" / "runs" / "one").mkdir(parents=True)
     (tmp_path / "e" / "runs" / "one" / "report.html").touch()
-    lines = [line(run_dir="runs/one"), line("buy", 2, None, reason="gone"), line("sell", 1, 0.25), line("sell", 2, 0.0)]
+    lines = [line(run_dir="runs/one"), line("buy", 2, None, reason="gone"), line("sell", 1, 0.25, ending="gave_up")]
+    lines += [line("sell", 2, None, reason="died") | {"event": "tried"}]
+    lines += [line("sell", 2, None, kind="stopped", reason="Ctrl-C") | {"event": "tried"}]
+    lines += [line("sell", 2, 0.0, ending="steps_limit")]
     page = page_view(make_evaluation(tmp_path / "e", *lines))
     assert (page.status, page.score, page.num_errors, page.mean_scored) == ("finished", "31.2 %", 1, "41.7 %")
     assert [(row.name, row.score, row.outcomes) for row in page.tasks] == [
-        ("buy", "50.0 %", "mixed err"),
-        ("sell", "12.5 %", "bad"),
+        ("buy", "50.0 %", "mixed err succeeded env_error reason-0"),
+        ("sell", "12.5 %", "bad gave_up steps_limit"),
     ]
     assert [(cell.kind, cell.text, cell.href) for row in page.tasks for cell in row.cells] == [
         ("good", "1", "runs/one/report.html"),
@@ -42,11 +47,38 @@ def test_what_the_page_says(tmp_path: Path) -> None:
         ("bad", "0", ""),
     ]
     assert [(group.kind, group.reason, group.count) for group in page.errors] == [("environment", "gone", 1)]
+    assert [(group.kind, group.reason, group.count) for group in page.failed_tries] == [
+        ("environment", "died", 1),
+        ("stopped", "Ctrl-C", 1),
+    ]
+    assert [row.endings for row in page.tasks] == ["succeeded 1, environment error 1", "gave up 1, step limit 1"]
+    assert [name for name, _, _ in page.endings] == ["succeeded", "gave_up", "steps_limit", "env_error"]
     assert [(row.name, row.is_all) for row in page.families] == [("-", False), ("trade", False), ("all", True)]
     assert [(known.score, known.about) for known in page.baselines] == [("25.0 %", "does nothing")]
     steps, time = page.charts
     assert (steps.summary, time.summary) == ("median 2, longest 2", "median 1.5 s, longest 1.5 s")
     assert sum(piece.height for bar in steps.bars for piece in bar.pieces) == pytest.approx(100)
+
+
+def test_a_comparison_as_a_page(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "runs" / "one").mkdir(parents=True)
+        (tmp_path / name / "runs" / "one" / "report.html").touch()
+    before = make_evaluation(tmp_path / "a", line(score=0.0, run_dir="runs/one"), line("sell", 1, None, reason=EVIL))
+    after = make_evaluation(tmp_path / "b", line(run_dir="runs/one"), line("sell", 1, 0.5), line("sell", 2))
+    comparison = compare(before.results, after.results)
+    path = write_comparison(comparison, before, after, tmp_path / "pages" / "difference.html")
+    text = path.read_text("utf-8")
+    assert "+75.0 points" in text and text.count("<script>") == 1 and 'style="' not in text
+    assert 'href="../a/runs/one/report.html"' in text and 'href="../b/runs/one/report.html"' in text
+    view = comparison_view(comparison, before, after, tmp_path)
+    assert [(row.name, row.outcomes, [cell.text for cell in row.cells]) for row in view.tasks] == [
+        ("buy", "good", ["0 → 1"]),
+        ("sell", "err", ["error → 0.5"]),
+    ]
+    evil = replace(before, plan=replace(before.plan, model=EVIL, task_ids=["buy", "sell"], families={"buy": EVIL}))
+    write_comparison(comparison, evil, evil, path)
+    assert EVIL not in path.read_text("utf-8")
 
 
 def test_nothing_is_over_yet(tmp_path: Path) -> None:
@@ -78,10 +110,17 @@ async def test_it_sorts_and_filters_in_a_browser(tmp_path: Path) -> None:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         await page.goto((evaluation.folder / "index.html").as_uri())
-        names = "() => [...document.querySelectorAll('.tasks tbody tr:not([hidden]) th')].map((th) => th.textContent)"
+        names = (
+            "() => [...document.querySelectorAll('.tasks tbody tr:not([hidden]) .name')].map((th) => th.textContent)"
+        )
         assert await page.evaluate(names) == ["buy", "sell"]
         await page.click(".tasks button[data-key=score]")
         assert await page.evaluate(names) == ["sell", "buy"]
+        await page.select_option("#error", "reason-0")
+        assert await page.evaluate(names) == ["sell"]
+        await page.select_option("#error", "")
+        await page.select_option("#ending", "env_error")
+        assert await page.evaluate(names) == ["sell"]
         await page.select_option("#outcome", "err")
         assert await page.evaluate(names) == ["sell"]
         assert await page.text_content("#shown") == "1 of 2"

@@ -15,16 +15,18 @@ from apps.evals.compare import compare, mcnemar_p, permutation_p
 from apps.evals.statistics import (
     Interval,
     Tries,
-    bootstrap_interval,
     count_tries,
+    difference_interval,
     is_success,
     mean_interval,
+    mean_of,
     pass_at_k,
     pass_hat_k,
+    student_quantile,
     summarize,
     summarize_by,
-    wilson_interval,
 )
+from benchmarks.coverage import differences_of, means_of
 from cua.batch import EpisodeResult
 from cua.batch.episode import EpisodeKind
 from cua.messages import Usage
@@ -46,6 +48,16 @@ def result(
     )
 
 
+def ends(interval: Interval | None) -> tuple[float, float]:
+    assert interval is not None
+    return interval.low, interval.high
+
+
+def wilson(num_succeeded: int, num_tries: int) -> object:
+    low, high = proportion_confint(num_succeeded, num_tries, method="wilson")
+    return pytest.approx((low, high), abs=1e-12)
+
+
 def results_of(scores: Sequence[float | None]) -> list[EpisodeResult]:
     return [result(f"task-{number:03}", score) for number, score in enumerate(scores)]
 
@@ -53,7 +65,7 @@ def results_of(scores: Sequence[float | None]) -> list[EpisodeResult]:
 @pytest.mark.parametrize(("count", "total"), [(0, 1), (1, 1), (0, 40), (40, 40), (3, 7), (250, 1000), (1, 3)])
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 def test_wilson_agrees_with_statsmodels_and_scipy(count: int, total: int, level: float) -> None:
-    found = wilson_interval(count, total, level)
+    found = mean_interval([[1.0]] * count + [[0.0]] * (total - count), level=level)
     assert found is not None
     low, high = proportion_confint(count, total, alpha=1 - level, method="wilson")
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
@@ -66,26 +78,6 @@ def test_mcnemar_agrees_with_statsmodels(lost: int, won: int) -> None:
     table = [[20, lost], [won, 30]]
     expected = mcnemar(table, exact=True).pvalue if lost + won else 1.0
     assert mcnemar_p(lost, won) == pytest.approx(expected, abs=1e-12)
-
-
-def test_bootstrap_by_clusters_agrees_with_scipy() -> None:
-    rng = random.Random(3)
-    groups = [[rng.random() for _ in range(rng.randint(1, 6))] for _ in range(30)]
-    sums, sizes = np.array([sum(group) for group in groups]), np.array([len(group) for group in groups])
-    theirs = stats.bootstrap(
-        (sums, sizes),
-        lambda one, other, axis: one.sum(axis=axis) / other.sum(axis=axis),
-        paired=True,
-        method="percentile",
-        n_resamples=20_000,
-        rng=np.random.default_rng(1),
-    ).confidence_interval
-    found = bootstrap_interval(groups, num_resamples=20_000)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=0.006)
-    alone = bootstrap_interval([[value] for group in groups for value in group])
-    assert alone is not None
-    assert found.method == alone.method == "bootstrap"
 
 
 @pytest.mark.parametrize("num_groups", [5, 12, 40])
@@ -128,9 +120,9 @@ def test_errors_count_zero_in_the_full_mean_and_nowhere_in_the_scored_one() -> N
     assert found.errors == {"env_error": 1, "timeout": 1}
     assert (found.mean_full, found.mean_scored) == (pytest.approx(0.3), pytest.approx(0.5))
     assert (found.success_full, found.success_scored) == (pytest.approx(0.2), pytest.approx(1 / 3))
-    assert found.success_full_interval == wilson_interval(1, 5)
+    assert ends(found.success_full_interval) == wilson(1, 5)
     assert found.mean_full_interval is not None
-    assert found.mean_full_interval.method == "bootstrap"
+    assert found.mean_full_interval.method == "clustered"
     assert (found.num_steps, found.duration_s, found.input_tokens, found.cost_usd) == (10, 7.5, 50, 1.25)
 
 
@@ -152,7 +144,7 @@ def test_no_episodes_and_nothing_but_errors() -> None:
     )
     broken = summarize(results_of([None, None]))
     assert (broken.mean_full, broken.mean_scored, broken.mean_scored_interval) == (0.0, None, None)
-    assert broken.mean_full_interval == wilson_interval(0, 2)
+    assert ends(broken.mean_full_interval) == wilson(0, 2)
     assert count_tries([]) == ()
     compared = compare([], [])
     assert (compared.num_pairs, compared.difference_full, compared.mcnemar_p, compared.permutation_p) == (
@@ -164,35 +156,63 @@ def test_no_episodes_and_nothing_but_errors() -> None:
 
 
 def test_one_task_and_tasks_that_are_all_alike() -> None:
-    assert mean_interval([[1.0]]) == wilson_interval(1, 1)
-    assert mean_interval([[1.0, 0.0, 1.0]]) == wilson_interval(2, 3)
-    assert mean_interval([[1.0] * 5] * 4) == wilson_interval(4, 4)
-    assert mean_interval([[0.0, 0.0], [0.0]]) == wilson_interval(0, 2)
-    assert mean_interval([[0.5]]) is None
-    assert mean_interval([[0.5, 0.7]]) == bootstrap_interval([[0.5], [0.7]])
-    assert mean_interval([[0.5], []]) is mean_interval([]) is None
-    assert mean_interval([[0.5], [0.5]]) == Interval(low=0.5, high=0.5, method="bootstrap")
+    assert ends(mean_interval([[1.0]])) == wilson(1, 1)
+    assert ends(mean_interval([[1.0, 0.0, 1.0]])) == wilson(2, 3)
+    assert ends(mean_interval([[1.0] * 5] * 4)) == wilson(4, 4)
+    assert mean_interval([[0.5, 0.7]]) == mean_interval([[0.5], [0.7]])
+    assert mean_interval([[], []]) is mean_interval([]) is difference_interval([[]]) is None
+
+
+SCORES = {
+    "zeros": lambda rng: 0.0,
+    "ones": lambda rng: 1.0,
+    "halves": lambda rng: 0.5,
+    "binary": lambda rng: float(rng.random() < 0.5),
+    "graded": lambda rng: rng.random(),
+    "tiny": lambda rng: rng.random() * 1e-12,
+}
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("num_tasks", [1, 2, 3, 10, 400])
+def test_an_interval_is_never_of_zero_width_and_holds_the_mean(kind: str, num_tasks: int) -> None:
+    rng = random.Random(num_tasks)
+    for num_seeds in (1, 2, 5):
+        groups = [[SCORES[kind](rng) for _ in range(rng.randint(1, num_seeds))] for _ in range(num_tasks)]
+        found, mean = mean_interval(groups), mean_of(groups)
+        assert found is not None
+        assert 0.0 <= found.low <= mean + 1e-9 and mean - 1e-9 <= found.high <= 1.0
+        assert found.high - found.low > 0.05 / num_tasks
+        differences = [[other - one for one, other in zip(group, group[::-1], strict=True)] for group in groups]
+        paired = difference_interval(differences)
+        assert paired is not None
+        assert -1.0 <= paired.low < 0.0 < paired.high <= 1.0
+
+
+def test_two_tasks_half_right_on_both_seeds_are_not_sure_of_one_half() -> None:
+    found = mean_interval([[1.0, 0.0], [1.0, 0.0]])
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(0.176, abs=0.001), pytest.approx(0.824, abs=0.001))
+
+
+@pytest.mark.parametrize("freedom", [3.0, 4.5, 10.0, 400.0])
+def test_quantiles_of_student_agree_with_scipy(freedom: float) -> None:
+    assert student_quantile(0.975, freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=2e-3)
 
 
 def test_repeats_of_a_task_widen_the_interval() -> None:
     """Ten tasks, each with ten equal repeats: ten pieces of news, not a hundred."""
     repeated = [result(f"task-{n}", float(n % 2), repeat=repeat) for n in range(10) for repeat in range(10)]
-    clustered, independent = summarize(repeated).success_full_interval, wilson_interval(50, 100)
-    assert clustered is not None
-    assert independent is not None
-    assert clustered.high - clustered.low > 2 * (independent.high - independent.low)
+    clustered, independent = ends(summarize(repeated).success_full_interval), ends(mean_interval([[0.0, 1.0] * 50]))
+    assert clustered[1] - clustered[0] > 2 * (independent[1] - independent[0])
 
 
-def test_an_interval_covers_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(0)
-    num_covered = 0
-    for _ in range(300):
-        chances = rng.beta(2, 2, 30)  # each task has its own difficulty
-        groups = [[float(one) for one in rng.random(4) < chance] for chance in chances]
-        found = bootstrap_interval(groups, num_resamples=600)
-        assert found is not None
-        num_covered += found.low <= 0.5 <= found.high
-    assert 0.90 <= num_covered / 300 <= 0.98
+@pytest.mark.parametrize("num_tasks", [3, 10, 30])
+def test_intervals_cover_as_often_as_they_say(num_tasks: int) -> None:
+    """The whole grid of populations: `python -m benchmarks.coverage`."""
+    for grid, most in ((means_of, 0.975), (differences_of, 0.985)):
+        cells = grid(num_tasks, 25)
+        assert 0.93 <= np.mean([cell.ours for cell in cells]) <= most
 
 
 def test_by_family() -> None:
@@ -247,7 +267,6 @@ def test_success_is_full_marks(score: float | None, expected: bool) -> None:
 
 
 def test_thousands_of_episodes_stay_quick_and_small() -> None:
-    """The groups are drawn in pieces: a table of 10,000 by 50,000 would need gigabytes."""
     found = summarize([result(f"task-{n}", n % 3 / 2) for n in range(5000)])
     assert found.mean_full == pytest.approx(0.5, abs=0.001)
     assert found.mean_full_interval is not None

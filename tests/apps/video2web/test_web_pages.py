@@ -12,7 +12,7 @@ from PIL import Image
 from apps.video2web.inputs import take_inputs
 from apps.video2web.web_pages import check_url, is_url, photograph_pages
 from cua.errors import ConfigError, CuaError
-from envs.browser.domains import DomainRules
+from envs.domain_rules import DomainRules
 from tests.free_port import find_free_port
 
 SIZE = (400, 300)

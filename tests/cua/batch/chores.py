@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from envs import Action, Env, EnvSpec, Observation, StepResult, Suite, Task, TaskSpec
-from envs.fake import FakeEnv
+from envs.fake import FakeEnv, FakeOptions
 from envs.target import Check
 
 ENV = EnvSpec(name="canvas")
@@ -55,7 +55,7 @@ class Click:
 
 
 def make_env(spec: EnvSpec) -> Env:
-    return Canvas()
+    return Canvas(FakeOptions(has_generations=True))
 
 
 def make_suite(log: str | None = None) -> Suite:

@@ -7,11 +7,14 @@ import asyncio
 import json
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from cua.batch import AgentPlayer, BatchOptions, BatchSummary, EpisodeJournal, make_episodes, make_executor, run_batch
 from cua.batch.executor import ExecutorKind
@@ -54,6 +57,15 @@ FAULTS: Mapping[str, Expected] = {
     "teardown raises": Expected("evaluator_error", None, 1),
     "evaluator raises": Expected("evaluator_error", None, 1),
     "evaluator gives 7": Expected("evaluator_error", None, 1),
+    "evaluator gives numpy's true": Expected("scored", 1.0, 1),
+    "evaluator exits": Expected("evaluator_error", None, 1),
+    "evaluator raises a cancellation": Expected("evaluator_error", None, 1),
+    "evaluator cancels its task": Expected("evaluator_error", None, 1),
+    "a task of the evaluator exits": Expected("evaluator_error", None, 1),
+    "instruction exits": Expected("evaluator_error", None, 1),
+    "task cannot be made": Expected("evaluator_error", None, 1),
+    "step raises": Expected("env_error", None, 1),
+    "step gives nothing": Expected("env_error", None, 1),
     "evaluator is cut off": Expected("env_error", None, NUM_TRIES),
     "429 once": Expected("scored", 1.0, 1),
     "stream torn once": Expected("scored", 1.0, 1),
@@ -61,6 +73,8 @@ FAULTS: Mapping[str, Expected] = {
     "401": Expected("model_error", None, 1),
     "a web page answers": Expected("model_error", None, 1),
 }
+WITHOUT_RUN = ("task cannot be made", "instruction exits")
+"""Faults that come before there is anything to record."""
 ENV = EnvSpec(name="faulty")
 
 
@@ -85,6 +99,10 @@ class FaultyEnv(FakeEnv):
                 raise EnvDiedError("as if the process had ended")
             case "env hangs":
                 await asyncio.sleep(3600)
+            case "step raises":
+                raise LookupError("in the env's own code")
+            case "step gives nothing":
+                return None  # type: ignore[return-value]
         return await super().step(actions, check)
 
 
@@ -102,6 +120,8 @@ class FaultyTask:
 
     @property
     def instruction(self) -> str:
+        if self.fault == "instruction exits":
+            sys.exit(0)
         return f"Click twice. fault: {self.fault}; seed: {self.spec.seed}"
 
     def is_first_time(self) -> bool:
@@ -121,8 +141,25 @@ class FaultyTask:
             raise ZeroDivisionError("in the task's own code")
         if self.fault == "evaluator is cut off":
             raise EnvDiedError("gone before the verdict")
+        match self.fault:
+            case "evaluator exits":
+                sys.exit(0)
+            case "evaluator raises a cancellation":
+                raise asyncio.CancelledError
+            case "evaluator cancels its task":
+                current = asyncio.current_task()
+                assert current is not None
+                current.cancel()
+                await asyncio.sleep(0)
+            case "a task of the evaluator exits":
+                await asyncio.create_task(self._exit())
+            case "evaluator gives numpy's true":
+                return np.bool_(True)  # type: ignore[return-value]
         clicks = sum(type(action).__name__ == "Click" for action in env.actions)
         return 7.0 if self.fault == "evaluator gives 7" else clicks / 2
+
+    async def _exit(self) -> None:
+        sys.exit(0)
 
     async def teardown(self, env: Any) -> None:
         if self.fault == "teardown raises":
@@ -131,6 +168,8 @@ class FaultyTask:
 
 def make_suite(folder: str, is_in_process: bool = False) -> Suite:
     def make_task(task_id: str, seed: int | None) -> Task:
+        if task_id == "task cannot be made":
+            raise LookupError("its file is damaged")
         spec = TaskSpec(id=task_id, seed=seed, env=ENV, metadata={"family": "faults"})
         return FaultyTask(spec, Path(folder), is_in_process)
 
@@ -246,6 +285,7 @@ def account(folder: Path, summary: BatchSummary, scope: RunScope, num_episodes: 
         wrong.append(f"{tokens} tokens in the journal, {scope.budget.usage.total_tokens} in the budget")
     runs = {path.name for path in (folder / "runs").iterdir()}
     named = {Path(line["run_dir"]).name for line in lines if line.get("run_dir")}
-    if not named <= runs or len(runs) < num_episodes:
+    num_made = sum(result.task_id not in WITHOUT_RUN for result in summary.results)
+    if not named <= runs or len(runs) < num_made or len(named) < num_made:
         wrong.append(f"{len(named - runs)} of {len(named)} runs in the journal have no folder; {len(runs)} folders")
     return wrong

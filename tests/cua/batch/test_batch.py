@@ -1,6 +1,7 @@
 """Every episode of a batch is accounted for: against faults, stops, limits, and the death of the process."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -9,10 +10,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cua import batch
 from cua.batch import BatchOptions, BatchSummary, Episode, EpisodeJournal, EpisodeResult, run_batch
 from cua.batch.episode import judge_end
 from cua.batch.journal import FILE
@@ -21,10 +25,12 @@ from cua.gui_agent.agent import Agent
 from cua.messages import Usage
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
+from cua.run.control import StoppedError
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from envs import EnvDiedError, EnvSetupError, InstructionTask
+from envs import EnvDiedError, EnvSetupError, EnvSpec, InstructionTask, TaskSpec
 from envs.fake import FakeEnv
+from envs.remote import RemoteTask
 
 QUICK = BatchOptions(num_parallel=4, backoff_s=0.001)
 
@@ -52,6 +58,11 @@ def ended(end: End) -> RunResult:
     return RunResult(end=end, num_steps=2, usage=Usage(input_tokens=10, output_tokens=5), duration_s=0.1)
 
 
+class UnreadableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 class Player:
     """Gives what it was told for each task, in the order of the tries; 0.5 otherwise."""
 
@@ -64,7 +75,7 @@ class Player:
         await asyncio.sleep(0)
         found = self._answers.get(episode.task_id)
         answer = found.pop(0) if found else scored(0.5)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         assert isinstance(answer, RunResult)
         return answer
@@ -91,9 +102,16 @@ async def test_each_kind_of_end_and_what_is_tried_again(tmp_path: Path) -> None:
         task_9=[ended(End(status="capped", cap="steps", reason="100 steps", score=0.5))],
         task_10=[ended(End(status="error", source="env", reason="gone", retryable=True)), scored(0.0)],
         task_11=[ended(End(status="failed", reason="score of two", score=2.0))],
+        task_12=[SystemExit(0)],
+        task_13=[asyncio.CancelledError("of its own")],
+        task_14=[KeyboardInterrupt()],
+        task_15=[GeneratorExit()],
+        task_16=[UnreadableError()],
+        task_17=[BaseExceptionGroup("two", [SystemExit(0), ValueError("x")])],
+        task_18=[StoppedError("nobody stopped it")],
     )
     told: list[EpisodeResult] = []
-    summary = await run(tmp_path, make_episodes(12), player, listener=told.append)
+    summary = await run(tmp_path, make_episodes(19), player, listener=told.append)
     assert (summary.num_unfinished, summary.why_stopped) == (0, "")
     assert [(result.kind, result.score, result.num_tries) for result in summary.results] == [
         ("scored", 1.0, 1),
@@ -108,9 +126,58 @@ async def test_each_kind_of_end_and_what_is_tried_again(tmp_path: Path) -> None:
         ("scored", 0.5, 1),
         ("scored", 0.0, 2),
         ("evaluator_error", None, 1),
+        *[("evaluator_error", None, 1)] * 7,
     ]
     assert re.fullmatch(r"ZeroDivisionError: in evaluate \(test_batch.py, line \d+\)", summary.results[6].reason)
-    assert len(told) == sum(player.tries.values()) == 16
+    assert len(told) == sum(player.tries.values()) == 23
+
+
+async def test_an_env_that_keeps_what_the_agent_did_is_played_once(tmp_path: Path) -> None:
+    died = End(status="error", source="env", reason="no verdict", retryable=True)
+    capped = End(status="capped", cap="steps", source="env", reason="no verdict", retryable=True)
+    lost = End(status="error", source="model", reason="overloaded", retryable=True)
+    unbegun = replace(ended(died), num_steps=0)
+    player = Player(
+        task_0=[ended(died)], task_1=[ended(capped)], task_2=[ended(lost)], task_3=[unbegun, EnvDiedError("x"), unbegun]
+    )
+    episodes = [replace(one, why_once="the guest is not put back") for one in make_episodes(4)]
+    summary = await run(tmp_path, episodes, player)
+    assert [(result.kind, result.num_tries, result.is_retryable) for result in summary.results] == [
+        ("env_error", 1, False),
+        ("env_error", 1, False),
+        ("model_error", 1, False),
+        ("env_error", 3, True),
+    ]
+    assert {one.reason for one in summary.results[:2]} == {"no verdict; not tried again: the guest is not put back"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "is_once"),
+    [
+        ("osworld", {}, True),
+        ("osworld", {"guest": "10.0.0.7"}, True),
+        ("osworld", {"provider": "local"}, False),
+        ("osworld", {"provider": "docker"}, False),
+        ("desktop", {"display": ":0"}, True),
+        ("desktop", {}, False),
+        ("browser", {}, False),
+        ("of-a-suite", {}, False),
+    ],
+)
+def test_which_envs_keep_what_an_episode_did(name: str, options: dict[str, Any], is_once: bool) -> None:
+    task = InstructionTask(instruction="x", spec=TaskSpec(env=EnvSpec(name=name, options=options)))
+    makers: Any = {"make_task": lambda id, seed: RemoteTask(task, task.spec), "take_env": None, "make_model": None}
+    (episode,) = batch.make_episodes([("a", None, 0)], **makers)
+    assert ("not put back" in episode.why_once) is is_once
+    assert bool(episode.why_alone) is is_once
+
+
+async def test_episodes_that_share_one_machine_are_not_played_at_the_same_time(tmp_path: Path) -> None:
+    episodes = [replace(one, why_alone="the guest is not put back") for one in make_episodes(2)]
+    with pytest.raises(
+        ConfigError, match="2 episodes at a time would share one environment: the guest is not put back"
+    ):
+        await run(tmp_path, episodes, Player(), replace(QUICK, num_parallel=2))
 
 
 async def test_a_second_run_takes_up_exactly_what_is_unfinished(tmp_path: Path) -> None:
@@ -160,6 +227,34 @@ async def test_an_episode_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert [(result.kind, result.reason) for result in summary.results] == [("timeout", "over 0.05 s")] * 2
 
 
+async def test_an_episode_that_ignores_its_cancellation_is_left_behind(tmp_path: Path) -> None:
+    async def ignore(episode: Episode, part: RunScope) -> RunResult:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+
+    options = BatchOptions(timeout_s=0.05, close_s=0.05)
+    summary = await run(tmp_path, make_episodes(2), ignore, options)
+    assert [(result.kind, result.num_tries) for result in summary.results] == [("timeout", 1)] * 2
+    assert len(asyncio.all_tasks()) == 1  # closing the loop does not wait for them
+
+
+async def test_a_real_cancellation_ends_the_batch_and_leaves_the_rest_unfinished(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    async def hang(episode: Episode, part: RunScope) -> RunResult:
+        begun.set()
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    batch = asyncio.create_task(run(tmp_path, make_episodes(3), hang))
+    await begun.wait()
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+    assert len((await run(tmp_path, make_episodes(3), Player())).results) == 3
+
+
 async def test_no_more_than_so_many_at_once(tmp_path: Path) -> None:
     open_now, most = 0, 0
 
@@ -202,6 +297,17 @@ def test_a_journal_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> Non
     with pytest.raises(TrajectoryError, match="line 1, is no line of a batch's journal"):
         EpisodeJournal(tmp_path)
     assert (tmp_path / FILE).read_text() == '{"event": "run"}\n'
+
+
+async def test_what_another_program_appends_costs_no_line_of_the_journal(tmp_path: Path) -> None:
+    results = [EpisodeResult(task_id=id, seed=1, repeat=0, kind="scored", score=1.0, reason="") for id in "abc"]
+    with EpisodeJournal(tmp_path) as journal:
+        for number, result in enumerate(results):
+            await journal.over(result)
+            with (tmp_path / FILE).open("a") as file:
+                file.write("junk" if number else "junk\n")
+    with EpisodeJournal(tmp_path) as journal:
+        assert [*journal.ended] == [result.key for result in results]
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

@@ -122,6 +122,13 @@ async def test_an_allow_rule_wants_all_names_to_match_and_a_deny_rule_one() -> N
         assert (await guard.check(TURN, [SAVE], look(), Liar())).decision == verdict
 
 
+async def test_the_thought_counts_where_the_model_names_no_action() -> None:
+    turn = Turn(thought="I delete the file now.", action_text="", code="")
+    assert (await Guard().check(turn, [SAVE], look(), ENV)).risk == "delete"
+    turn = Turn(thought="Later I delete the file.", action_text="Click Save", code="")
+    assert (await Guard().check(turn, [SAVE], look(), ENV)).decision == "allow"
+
+
 async def test_what_was_refused_before_the_step_is_not_let_pass_in_it() -> None:
     verdict = await Guard(approver=Person(False)).check(TURN, [DELETE], look(), ENV)
     assert (verdict.decision, verdict.passed) == ("deny", frozenset())

@@ -2,7 +2,7 @@ import pytest
 
 from cua.guard import risk
 from cua.guard.risk import Facts
-from envs import Action, Click, Hotkey, PressKey, Scroll, TypeText
+from envs import Action, Click, Hotkey, PressKey, Scroll, Target, TypeText
 from tests.cua.guard.targets import target_of
 
 CLICK = Click(x_px=1, y_px=1)
@@ -19,8 +19,8 @@ def facts(action: Action = CLICK, target: str | None = None, claim: str = "", us
     )
 
 
-def classify(fact: Facts, allowed_domains: tuple[str, ...] = ()) -> str | None:
-    found = risk.classify(fact, allowed_domains)
+def classify(fact: Facts) -> str | None:
+    found = risk.classify(fact)
     return found.kind if found else None
 
 
@@ -52,9 +52,55 @@ def test_what_a_click_lands_on_decides(target: str, risk: str | None) -> None:
     assert classify(facts(target=target, claim="Click Save")) == risk
 
 
-def test_the_models_claim_decides_only_where_nothing_is_known() -> None:
-    assert classify(facts(target=None, claim="Click the Delete button")) == "delete"
-    assert classify(facts(target='link "Help"', claim="Click the Delete button")) is None
+@pytest.mark.parametrize(
+    ("target", "claim", "risk"),
+    [
+        (None, "Click the Delete button", "delete"),
+        ('link "Help"', "Click the Delete button", "delete"),
+        ('button "Next"', "Pay 49 euros", "pay"),
+        ('link "Help"', "Click Help to find out how to delete the account", None),
+        ('button "Continue"', "Click Continue to delete the account", "delete"),
+        ('link "Help"', 'Click the link "How to delete your account"', None),
+        ('link "Help"', "Open https://shop.example.com/delete-account", None),
+        ('link "Help"', "To delete the account, click Help", "delete"),
+    ],
+)
+def test_the_models_own_words_count_too(target: str | None, claim: str, risk: str | None) -> None:
+    assert classify(facts(target=target, claim=claim)) == risk
+
+
+@pytest.mark.parametrize(
+    ("target", "risk"),
+    [
+        (Target(role="button", names=("Next",), handlers=("onclick deleteAll()",)), "delete"),
+        (Target(role="button", names=("Next",), handlers=("onclick gtag('send')",)), None),
+        (Target(role="button", names=("×",), handlers=("ng-click vm.remove(item)",)), "delete"),
+        (Target(role="button", names=("×",), handlers=("onclick this.parentNode.remove()",)), None),
+        (Target(role="button", names=("Go",), handlers=("action /checkout/pay",)), "pay"),
+        (Target(role="link", names=("Next",), url="https://a.example/account/delete"), "delete"),
+        (Target(role="link", names=("Next",), url="https://a.example/index.php?title=X&action=delete"), "delete"),
+        (Target(role="link", names=("Next",), url="https://a.example/why-we-never-delete-your-notes"), None),
+        (Target(role="link", names=("Payment methods",), url="https://a.example/payment"), None),
+        (Target(role="button", names=("Next",), hints=("btn-delete",)), None),
+        (Target(role="button", names=("OK",), hints=("btn-delete",)), "delete"),
+    ],
+)
+def test_handlers_and_addresses_count_under_every_name(target: Target, risk: str | None) -> None:
+    assert classify(Facts(action=CLICK, verb="click", target=target, claim="", url=None)) == risk
+
+
+@pytest.mark.parametrize(
+    ("action", "is_field", "risk"),
+    [
+        (PressKey(key="delete"), False, "delete"),
+        (Hotkey(keys=("shift", "delete")), False, "delete"),
+        (PressKey(key="delete"), True, None),
+        (PressKey(key="f8"), False, None),
+    ],
+)
+def test_the_delete_key_counts_outside_of_fields(action: Action, is_field: bool, risk: str | None) -> None:
+    row = Target(role="row", names=("report.txt",), is_field=is_field)
+    assert classify(Facts(action=action, verb="presskey", target=row, claim="Press it", url=None)) == risk
 
 
 @pytest.mark.parametrize(
@@ -68,13 +114,6 @@ def test_the_models_claim_decides_only_where_nothing_is_known() -> None:
 )
 def test_where_only_the_window_is_known_the_claim_counts_too(target: str, claim: str, risk: str | None) -> None:
     assert classify(facts(target=target, claim=claim)) == risk
-
-
-def test_leaving_the_allowed_domains_is_a_risk() -> None:
-    link = 'link "Next" -> https://other.example.org/x'
-    assert classify(facts(target=link), ("shop.example.com",)) == "leave_domains"
-    assert classify(facts(target=link), ("example.org",)) is None
-    assert classify(facts(target=link)) is None
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,26 @@ def test_rules_about_tools_and_rules_about_screens(
     assert rules.decide(facts(CLICK, "click", 'button "Delete"'))[0] == on_click
 
 
+@pytest.mark.parametrize(
+    ("action", "target", "claim", "deny", "allow"),
+    [
+        (CLICK, Target(role="button", names=("Next",), handlers=("onclick Delete()",)), "", "deny", None),
+        (CLICK, Target(role="button", names=("Delete",), handlers=("onclick next()",)), "", "deny", "allow"),
+        (PressKey(key="f8"), Target(role="row", names=("report.txt",)), "Delete the file", "deny", None),
+        (PressKey(key="f8"), UNKNOWN, "Delete the file", "deny", None),
+        (CLICK, Target(role="link", names=("Help",)), "Click Help to read about Delete", None, None),
+    ],
+)
+def test_handlers_count_and_for_keys_the_models_words(
+    tmp_path: Path, action: Action, target: Target, claim: str, deny: str | None, allow: str | None
+) -> None:
+    fact = Facts(action=action, verb="x", target=target, claim=claim, url=None)
+    decided = [
+        rules_of(tmp_path, rule(decision, "target = 'Delete'")).decide(fact)[0] for decision in ("deny", "allow")
+    ]
+    assert decided == [deny, allow]
+
+
 def test_the_first_rule_about_a_tool_decides(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, rule("ask", "tools = ['read']") + rule("allow", "") + rule("deny", "tools = ['shell']"))
     assert rules.decide_call("read", "{}") == ("ask", "a rule of the policy file")

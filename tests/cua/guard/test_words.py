@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.guard_labels import is_right, load_labels
 from cua.guard.words import kind_of, kind_of_hint, says_nothing
 
 
@@ -58,10 +59,52 @@ from cua.guard.words import kind_of, kind_of_hint, says_nothing
         ("Wissen", None),
         ("Öffnen", None),
         ("", None),
+        ("Delete filter", None),
+        ("Clear all", "delete"),
+        ("Delete all filters", None),
+        ("Delete filter and account", "delete"),
+        ("Filter löschen", None),
+        ("Supprimer les filtres", None),
+        ("Filtreleri temizle", None),
+        ("清除筛选", None),
+        ("フィルターを削除", None),
+        ("フィルターとアカウントを削除", "delete"),
+        ("Payment methods", None),
+        ("Buy guide", None),
+        ("Pay guide Ann", "pay"),
+        ("Posted by Ann", None),
+        ("Remove from view", None),
+        ("How to delete your account", None),
+        ("How to delete your account? Delete it now", "delete"),
+        ("So löschen Sie Ihr Konto", None),
+        ("アカウントを削除する方法", None),
+        ("如何删除账户", None),
+        ("Don't delete", None),
+        ("Don't keep it, delete it", "delete"),
+        ("Don't delete A, delete B", "delete"),
+        ("No, eliminar", "delete"),
+        ("No eliminar", None),
+        ("不删除", None),
+        ("不保存", "delete"),
+        ("Jetzt zahlen 49 €", "pay"),
+        ("This deletes the project", "delete"),
+        ("Recycle bin", "delete"),
+        ("Del", "send"),
+        ("Lista del día", None),
+        ("Gửi", "send"),
+        ("GUI settings", None),
     ],
 )
 def test_what_a_text_says(text: str, kind: str | None) -> None:
     assert kind_of(text) == kind
+
+
+def test_labels_that_were_not_looked_at_while_the_list_was_written() -> None:
+    labels = [label for label in load_labels() if label.half == "held-out"]
+    for group, least in (("dangerous", 0.9), ("harmless", 0.9)):
+        verdicts = [is_right(label) for label in labels if label.group == group]
+        assert len(verdicts) > 150
+        assert sum(verdicts) / len(verdicts) >= least, group
 
 
 @pytest.mark.parametrize(

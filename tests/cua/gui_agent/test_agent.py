@@ -14,6 +14,8 @@ from cua.batch.episode import judge_end
 from cua.errors import ModelError, TruncatedReplyError
 from cua.guard import Guard, Verdict
 from cua.gui_agent.agent import Agent, AgentOptions, Start
+from cua.gui_agent.protocol import ProtocolOptions, system_prompt
+from cua.gui_agent.protocol.prompts import UNTRUSTED_PROMPT
 from cua.messages import ImagePart, Message, Reply, Sampling, Usage
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
@@ -552,3 +554,18 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(2):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+async def test_the_setting_mark_untrusted_ends_the_system_prompt_and_is_recorded(
+    tmp_path: Path, is_marked: bool
+) -> None:
+    model = ScriptedModel([DONE])
+    task = InstructionTask(instruction="Do it")
+    more = {} if is_marked else {"mark_untrusted": False}  # on by default
+    result = await run_task(task, model=model, env=FakeEnv(), runs_dir=str(tmp_path), **more)
+    published = system_prompt(ProtocolOptions())
+    assert model.received[0][0].text == (f"{published}\n\n{UNTRUSTED_PROMPT}" if is_marked else published)
+    assert result.run_dir is not None
+    header = load_run(Path(result.run_dir)).header
+    assert header.protocol["mark_untrusted"] is is_marked

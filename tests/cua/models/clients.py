@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from PIL import Image
 
 from cua.messages import Message, TextPart
+from cua.models.accumulator import Delta
 from cua.models.gate import Clock, EndpointGate, Retry
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
-from cua.models.response import Delta
 
 
 @dataclass

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cua.errors import ModelError
 from cua.messages import Reply, ReplyTokens, ToolCall, Usage
-from cua.models.response import MAX_PIECE_BYTES, ResponseReader
+from cua.models.accumulator import MAX_TEXT_CHARS, TokenCounts
+from cua.models.response import MAX_PIECE_BYTES, MAX_PIECE_VALUES, ResponseReader
 from tests.serve_openai import completion_json, event_bytes, stream_events
 
 TEXT = st.text(max_size=60)
@@ -35,14 +36,13 @@ def read(chunks: list[bytes]) -> Reply:
     for chunk in chunks:
         reader.feed(chunk)
     draft = reader.finish()
-    usage = draft.usage
-    assert usage is not None
+    usage = draft.usage or TokenCounts()
     return Reply(
         content=draft.content,
         reasoning=draft.reasoning,
         tool_calls=draft.tool_calls(0),
         finish_reason=draft.known_finish_reason,
-        usage=Usage(input_tokens=usage.prompt_tokens or 0, output_tokens=usage.completion_tokens or 0),
+        usage=Usage(input_tokens=usage.num_input, output_tokens=usage.num_output),
     )
 
 
@@ -120,9 +120,38 @@ def test_endless_line_is_cut_off() -> None:
 def test_endless_stream_is_cut_off() -> None:
     reader = ResponseReader()
     comment = b": " + b"x" * 1_000_000 + b"\n"
-    with pytest.raises(ModelError, match=r"^the reply is longer than 128 MiB: this is no chat model$"):
+    with pytest.raises(ModelError, match=r"^the reply is longer than 128 MiB, more than any model writes$"):
         for _ in range(200):
             reader.feed(comment)
+
+
+def piece(text: str) -> bytes:
+    return event_bytes({"choices": [{"delta": {"content": text}}]})
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([piece("x" * 60_000)] * 1000, "has more than 4 million characters"),
+        ([b'{"choices": [{"message": {"content": "', *[b"x" * 60_000] * 1000, b'"}}]}'], "longer than 16 MiB"),
+        ([b'{"choices": [', *[b"{}," * 20_000] * 250, b"{}]}"], f"has more than {MAX_PIECE_VALUES} values"),
+        ([b"data: " + b"x" * 60_000 + b"\n"] * 1000, "longer than 16 MiB"),
+    ],
+    ids=["text in pieces", "whole", "empty objects", "one event without an end"],
+)
+def test_a_reply_of_60_mb_ends_early_in_little_memory(body: list[bytes], told: str) -> None:
+    reader = ResponseReader()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match=told):
+            for chunk in body:
+                reader.feed(chunk)
+            reader.finish()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * MAX_PIECE_BYTES
+    assert reader.num_bytes < 100 * MAX_TEXT_CHARS
 
 
 def test_empty_lines_before_the_first_event_and_none_after() -> None:
@@ -163,6 +192,7 @@ def test_ids_and_log_probabilities_of_a_stream_are_put_together() -> None:
 
 def test_ids_of_a_whole_answer_where_the_prompt_stands_on_top() -> None:
     choice = {"message": {"content": "a"}, "token_ids": [4, 5], "logprobs": logprobs((-0.5, None), (-1.0, None))}
+    choice["finish_reason"] = "stop"
     reader = ResponseReader()
     reader.feed(json.dumps({"choices": [choice], "prompt_token_ids": [1], "system_fingerprint": "fp"}).encode())
     draft = reader.finish()
@@ -172,10 +202,10 @@ def test_ids_of_a_whole_answer_where_the_prompt_stands_on_top() -> None:
 
 def test_without_ids_there_are_no_tokens_and_too_few_log_probabilities_are_an_error() -> None:
     reader = ResponseReader()
-    reader.feed(json.dumps({"choices": [{"message": {"content": "a"}, "logprobs": logprobs((-1.0, None))}]}).encode())
+    choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": logprobs((-1.0, None))}
+    reader.feed(json.dumps({"choices": [choice]}).encode())
     assert reader.finish().tokens() is None
     reader = ResponseReader()
-    choice = {"message": {"content": "a"}, "token_ids": [4, 5], "logprobs": logprobs((-1.0, None))}
-    reader.feed(json.dumps({"choices": [choice]}).encode())
+    reader.feed(json.dumps({"choices": [{**choice, "token_ids": [4, 5]}]}).encode())
     with pytest.raises(ModelError, match="gave 2 token ids and 1 log-probabilities"):
         reader.finish().tokens()

@@ -151,7 +151,8 @@ async def test_a_configuration_is_used_by_name_and_each_task_is_a_fresh_conversa
     done = await play(tmp_path, model)
     assert [(child.id, child.state) for child in done.children] == [("t001", "finished"), ("t002", "finished")]
     first = [messages for messages in model.asked_by("a 2") if len(messages) == 2]
-    assert [[message.text for message in messages] for messages in first] == [["You work.", "a 2"]] * 2
+    said = [[message.text.partition("\n\nOnly what the user says")[0] for message in messages] for messages in first]
+    assert said == [["You work.", "a 2"]] * 2
     told = [message.text for message in model.asked_by("all")[-1] if message.role == "tool"]
     assert "worker exists already, just so." in told[1]
     assert "There is a sub-agent 'worker' with another system prompt" in told[2]

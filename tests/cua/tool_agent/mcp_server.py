@@ -78,8 +78,26 @@ def serve_raw(kind: str) -> None:
         "fine/": {"type": "object"},
         "\x1b]0;x\x07" + "n" * 200: {"type": "object"},
     }
-    if kind == "no_schema":
-        schemas["list"] = {"type": "array"}
+    odd: list[Any] = []
+    if kind == "odd_entries":
+        given = {"type": "object"}
+        odd = [
+            {"name": "none"},
+            {"name": "text", "inputSchema": "{}"},
+            {"name": "list", "inputSchema": {"type": "array"}},
+            {"name": 5, "inputSchema": given},
+            {"name": "", "inputSchema": given},
+            {"name": None, "inputSchema": given},
+            "no object",
+            {"name": "untyped", "inputSchema": {"properties": {"text": {"type": "string"}}}},
+            {"name": "annotated", "inputSchema": given, "annotations": "x", "icons": 5, "outputSchema": []},
+            {"name": "described", "inputSchema": given, "description": 5},
+        ]
+    if kind == "odd_messages":
+        for _ in range(110):
+            deep = {"properties": {"a": deep}}
+        schemas = {"fine": {"type": "object"}, "deepest": {"type": "object", **deep}, "half \ud83d": {"type": "object"}}
+    num_calls = 0
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request:
@@ -98,6 +116,7 @@ def serve_raw(kind: str) -> None:
             sys.stdout.flush()
         elif method == "tools/list":
             tools = [{"name": name, "description": "d" * 9000, "inputSchema": s} for name, s in schemas.items()]
+            tools += odd
             answer(request, {"tools": tools, "nextCursor": "again"} if kind == "endless_list" else {"tools": tools})
         elif method != "tools/call":
             error = {"code": -32601, "message": "unknown"}
@@ -112,6 +131,12 @@ def serve_raw(kind: str) -> None:
             answer(
                 request, {"content": [picture] * 50 + [broken, {"type": "audio", "data": "", "mimeType": "audio/wav"}]}
             )
+        elif kind == "odd_messages":
+            num_calls += 1
+            parts = ["good \ud83d", {"type": "weird"}, {"type": "text"}, None, 5, {"type": "audio\ud83d"}]
+            parts[0] = {"type": "text", "text": parts[0]}
+            result: Any = [{"content": parts}, {"content": "text"}, None, {"content": parts[:1]}][num_calls - 1]
+            answer(request, result)
         elif kind == "dies":
             os._exit(3)
         else:

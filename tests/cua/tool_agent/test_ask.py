@@ -55,7 +55,9 @@ def dots(folder: Path) -> Path:
     return folder / "dots.png"
 
 
-async def run(tmp_path: Path, sandbox: KernelMaker, given: Sequence[Reply] | None = None, **more: Any) -> RunResult:
+async def run(
+    tmp_path: Path, sandbox: KernelMaker | str, given: Sequence[Reply] | None = None, **more: Any
+) -> RunResult:
     model = ScriptedModel(replies() if given is None else given)
     return await ask(
         "How many dark pixels?", [dots(tmp_path)], model=model, sandbox=sandbox, runs_dir=tmp_path / "runs", **more
@@ -200,14 +202,14 @@ async def test_the_page_of_a_run_shows_code_results_and_claims(tmp_path: Path, s
 
 
 @pytest.mark.slow
-async def test_an_endless_cell_is_interrupted_and_variables_stay(tmp_path: Path, sandbox: KernelMaker) -> None:
+async def test_an_endless_cell_is_interrupted_and_variables_stay(tmp_path: Path) -> None:
     given = [
         Reply(content="", tool_calls=(cell("kept = 5\nwhile True: pass"),)),
         Reply(content="", tool_calls=(cell("print(kept)"),)),
         Reply(content="five [^1^]"),
     ]
     started = time.monotonic()
-    result = await run(tmp_path, sandbox, given, cell_timeout=1.0)
+    result = await run(tmp_path, "auto", given, cell_timeout=1.0)
     record = load_run(result.run_dir or "", images=0)
     first, second = (outcome for step in record.tool_steps for outcome in step.outcomes)
     assert first.result.data["status"] == "interrupted"

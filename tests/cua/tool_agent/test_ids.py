@@ -3,7 +3,8 @@
 import pytest
 
 from cua.messages import Reply, ToolCall
-from cua.tool_agent.calls import bare_name, call_id, with_own_ids
+from cua.models.call_text import named
+from cua.tool_agent.calls import call_id, with_own_ids
 
 
 def test_foreign_ids_are_rewritten_and_numbered_on() -> None:
@@ -19,6 +20,6 @@ def test_foreign_ids_are_rewritten_and_numbered_on() -> None:
 
 @pytest.mark.parametrize("seen", ["ipython", "functions.ipython", "functions.ipython:3", " ipython\n"])
 def test_names_that_parsers_leave_things_on(seen: str) -> None:
-    assert bare_name(seen) == "ipython"
-    reply = Reply(content="", tool_calls=(ToolCall(id="", name=seen, arguments="{}"),))
+    named_call = named(ToolCall(id="", name=seen, arguments="{}"), ())
+    reply = Reply(content="", tool_calls=(named_call,))
     assert with_own_ids(reply, 0).tool_calls == (ToolCall(id=call_id("ipython", 0), name="ipython", arguments="{}"),)

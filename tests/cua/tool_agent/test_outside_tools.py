@@ -228,6 +228,38 @@ class TestMcpServers:
         _, alive = await asyncio.to_thread(psutil.wait_procs, processes, timeout=20)
         assert alive == []
 
+    async def test_a_wrong_entry_costs_that_tool_only(self, tmp_path: Path, sandbox: KernelMaker) -> None:
+        talk = Talk(tmp_path, sandbox, ["x"], mcp=mcp_json(tmp_path, x=["odd_entries"]))
+        await talk.outcomes()
+        names = [tool.name for tool in talk.tools]
+        assert names[-3:] == ["x__untyped", "x__annotated", "x__described"]
+        left_out = " ".join(talk.notes)
+        for told in (
+            "none is left out: inputSchema: Field required",
+            "text is left out: inputSchema",
+            "list is left out: inputSchema.type: Input should be 'object'",
+            "a tool without a name is left out: name: Field required",
+            "its name is empty",
+            "its entry is not an object",
+        ):
+            assert told in left_out
+
+    async def test_a_wrong_message_or_part_costs_itself_only(self, tmp_path: Path, sandbox: KernelMaker) -> None:
+        made = [call("x__fine") for _ in range(4)]
+        talk = Talk(tmp_path, sandbox, [calls(*made), "x"], mcp=mcp_json(tmp_path, x=["odd_messages"]))
+        mixed, no_list, nothing, last = await talk.outcomes()
+        assert [tool.name for tool in talk.tools][4:] == ["x__fine", "x__half"]
+        assert "deepest is left out: its schema is nested more than 32 deep" in " ".join(talk.notes)
+        assert mixed.text.split("\n") == [
+            "good \ufffd",
+            *(f"[a part of the type {kind} cannot be read and was left out]" for kind in ("'weird'", "'text'")),
+            *["[a part of the type unknown cannot be read and was left out]"] * 2,
+            "[a part of the type 'audio\ufffd' cannot be read and was left out]",
+        ]
+        assert (no_list.is_error, nothing.is_error) == (True, True)
+        assert "its reply is not a message of the protocol" in nothing.text
+        assert (last.text, last.is_error) == ("good \ufffd", False)
+
     async def test_schemas_names_and_descriptions_of_a_stranger(self, tmp_path: Path, sandbox: KernelMaker) -> None:
         made = calls(call("x__fine", text="a" * 40 + "!"), call("x__tangle", anything=1))
         talk = Talk(tmp_path, sandbox, [made, "x"], mcp=mcp_json(tmp_path, x=["many"]))
@@ -267,7 +299,6 @@ class TestMcpServers:
             (["broken"], "the MCP server 'x' cannot be used: .*it said: .*no licence for you"),
             ({"command": "no-such-program-k25"}, "there is no program 'no-such-program-k25' on PATH"),
             ({"url": "http://127.0.0.1:9/mcp"}, "the MCP server 'x' cannot be used"),
-            (["no_schema"], "the MCP server 'x' does not tell its tools: 1 validation error for ListToolsResult tools"),
             (["nested"], "the MCP server 'x' does not tell its tools"),
             (["endless_list"], None),
         ],

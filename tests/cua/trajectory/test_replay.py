@@ -11,7 +11,7 @@ from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from cua.trajectory import RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.replay import ReplayedStep, actions_of, reexecute, show, similarity
-from envs import Action, Click, InstructionTask, Observation, Terminate, TypeText
+from envs import Action, Click, InstructionTask, Terminate, TypeText
 from envs.fake import FakeEnv, FakeOptions
 from tests.cua.trajectory import samples
 
@@ -116,11 +116,8 @@ async def test_secrets_are_filled_in_below_the_record(tmp_path: Path) -> None:
     record = await record_of(tmp_path, plan=[(TypeText(text="{{pin}}"),)])
     secrets = Secrets({"pin": Secret(value="hunter2")})
 
-    def fill(actions: Sequence[Action], observation: Observation) -> Sequence[Action]:
-        return secrets.fill(actions, observation.url)
-
     env = FakeEnv()
-    result = await reexecute(record, env, TASK, fill=fill)
+    result = await reexecute(record, env, TASK, fill=secrets.fill)
     assert env.actions == [TypeText(text="hunter2")]
     assert result.steps[0].step.actions == (TypeText(text="{{pin}}"),)
 

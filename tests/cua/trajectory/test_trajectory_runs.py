@@ -1,3 +1,5 @@
+import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -5,6 +7,8 @@ import pytest
 
 from cua.errors import TrajectoryError
 from cua.trajectory import TrajectoryWriter
+from cua.trajectory.record_file import reserve_run
+from cua.trajectory.run_files import make_run_dir
 from cua.trajectory.runs import RunSummary, find_run, list_runs
 from tests.cua.trajectory import samples
 
@@ -82,6 +86,34 @@ def test_what_fits_no_run_or_several_is_told_with_the_nearest(tmp_path: Path) ->
         find_run(old.name.replace("add", "and"), tmp_path)
     with pytest.raises(TrajectoryError, match="there is no run ''"):
         find_run("", tmp_path)
+
+
+@pytest.mark.parametrize("left", ["nothing", "a lock", "an empty record"])
+def test_last_is_not_a_run_before_one_that_was_killed_before_its_first_line(tmp_path: Path, left: str) -> None:
+    old = run_at(tmp_path, 0)
+    with pytest.raises(KeyboardInterrupt), reserve_run(tmp_path, "gone in order"):
+        raise KeyboardInterrupt
+    assert find_run("last", tmp_path) == old
+    killed = make_run_dir(tmp_path, "Say hello", time.time())
+    for name in {"nothing": (), "a lock": ("lock",), "an empty record": ("lock", "trajectory.jsonl")}[left]:
+        (killed / name).touch()
+    for what in ("last", killed.name):
+        with pytest.raises(TrajectoryError, match=f"the run {killed.name} has no record: .* one: {old.name}"):
+            find_run(what, tmp_path)
+    assert [(run.run_dir, run.status) for run in list_runs(tmp_path)] == [(killed, "damaged"), (old, "succeeded")]
+
+
+def test_last_is_the_newest_run_of_the_command(tmp_path: Path) -> None:
+    task = run_at(tmp_path, 0)
+    asked = samples.write_run(tmp_path, header=replace(samples.HEADER, started_at=1_700_090_000, env="tools"))
+    damaged = run_at(tmp_path, -9)
+    (damaged / "trajectory.jsonl").write_bytes(b"{\n")
+    assert find_run("last", tmp_path) == asked
+    assert find_run("last", tmp_path, lambda _, header: header.env != "tools") == task
+    assert find_run("last", tmp_path, lambda _, header: header.env == "desktop") == damaged  # may be the one
+    shutil.rmtree(damaged)
+    with pytest.raises(TrajectoryError, match="none of the 2 runs"):
+        find_run("last", tmp_path, lambda _, header: header.env == "desktop")
 
 
 def test_listing_many_ended_runs_reads_little(tmp_path: Path) -> None:

@@ -13,17 +13,19 @@ from urllib.parse import parse_qs, urlsplit
 class PageServer:
     """Serves pages from memory.
 
-    Paths with a meaning: `/slow?s=0.5` answers late, `/redirect?to=URL` redirects, `/file/NAME` is a
+    Paths with a meaning: `/slow?s=0.5` answers late, `/redirect?to=URL` redirects, `/loop` to itself, `/file/NAME` is a
     download that holds its own name, `/empty` has no content, `/json` is data, `/echo` answers with
     the request's headers, `/status?code=503` answers so, a path of `logins` wants "user:password",
-    anything posted to `/upload` is kept.
+    bodies of what is posted are kept in `uploads`, other requests than GET in `changes`; `/moved?to=URL` sends them on.
     """
 
     def __init__(self, certificate: Path | None = None) -> None:
         self.seen: list[str] = []
         self.logins: dict[str, str] = {}
         self.uploads: list[bytes] = []
+        self.changes: list[str] = []
         self._pages: dict[str, bytes] = {}
+        self._data: dict[str, tuple[bytes, str, str]] = {}
         self._numbers = itertools.count()
         self._scheme = "https" if certificate else "http"
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._make_answerer())
@@ -47,6 +49,12 @@ class PageServer:
         document = f"<!doctype html><meta charset=utf-8><title>{title}</title><body style='margin:0'>{body}"
         self._pages[path] = document.encode()
         return self.url(path, host)
+
+    def serve_data(self, name: str, data: bytes, kind: str, disposition: str = "", at: str = "") -> str:
+        """Serve data of a media type, to GET and to POST; returns its URL. `at` is the URL of data to replace."""
+        path = urlsplit(at).path or f"/data{next(self._numbers)}/{name}"
+        self._data[path] = (data, kind, disposition)
+        return self.url(path)
 
     def serve_whole(self, document: str) -> str:
         """Make a page of a whole document; returns its path."""
@@ -73,6 +81,8 @@ class PageServer:
                     self._answer(b"<title>slow</title>slow page")
                 elif parts.path == "/redirect":
                     self._answer(b"", status=302, headers={"Location": query["to"]})
+                elif parts.path == "/loop":
+                    self._answer(b"", status=302, headers={"Location": "/loop"})
                 elif parts.path.startswith("/file/"):
                     name = parts.path.removeprefix("/file/")
                     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -91,14 +101,33 @@ class PageServer:
                     is_in = self.headers["Authorization"] == wanted
                     headers = {} if is_in else {"WWW-Authenticate": f'Basic realm="{parts.path}"'}
                     self._answer(b"<title>inside</title>", status=200 if is_in else 401, headers=headers)
+                elif parts.path in server._data:
+                    self._answer_data(parts.path)
                 elif parts.path in server._pages:
                     self._answer(server._pages[parts.path])
                 else:
                     self._answer(b"<title>Not found</title>nothing here", status=404)
 
             def do_POST(self) -> None:
-                server.uploads.append(self.rfile.read(int(self.headers["Content-Length"])))
-                self._answer(b"<title>uploaded</title>uploaded")
+                server.uploads.append(self.rfile.read(int(self.headers["Content-Length"] or 0)))
+                host = (self.headers["Host"] or "").partition(":")[0]
+                server.changes.append(f"{self.command} {host}{self.path}")
+                if self.path.startswith("/moved?to="):
+                    self._answer(b"", status=307, headers={"Location": self.path.removeprefix("/moved?to=")})
+                elif self.path in server._data:
+                    self._answer_data(self.path)
+                else:
+                    self._answer(b"<title>uploaded</title>uploaded")
+
+            do_PUT = do_PATCH = do_DELETE = do_POST
+
+            def do_OPTIONS(self) -> None:
+                self._answer(b"", headers={"Access-Control-Allow-Methods": "*"})
+
+            def _answer_data(self, path: str) -> None:
+                data, kind, disposition = server._data[path]
+                headers = {"Content-Disposition": disposition} if disposition else {}
+                self._answer(data, kind=kind, headers=headers)
 
             def _answer(
                 self,

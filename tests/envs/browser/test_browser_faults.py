@@ -1,6 +1,7 @@
 """What goes wrong outside ends in clear words and in bounded time."""
 
 import asyncio
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from envs.actions import Action, Click, Hotkey, PressKey, TypeText, Wait
 from envs.browser import BrowserEnv, BrowserOptions
 from envs.env import InstructionTask
 from envs.errors import EnvDiedError, EnvSetupError
-from tests.envs.browser.driving import OpenPage, click, do, middle, until
+from tests.envs.browser.driving import OpenPage, click, do, middle, picture, until
 from tests.envs.browser.pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -236,3 +237,46 @@ async def test_a_step_that_takes_too_long_ends_and_says_how_far_it_came(pages: P
         )
     finally:
         await env.close()
+
+
+@pytest.mark.parametrize("opening", ["", "target=_blank"])
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("refused", "ERR_CONNECTION_REFUSED"),
+        ("unknown", "ERR_NAME_NOT_RESOLVED"),
+        ("loop", "ERR_TOO_MANY_REDIRECTS"),
+    ],
+)
+async def test_a_page_that_cannot_be_opened_says_which_and_why(
+    env: BrowserEnv, pages: PageServer, kind: str, reason: str, opening: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        refused = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
+    address = {"refused": refused, "unknown": "http://nosuch.invalid/x", "loop": pages.url("/loop")}[kind]
+    start = pages.serve(f"<a id=go {opening} href='{address}'>go</a>", title="start")
+    await env.reset(OpenPage(start))
+    observation = await click(env, "#go")
+    (note,) = observation.notes
+    assert note.startswith(f"This page could not be opened: {address}: ") and reason in note
+    assert len(picture(observation).getcolors(100_000) or ()) > 2  # the screenshot has text
+    again = (await env.step([PressKey(key="f5")])).observation
+    assert reason in (again.last_action_error or "") and again.screenshot == observation.screenshot
+    if opening:
+        assert (await do(env, Hotkey(keys=("ctrl", "w")))).url == start
+    else:
+        assert (await do(env, Hotkey(keys=("alt", "left")))).url == start
+        assert reason in (await env.step([Hotkey(keys=("alt", "right"))])).observation.last_action_error or ""
+        observation = await do(env, Hotkey(keys=("ctrl", "l")), TypeText(text=f"{start}\n"))
+    observation = await do(env, Wait(duration_s=0.1))
+    assert (observation.url, observation.notes) == (start, ())
+
+
+async def test_neither_a_frame_that_fails_nor_an_answer_without_content_hides_the_page(
+    env: BrowserEnv, pages: PageServer
+) -> None:
+    body = f"<a id=go href='{pages.url('/empty')}'>go</a><iframe src='http://nosuch.invalid/'></iframe>"
+    start = pages.serve(body, title="start")
+    await env.reset(OpenPage(start))
+    observation = await click(env, "#go")
+    assert (observation.url, observation.notes) == (start, ())

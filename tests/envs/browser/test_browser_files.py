@@ -1,5 +1,6 @@
 """Uploads come from one folder, downloads go to one folder."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,98 @@ async def test_many_files_scroll(env: BrowserEnv, pages: PageServer, uploads: Pa
     assert await env.page.evaluate(NAMES) == ["zz39.txt"]
 
 
+PICKERS = """<button id=go style='margin:20px'>go</button><script>
+  window.log = [];
+  go.onclick = async () => { try { log.push(await (%s)()) } catch (error) { log.push(error.name) } };
+</script>"""
+READ = """async () => {
+  const handles = await showOpenFilePicker({multiple: true, types: [{accept: {'text/plain': ['.txt']}}]}), texts = [];
+  for (const handle of handles) texts.push(handle.name, await (await handle.getFile()).text());
+  return texts }"""
+LIST = """async () => {
+  const found = [], walk = async (folder, path) => { for await (const [name, handle] of folder)
+  handle.kind === 'file' ? found.push(path + name) : await walk(handle, path + name + '/') };
+  await walk(await showDirectoryPicker(), ''); return found.sort() }"""
+SAVE = """async () => {
+  const handle = await showSaveFilePicker({suggestedName: 'report.txt'}), stream = await handle.createWritable();
+  await stream.write('Hello'); await stream.seek(0); await stream.write('J'); await stream.close();
+  const again = await handle.createWritable({keepExistingData: false});
+  await new Blob(['piped']).stream().pipeTo(again); return handle.name }"""
+
+
+async def answered(env: BrowserEnv) -> list[object]:
+    return list(await until(lambda: env.page.evaluate("log.length && log")))
+
+
+async def test_files_of_the_file_system_access_api(env: BrowserEnv, pages: PageServer, uploads: Path) -> None:
+    await env.reset(OpenPage(pages.serve(PICKERS % READ)))
+    assert (await click(env, "#go")).notes[0].startswith("a file chooser is open; files: link.txt, photo")
+    await do(env, TypeText(text="receipt.txt; photo ü.png\n"))
+    assert await answered(env) == [["receipt.txt", "taxi 12.50", "photo ü.png", "png"]]
+    await click(env, "#go")
+    await do(env, PressKey(key="esc"))
+    assert (await answered(env))[1:] == ["AbortError"]
+
+
+@pytest.mark.parametrize("name", ["sub", "sub/", "uploads"])
+async def test_a_folder_is_chosen(env: BrowserEnv, pages: PageServer, uploads: Path, name: str) -> None:
+    (uploads / "link.txt").unlink()
+    (uploads / "sub" / "deep").mkdir(parents=True)
+    (uploads / "sub" / "a.txt").write_text("a")
+    (uploads / "sub" / "deep" / "b.txt").write_text("b")
+    body = PICKERS % LIST + "<input id=pick type=file webkitdirectory>"
+    await env.reset(OpenPage(pages.serve(body)))
+    try:
+        assert (
+            (await click(env, "#go")).notes[0].startswith("a folder chooser is open; folders: uploads/, sub/. Click a")
+        )
+        await do(env, TypeText(text=f"{name}\n"))
+        expected = ["a.txt", "deep/b.txt"]
+        if name == "uploads":
+            expected = ["photo ü.png", "receipt.txt", *(f"sub/{path}" for path in expected)]
+        assert await answered(env) == [expected]
+        await click(env, "#pick")
+        (uploads / "sub" / "out").symlink_to(uploads.parent)
+        result = await env.step([TypeText(text=f"{name}\n")])
+        assert "leads out" in (result.observation.last_action_error or "")
+        (uploads / "sub" / "out").unlink()
+        await do(env, TypeText(text=f"{name}\n"))
+        names = await env.page.evaluate("[...pick.files].map(file => file.webkitRelativePath).sort()")
+        assert names == [f"{name.rstrip('/')}/{path}" for path in expected]
+    finally:
+        shutil.rmtree(uploads / "sub")
+
+
+async def test_a_file_is_saved_under_a_name_that_is_typed(env: BrowserEnv, pages: PageServer) -> None:
+    await env.reset(OpenPage(pages.serve(PICKERS % SAVE)))
+    opened = await click(env, "#go")
+    assert opened.dialog is not None and (opened.dialog.kind, opened.dialog.default_text) == ("prompt", "report.txt")
+    await do(env, TypeText(text="../my letter.txt"), PressKey(key="enter"))
+    assert await answered(env) == ["my letter.txt"]
+
+    async def are_there() -> bool:
+        await do(env)
+        found = [env.downloads_dir / name for name in ("my letter.txt", "my letter (1).txt")]
+        return all(path.exists() and path.stat().st_size == 5 for path in found)
+
+    await until(are_there)
+    assert (env.downloads_dir / "my letter.txt").read_text() == "Jello"
+    assert (env.downloads_dir / "my letter (1).txt").read_text() == "piped"
+
+
+async def test_pickers_need_a_click_and_a_page_of_the_same_site(env: BrowserEnv, pages: PageServer) -> None:
+    frame = pages.serve(
+        "<button id=go style='width:90px;height:90px'>go</button><script>go.onclick = () => "
+        "showSaveFilePicker().catch(error => { document.title = error.name })</script>"
+    )
+    frame = f"<iframe src='{frame.replace('127.0.0.1', 'other.localhost')}'></iframe>"
+    body = f"<script>window.log = []; showOpenFilePicker().catch(error => log.push(error.name))</script>{frame}"
+    await env.reset(OpenPage(pages.serve(body)))
+    assert await answered(env) == ["SecurityError"]
+    await do(env, Click(x_px=40, y_px=40))
+    assert await env.page.frames[1].title() == "SecurityError"
+
+
 async def test_downloads_are_saved_under_names_of_their_own(env: BrowserEnv, pages: PageServer) -> None:
     body = f"<a id=get href='{pages.url('/file/report.csv')}'>get</a>"
     url = pages.serve(body)
@@ -115,8 +208,8 @@ async def test_downloads_are_saved_under_names_of_their_own(env: BrowserEnv, pag
     await until(have_come)
     folder = env.downloads_dir
     assert sorted(notes) == [
-        f"'report (1).csv' was downloaded (10 bytes) to {folder / 'report (1).csv'}",
-        f"'report.csv' was downloaded (10 bytes) to {folder / 'report.csv'}",
+        f"{name!r} was downloaded (10 bytes) to {folder / name}; type this path into the address bar to see it"
+        for name in ("report (1).csv", "report.csv")
     ]
     assert (folder / "report (1).csv").read_text() == "report.csv"
     assert (await do(env)).url == url

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,25 @@ async def _find_ok(env: BrowserEnv) -> tuple[int, int]:
     raise AssertionError("no OK")
 
 
-@pytest.mark.slow
+DATABASE = """new Promise(done => { const asked = indexedDB.open('login', 2);
+    asked.onupgradeneeded = () => asked.result.createObjectStore('users');
+    asked.onsuccess = () => done(mode => asked.result.transaction('users', mode).objectStore('users')) })"""
+
+
 async def test_staying_logged_in(pages: PageServer, tmp_path: Path) -> None:
     url, state = pages.serve(""), tmp_path / "state.json"
     env = BrowserEnv(BrowserOptions(start_url=url, save_storage_state=state))
     try:
         await env.reset(TASK)
         await env.page.evaluate("document.cookie = 'user=anna; max-age=999'; localStorage.setItem('theme', 'dark')")
+        await env.page.evaluate(f"{DATABASE}.then(store => {{ store('readwrite').put('token', 'key') }})")
     finally:
         await env.close()
-    expression = "[document.cookie, localStorage.getItem('theme')]"
-    assert await ask(expression, start_url=url, storage_state=state) == ["user=anna", "dark"]
-    assert await ask(expression, start_url=url) == ["", None]
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    expression = f"""{DATABASE}.then(store => new Promise(done => {{ const asked = store('readonly').get('key');
+        asked.onsuccess = () => done([document.cookie, localStorage.getItem('theme'), asked.result ?? null]) }}))"""
+    assert await ask(expression, start_url=url, storage_state=state) == ["user=anna", "dark", "token"]
+    assert await ask(expression, start_url=url) == ["", None, None]
 
 
 async def test_a_reset_forgets(pages: PageServer) -> None:

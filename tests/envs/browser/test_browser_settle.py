@@ -110,15 +110,12 @@ async def test_links_that_lead_nowhere_do_not_hold_things_up(env: BrowserEnv, pa
 @pytest.mark.slow
 async def test_a_busy_page_does_not_hang_the_env(env: BrowserEnv, pages: PageServer) -> None:
     body = """<button id=go>go</button><script>
-      go.onclick = () => setTimeout(() => { const end = Date.now() + 9000; while (Date.now() < end); }, 50)</script>"""
+      go.onclick = () => setTimeout(() => { const end = Date.now() + 11000; while (Date.now() < end); }, 50)</script>"""
     await env.reset(OpenPage(pages.serve(body)))
     await click(env, "#go")
     began_s = time.monotonic()
     observation = (await env.step([Wait(duration_s=0.1)])).observation
-    assert observation.notes == (
-        "the page does not answer; it may be busy",
-        "the page does not answer; the image is an older one",
-    )
+    assert observation.notes == ("the page does not respond; it may be busy",)
     assert time.monotonic() - began_s < 12
     await env.reset(OpenPage(pages.serve("", title="next")))
     assert (await do(env, PressKey(key="a"))).title == "next"

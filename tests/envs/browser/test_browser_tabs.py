@@ -277,3 +277,13 @@ async def test_an_agent_opens_tabs_up_to_the_limit(pages: PageServer) -> None:
         assert titles(await click(env, "#go")) == [("first", False), ("second", True)]
     finally:
         await env.close()
+
+
+async def test_a_window_that_gets_no_document_is_not_waited_for_later(pages: PageServer) -> None:
+    env = BrowserEnv(BrowserOptions(navigation_timeout_s=1.0, settle_timeout_s=0.5))
+    try:
+        await env.reset(OpenPage(pages.serve(f"<a id=go target=_blank href='{pages.url('/empty')}'>go</a>")))
+        await click(env, "#go")
+        assert (await do(env, Wait(duration_s=1.0))).notes == ()
+    finally:
+        await env.close()

@@ -1,6 +1,7 @@
 """The parts of the browser env that need no browser: addresses, secrets, text fields, drawing, finding."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,21 @@ def test_any_script_can_be_drawn(text: str) -> None:
     canvas.text(4, 4, text)
     canvas.field(Box(left=2, top=20, width=90, height=34), text * 40, is_selected=True)
     assert len(image.getcolors(99_999) or ()) > 2
+
+
+@pytest.mark.parametrize(
+    "text", ["录确认", "ログイン", "로인확", "तजभर", "ไทย", "বলকম", "தமழர", "ខមរក", "Жщя", "שלום", "مرحبا"]
+)
+def test_every_installed_script_is_drawn_as_itself(text: str) -> None:
+    def draw(shown: str) -> bytes:
+        image = Image.new("RGB", (200, 40), (255, 255, 255))
+        Canvas(image, 1.0, lambda found: found).text(4, 4, shown)
+        return image.tobytes()
+
+    fonts = subprocess.run(["fc-list", f":charset={ord(text[0]):x}"], capture_output=True, text=True).stdout
+    if not fonts:
+        pytest.skip("no font with these letters is installed")
+    assert len({draw(char) for char in (*text, "\ue123")}) == len(set(text)) + 1
 
 
 def test_secrets_are_not_drawn() -> None:

@@ -6,16 +6,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from envs.browser.domains import DomainRules, Upstream, read_upstream
-from envs.browser.gate import Gate
+from envs.browser.domains import Upstream, read_upstream
+from envs.browser.gate import Gate, LookUp
+from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError
 from tests.envs.browser.listener import Listener, listening
 from tests.envs.browser.pages import PageServer
 
 
 @asynccontextmanager
-async def gate_with(rules: DomainRules, upstream: Upstream | None = None) -> AsyncIterator[Gate]:
-    gate = Gate(rules, upstream)
+async def gate_with(
+    rules: DomainRules, upstream: Upstream | None = None, look_up: LookUp | None = None
+) -> AsyncIterator[Gate]:
+    gate = Gate(rules, upstream, look_up=look_up)
     await gate.start()
     try:
         yield gate
@@ -61,6 +64,13 @@ async def test_what_is_allowed_is_passed_on_and_ends_with_its_answer(pages: Page
         "http://[::ffff:127.0.0.1]:{port}/x",
         "http://0x7f.1:{port}/x",
         "http://2130706433:{port}/x",
+        "http://0:{port}/x",
+        "http://0.0.0.0:{port}/x",
+        "http://[::]:{port}/x",
+        "http://[::ffff:7f00:1]:{port}/x",
+        "http://%31%32%37.0.0.1:{port}/x",
+        "http://good.invalid?@127.0.0.1:{port}/x",
+        "http://good.invalid\\@127.0.0.1:{port}/x",
         "ftp://good.localhost:{port}/x",
         "/x",
         "*",
@@ -77,6 +87,38 @@ async def test_a_denied_place_is_not_reached_under_any_spelling(target: str) -> 
             tunnel = await say(gate, f"CONNECT {place.partition('//')[2].removesuffix('/x')} HTTP/1.1\r\n\r\n".encode())
             assert b"200" not in tunnel
     assert listener.reached == set()
+
+
+class Names:
+    """A resolver with one answer after the other; counts the questions."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.num_asked = 0
+
+    async def look_up(self, _host: str, _port: int) -> list[str]:
+        self.num_asked += 1
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize("rule", ["127.0.0.1", "127.0.0.0/8", "localhost", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("found", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["0.0.0.0"], ["192.0.2.1", "127.0.0.1"]])
+async def test_a_denied_address_is_denied_under_every_name(rule: str, found: list[str]) -> None:
+    names = Names(found)
+    async with listening() as listener, gate_with(DomainRules(denied=(rule,)), look_up=names.look_up) as gate:
+        assert await say(gate, get(f"http://inner.example:{listener.port}/x")) == b""
+        assert [f"denied by the rule {rule!r}" in stopped.reason for stopped in gate.take()] == [True]
+    assert (listener.reached, names.num_asked) == (set(), 1)
+
+
+async def test_the_connection_goes_to_the_address_that_was_judged() -> None:
+    names = Names(["127.0.0.1"], ["10.0.0.1"])
+    rules = DomainRules(denied=("10.0.0.0/8",))
+    async with listening() as listener, gate_with(rules, look_up=names.look_up) as gate:
+        assert b"200 OK" in await say(gate, get(f"http://turning.example:{listener.port}/x"))
+        assert names.num_asked == 1
+        assert await say(gate, get(f"http://turning.example:{listener.port}/y")) == b""
+    assert listener.reached == {"tcp", "x"}
 
 
 async def test_a_second_request_does_not_follow_the_first_one_to_its_server() -> None:
@@ -108,9 +150,11 @@ async def test_a_body_is_passed_on(pages: PageServer) -> None:
 
 
 async def test_the_gate_does_not_lead_to_itself() -> None:
-    async with gate_with(DENIED) as gate:
-        assert await say(gate, get(f"http://127.0.0.1:{gate.port}/")) == b""
-        assert [stopped.reason for stopped in gate.take()] == ["this is the browser's own proxy"]
+    names = Names(["127.0.0.1"])
+    async with gate_with(DENIED, look_up=names.look_up) as gate:
+        for host in ("127.0.0.1", "0", "[::ffff:127.0.0.1]", "a.localhost", "inner.example"):
+            assert await say(gate, get(f"http://{host}:{gate.port}/")) == b""
+            assert [stopped.reason for stopped in gate.take()] == ["this is the browser's own proxy"]
 
 
 async def test_why_a_place_cannot_be_reached_is_known() -> None:

@@ -135,6 +135,9 @@ async def test_keys_that_may_press_a_button_are_the_active_windows_and_are_asked
     assert after.last_action_error == "no Enter"
     assert asked == [(1, window), (2, window)]
     assert await env.find_targets(TypeText(text="d")) == ()
+    for key in ("f8", "esc"):
+        (found,) = await env.find_targets(PressKey(key=key))
+        assert found.role == "window"
 
 
 async def test_without_a_window_there_is_no_title(make_env: MakeEnv) -> None:

@@ -11,7 +11,18 @@ from typing import Any
 import httpx
 import pytest
 
-from envs import Click, EnvDiedError, EnvSetupError, Hotkey, InstructionTask, KeyDown, TaskSpec, TypeText, Wait
+from envs import (
+    Click,
+    EnvDiedError,
+    EnvError,
+    EnvSetupError,
+    Hotkey,
+    InstructionTask,
+    KeyDown,
+    TaskSpec,
+    TypeText,
+    Wait,
+)
 from envs.check_env import check_env
 from envs.osworld.atspi import NAMESPACES
 from envs.osworld.env import GuestEnv
@@ -82,6 +93,48 @@ async def test_a_screen_that_changes_its_size_within_a_task_ends_it(served: Serv
                 EnvDiedError, match="screenshot is 1x1 px, its screen 800x600 px: its screen has changed"
             ):
                 await env.step([])
+        finally:
+            await env.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, b'{"status": "error", "message": "busy"}', "status 'error': busy"),
+        (200, b"", "with empty"),
+        (502, b"<html>Bad Gateway</html>", "with 502"),
+        (302, b"", None),
+        (200, b"<html>Sign in</html>", None),
+    ],
+)
+async def test_an_input_that_the_guest_does_not_confirm_is_never_silent(
+    served: Served, status: int, body: bytes, told: str | None
+) -> None:
+    is_broken = False
+
+    def breaking(app: Any) -> Any:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            if not (is_broken and scope.get("path") == "/execute"):
+                return await app(scope, receive, send)
+            await send({"type": "http.response.start", "status": status, "headers": [(b"location", b"/login")]})
+            return await send({"type": "http.response.body", "body": body})
+
+        return answer
+
+    async with serve(served.desktop, breaking) as broken:
+        env = GuestEnv(broken.options)
+        try:
+            await env.reset(TASK)
+            is_broken = True
+            if told is None:
+                with pytest.raises(EnvError, match="a proxy or login page answers in place of the guest server"):
+                    await env.step([Click(x_px=1, y_px=1)])
+            else:
+                result = await env.step([Click(x_px=1, y_px=1)])
+                assert told in str(result.observation.last_action_error)
+                await env.step([KeyDown(key="shift")])
+                with pytest.raises(EnvError, match="was not released"):
+                    await env.release()
         finally:
             await env.close()
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from envs import EnvError
-from envs.osworld.evaluators import METRICS, Scene, UnsupportedError, inside, judge, why_unsupported
+from envs.errors import EvaluationError
+from envs.osworld import patterns
+from envs.osworld.downloads import inside
+from envs.osworld.evaluators import METRICS, Scene, UnsupportedError, judge, why_unsupported
 from envs.osworld.guest_client import GuestClient
 from envs.osworld.task_file import Metric, TaskData, TaskFile, parse_task
 
@@ -154,3 +157,17 @@ async def test_the_guest_is_asked(tmp_path: Path) -> None:
         scores.append((await judge(task(metric), scene, has_said_failure=False)).score)
     await guest.close()
     assert scores == [1.0, 0.0]
+
+
+def test_a_pattern_of_a_task_that_takes_for_ever_is_an_error_of_the_evaluator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "_TIMEOUT_S", 1.0)
+    file = tmp_path / "printed.txt"
+    file.write_text("a" * 40 + "!\nEnd\n")
+    check = METRICS["check_list"]
+    assert check(str(file), {"expect": ["^a+!$", "E.d"], "unexpect": ["^z"]}) == 1.0
+    assert check(str(file), {"expect": ["^a+!$"], "unexpect": ["E"]}) == 0.0
+    for pattern, told in (("^(a+)+$", "takes longer than 1 s"), ("(", "cannot be searched for")):
+        with pytest.raises(EvaluationError, match=told):
+            check(str(file), {"expect": [pattern]})

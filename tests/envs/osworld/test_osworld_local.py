@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -134,8 +135,18 @@ async def test_guests_do_not_meet(env: GuestEnv) -> None:
     await env.reset(TASK)
     async with LocalGuest(SMALL) as other:
         options = await other.fresh(GuestOptions())
-        assert options.server_port != env.options.server_port
+        ports = [[one.server_port, one.chromium_port, one.vlc_port] for one in (options, env.options)]
+        assert len({*ports[0], *ports[1]}) == 6
         client = GuestClient(options.base_url)
+        await client.launch(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1", "-d", "/dev/shm"])
+        async with httpx.AsyncClient(trust_env=False) as web:
+            while True:  # in the place of VLC's web interface
+                with contextlib.suppress(httpx.HTTPError):
+                    assert (await web.get(f"http://127.0.0.1:{options.vlc_port}/")).status_code == 200
+                    break
+                await asyncio.sleep(0.1)
+            with pytest.raises(httpx.HTTPError):
+                await web.get(f"http://127.0.0.1:{env.options.vlc_port}/")
         await client.upload("/tmp/other", b"1")
         with contextlib.suppress(UncertainError):  # the guest may end before it answers
             await client.execute(["pkill", "-9", "Xvfb"])

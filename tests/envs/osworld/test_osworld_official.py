@@ -1,5 +1,6 @@
 """OSWorld's own evaluators in a process of their own: right, wrong, broken, stuck, greedy; which tasks they know."""
 
+import asyncio
 import sys
 import venv
 from dataclasses import replace
@@ -10,11 +11,13 @@ import pytest
 
 from envs.errors import EvaluationError
 from envs.osworld.evaluators import Scene, judge, why_unsupported
+from envs.osworld.guest_http import GuestAnswerError
 from envs.osworld.official import GuestAddress, OfficialEvaluators, _find_bubblewrap, ask, find_official, python_of
 from envs.osworld.task_file import Metric, TaskData, TaskFile, parse_task
 from envs.osworld.tasks import Judging
 from tests.envs.desktop.conftest import needs_display
 from tests.envs.osworld.conftest import TOKEN, Served
+from tests.envs.osworld.test_osworld_guest_client import DONE, PAGE, REDIRECT, Stub, http
 
 OFFICIAL = find_official()
 needs_official = pytest.mark.skipif(
@@ -50,6 +53,11 @@ def get_file(env, config):
     if not config["is_there"]: raise FileNotFoundError(config["is_there"])
     return "file"
 def get_guest(env, config): return f"{env.vm_ip}:{env.server_port} {env.vm_platform} {env.controller.http_server}"
+def get_asked(env, config):
+    import requests
+    for _ in range(2):
+        answer = requests.post(env.controller.http_server + config["route"], json={"command": "x"})
+    return answer.text if answer.status_code == 200 else None
 def get_changed(env, config): config["rules"] = "changed"; return config["rules"]
 """
 CONTROLLERS = {
@@ -73,12 +81,13 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> OfficialEvaluators:
     packages = next((folder / "venv" / "lib").glob("python3*")) / "site-packages" / "desktop_env"
     for name in ("evaluators", "controllers"):
         (packages / name).mkdir(parents=True)
+    (packages.parent / "requests.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path))
     (packages / "evaluators" / "metrics.py").write_text(METRICS)
     (packages / "evaluators" / "getters.py").write_text(GETTERS)
     for name, text in CONTROLLERS.items():
         (packages / "controllers" / f"{name}.py").write_text(text)
     metrics = frozenset("equals says crashes dies hangs chats grabs reads_image writes".split())
-    getters = frozenset(("rule", "file", "guest", "changed"))
+    getters = frozenset(("rule", "file", "guest", "asked", "changed"))
     return OfficialEvaluators(python=python_of(folder), metrics=metrics, getters=getters)
 
 
@@ -174,6 +183,38 @@ async def test_they_meet_the_guest(fake: OfficialEvaluators, tmp_path: Path) -> 
     wanted = {"type": "rule", "rules": "127.0.0.1:9 Linux http://127.0.0.1:9"}
     metric = Metric(function="equals", result={"type": "guest"}, expected=wanted)
     assert (await fake.judge(task(metric), scene_in(tmp_path), NOWHERE)).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("route", "answers", "told"),
+    [
+        ("/execute", [http(DONE, "500 Oops"), http(DONE)], None),
+        ("/file", [http(b'{"error": "File not found"}', "404 Not Found")], None),
+        ("/execute", [http(DONE), http(DONE, "503 Busy")], "with 503"),
+        ("/execute", [http(b'{"status": "error"}')], "status 'error'"),
+        ("/execute", [REDIRECT], "a proxy or login page answers"),
+        ("/file", [http(PAGE, kind="text/html")], "which is not sent as a file"),
+        ("/file", [http(PAGE, "404 Not Found", "text/html")], "with 404: an HTML page"),
+        ("/terminal", [b""], "no answer to /terminal: ConnectionError"),
+    ],
+)
+async def test_a_guest_that_does_not_answer_them_is_an_error_of_the_env(
+    fake: OfficialEvaluators, tmp_path: Path, route: str, answers: list[bytes | None], told: str | None
+) -> None:
+    stub = Stub()
+    stub.answers = answers
+    server = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
+    guest = replace(NOWHERE, server_port=server.sockets[0].getsockname()[1])
+    metric = Metric(function="equals", result={"type": "asked", "route": route}, expected={"type": "rule", "rules": 1})
+    try:
+        if told is None:
+            assert (await fake.judge(task(metric), scene_in(tmp_path), guest)).score == 0.0
+        else:
+            with pytest.raises(GuestAnswerError, match=told) as raised:
+                await fake.judge(task(metric), scene_in(tmp_path), guest)
+            assert raised.value.retryable
+    finally:
+        server.close()
 
 
 async def test_a_python_without_them_is_told() -> None:

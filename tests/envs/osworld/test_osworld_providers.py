@@ -3,14 +3,19 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from envs import EnvSetupError, EnvSpec, InstructionTask
 from envs.osworld.env import GuestEnv
+from envs.osworld.evaluators import Scene, Verdict
 from envs.osworld.local import LocalGuest
-from envs.osworld.providers import make_guest_env
+from envs.osworld.official import GuestAddress
+from envs.osworld.providers import OfficialGuest, make_guest_env
+from envs.osworld.task_file import TaskFile
+from envs.osworld.tasks import Judging, OsworldTask, make_suite
 from envs.registry import load_suite, make_env
 from tests.envs.osworld.conftest import SCREEN_PX, Served
 
@@ -57,7 +62,8 @@ def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.desktop
 async def test_upstreams_machine_is_put_back_at_each_reset(official: Any, served: Served) -> None:
-    official.PLACE |= {"vm_ip": "127.0.0.1", "server_port": served.options.server_port, "chromium_port": 9333}
+    ports = {"server_port": served.options.server_port, "chromium_port": 9333, "vlc_port": 8081}
+    official.PLACE |= {"vm_ip": "127.0.0.1", **ports}
     options = {"provider": "docker", "vm": "image.qcow2", "settle_timeout_s": 0.1, "password": "word"}
     env = make_guest_env(options)
     with pytest.raises(EnvSetupError, match="a bearer token is wanted"):
@@ -72,9 +78,25 @@ async def test_upstreams_machine_is_put_back_at_each_reset(official: Any, served
     await served_env.reset(TASK)
     await served_env.reset(TASK)
     assert served_env.options.chromium_port == 9333 and served_env.screen_px == SCREEN_PX
+    official.PLACE["vlc_port"] = 8082  # the next container's
+    other = await OfficialGuest("docker", vm="", snapshot="", screen_px=SCREEN_PX, password="").fresh(served.options)
+    task = make_suite(list="all", evaluator="ours").make_task("osworld/vlc/59f21cfb-0120-4326-b255-a5b827b38967", None)
+    assert isinstance(task, OsworldTask)
+    asked: list[int] = []
+
+    async def judge(task: TaskFile, scene: Scene, guest: GuestAddress) -> Verdict:
+        asked.append(guest.vlc_port)
+        return Verdict(score=1.0, upstream=1.0)
+
+    known = SimpleNamespace(why_unsupported=lambda task: None, judge=judge)
+    task._judging = Judging(evaluator="official", official=known)  # type: ignore[arg-type]
+    for options in (served_env.options, other):
+        guest: Any = SimpleNamespace(options=options, screen_px=SCREEN_PX)
+        await task._comparer(guest)(task.file, Scene(guest=None, cache_dir=Path()))  # type: ignore[arg-type]
+    assert asked == [8081, 8082]
     await served_env.close()
     await served_env.close()
-    assert [call[0] for call in official.CALLS] == ["made", "reset", "reset", "closed"]
+    assert [call[0] for call in official.CALLS] == ["made", "reset", "reset", "made", "reset", "closed"]
     assert official.CALLS[2] == ("reset", None, True)
 
 

@@ -116,8 +116,9 @@ def web() -> Iterator[tuple[str, list[str]]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             seen.append(self.path)
-            is_there = self.path == "/file" or (self.path == "/late" and seen.count("/late") == 2)
+            is_there = self.path in ("/file", "/page") or (self.path == "/late" and seen.count("/late") == 2)
             self.send_response(200 if is_there or self.path == "/cut" else 503)
+            self.send_header("Content-Type", "text/html" if self.path == "/page" else "text/plain")
             self.send_header("Content-Length", "9" if self.path == "/cut" else "4")
             self.end_headers()
             self.wfile.write(b"data")
@@ -144,11 +145,17 @@ def test_a_file_is_downloaded_once_and_whole(web: tuple[str, list[str]], tmp_pat
     assert path.read_bytes() == b"data" and len(seen) <= 2
     asyncio.run(get_file(f"{url}/late", path.with_name("late")))
     assert seen.count("/late") == 2
-    for what in ("cut", "gone"):
+
+    async def fail_to_get(what: str) -> None:
         with pytest.raises(
             EnvSetupError, match=f"cannot be downloaded: .*put it into .* as {what}, as downloaded from"
         ):
-            asyncio.run(get_file(f"{url}/{what}", path.with_name(what)))
+            await get_file(f"{url}/{what}", path.with_name(what))
+
+    async def fail_side_by_side() -> None:
+        await asyncio.gather(*map(fail_to_get, ("cut", "gone", "page")))
+
+    asyncio.run(fail_side_by_side())
     with pytest.raises(EnvSetupError, match="cannot be downloaded from there"):
         asyncio.run(get_file("file:///etc/passwd", path.with_name("passwd")))
     assert sorted(file.name for file in path.parent.iterdir()) == ["late", "name.txt"]

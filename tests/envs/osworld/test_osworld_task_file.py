@@ -1,6 +1,8 @@
 """OSWorld's task files: all that come with the package, and damaged ones."""
 
 import json
+import os
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 
 from envs import EnvSetupError
 from envs.osworld.task_file import DOMAINS, TaskData, parse_task
+from envs.registry import load_suite
 
 TASK: dict[str, Any] = {
     "id": "a-task",
@@ -96,6 +99,62 @@ def test_a_folder_reads_like_the_archive_and_names_the_same_revision(data: TaskD
 def test_damage_is_told(change: dict[str, Any], told: str) -> None:
     with pytest.raises(EnvSetupError, match=told):
         parse_task("os", TASK | change, "a-task.json")
+
+
+GOOD = json.dumps(TASK).encode()
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "broken": (b'{"id": "a', "is no JSON"),
+    "empty": (b"", "is no JSON"),
+    "latin": (GOOD.replace(b"Do it", b"D\xf6 it"), "is no JSON"),
+    "nested": (b"[" * 100_000, "is no JSON"),
+    "list": (b"[]", "is list, expected an object"),
+    "bare": (b"{}", "id is missing"),
+    "outside": (GOOD.replace(b"a-task", b"../../a"), "id is '../../a', expected letters"),
+    "below": (GOOD.replace(b"a-task", b"a/b"), "id is 'a/b', expected letters"),
+    "windows": (GOOD.replace(b"a-task", b"a\\\\b"), "expected letters"),
+    "number": (GOOD.replace(b'"Do it."', b"5"), "instruction is int, expected a text"),
+    "kind": (GOOD.replace(b'"vm_file"', b'["vm_file"]'), "type of a result is list, expected a text"),
+    "large": (b" " * (100 * 2**20), "has 104857600 bytes, expected at most 1048576"),
+}
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_a_damaged_file_is_an_error_of_its_task_alone(tmp_path: Path, is_zip: bool) -> None:
+    folder = tmp_path / "examples" / "os"
+    folder.mkdir(parents=True)
+    for name, content in {"good": GOOD, **{name: content for name, (content, _) in DAMAGED.items()}}.items():
+        (folder / f"{name}.json").write_bytes(content)
+    told = {name: why for name, (_, why) in DAMAGED.items()} | {
+        "absent": "there is no task of OSWorld with 'os/absent'"
+    }
+    path = tmp_path
+    if is_zip:
+        path = Path(shutil.make_archive(str(tmp_path / "data"), "zip", tmp_path, "examples"))
+    else:
+        (folder / "folder.json").mkdir()
+        os.mkfifo(folder / "pipe.json")
+        (folder / "gone.json").symlink_to("nowhere")
+        told |= {"folder": "is a folder", "pipe": "is a device or pipe", "gone": "cannot be read: No such file"}
+    mine = tmp_path / "mine.json"
+    mine.write_text(json.dumps({"os": ["good", *told]}))
+    suite = load_suite("osworld", data=str(path), list=str(mine))
+    assert suite.task_ids == tuple(f"osworld/os/{name}" for name in ("good", *told))
+    assert suite.find_unavailable(suite.task_ids) == {}
+    assert suite.make_task("osworld/os/good", None).instruction == "Do it."
+    for name, why in told.items():
+        with pytest.raises(EnvSetupError, match=why) as raised:
+            suite.make_task(f"osworld/os/{name}", None)
+        assert name in str(raised.value)
+    assert len(load_suite("osworld", data=str(path), list="all").task_ids) == len(told)
+
+
+def test_a_damaged_list_is_told(tmp_path: Path) -> None:
+    (tmp_path / "examples" / "os").mkdir(parents=True)
+    (tmp_path / "examples" / "os" / "good.json").write_bytes(GOOD)
+    for content, told in ((b'{"os": "good"}', "os is str"), (b'{"os": [1]}', "os is int"), (b"{", "is no JSON")):
+        (tmp_path / "test_all.json").write_bytes(content)
+        with pytest.raises(EnvSetupError, match=f"test_all.json.*{told}"):
+            TaskData(tmp_path).keys("all")
 
 
 def test_what_may_be_left_out() -> None:

@@ -9,9 +9,12 @@ import pytest
 
 from envs import EnvDiedError, EnvError, EnvSetupError, Hotkey, PressKey, Terminate, TypeText, Wait
 from envs.errors import EvaluationError
+from envs.osworld import preflight, tasks
 from envs.osworld.env import GuestEnv
 from envs.osworld.evaluators import Scene, judge
 from envs.osworld.guest_client import GuestClient
+from envs.osworld.local_tasks import LOCAL
+from envs.osworld.official import OfficialEvaluators
 from envs.osworld.setup_steps import cached_name
 from envs.osworld.task_file import TaskFile
 from envs.osworld.tasks import OsworldTask, Timing, make_suite
@@ -157,6 +160,49 @@ async def test_a_guest_that_dies_within_a_task_is_told_and_left(served: Served, 
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([(500, b"{}"), (200, b'{"status": "error"}')], None),
+        ([(500, b"{}"), (200, b""), (502, b"")], "with 502: empty; whether it was done is not known"),
+        ([(302, b"")], "a proxy or login page answers in place of the guest server"),
+    ],
+)
+async def test_the_verdict_alone_is_asked_for_again(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[tuple[int, bytes]], told: str | None
+) -> None:
+    broken: list[tuple[int, bytes]] = []
+
+    def breaking(app: Any) -> Any:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            if not (broken and scope.get("path") == "/execute"):
+                return await app(scope, receive, send)
+            status, body = broken.pop(0)
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            return await send({"type": "http.response.body", "body": body})
+
+        return answer
+
+    monkeypatch.setattr(tasks, "_VERDICT_PAUSES_S", (0.0, 0.0))
+    task = make_task(tmp_path, [], says("1\n", "echo", "1") | {"postconfig": [step("sleep", seconds=0)]})
+    async with serve(served.desktop, breaking) as guest:
+        env = GuestEnv(guest.options)
+        try:
+            await env.reset(task)
+            broken += answers
+            if told is None:
+                assert await task.evaluate(env) == 1.0
+                assert sum("the verdict is asked for again" in text for text in task.warnings) == 2
+            else:
+                with pytest.raises(EnvError, match=told):
+                    await task.evaluate(env)
+            assert broken == []
+        finally:
+            await task.teardown(env)
+            await env.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_setup_that_breaks_keeps_what_it_warned_of(served: Served, tmp_path: Path) -> None:
     task = make_task(tmp_path, [step("execute", command=["sh", "-c", "exit 3"]), step("lunch")], says("", "true"))
     with pytest.raises(EnvSetupError, match=r"step 2 \(lunch\)"):
@@ -211,6 +257,52 @@ def test_who_says_failure_at_once_gets_what_the_suite_says(options: dict[str, An
     assert (baseline.score, baseline.num_episodes) == (sum(verdicts) / num_tasks, num_tasks)
     families = {suite.make_task(id, None).spec.metadata["family"] for id in suite.task_ids}
     assert families <= {domain for group in suite.groups.values() for domain in group}
+
+
+OFFICIAL = OfficialEvaluators(python=Path("python"), metrics=frozenset(("compare_images",)), getters=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("options", "official", "count", "reasons"),
+    [
+        ({}, None, 218, {"needs OSWorld's own evaluators, which are not installed; install them": 217}),
+        ({"list": "all"}, None, 226, {"needs an account at Google Drive": 8}),
+        ({"evaluator": "ours"}, None, 218, {"needs the function compare_pptx_files": 38}),
+        (
+            {},
+            OFFICIAL,
+            218,
+            {"needs the result vm_file, which desktop-env==": 4, "needs the function compare_docx_f": 13},
+        ),
+        ({"list": "infeasible"}, None, 0, {}),
+    ],
+)
+def test_tasks_that_cannot_be_evaluated_are_known_beforehand(
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    official: OfficialEvaluators | None,
+    count: int,
+    reasons: dict[str, int],
+) -> None:
+    monkeypatch.setattr(tasks, "find_official", lambda: official)
+    suite = make_suite(**options)
+    found = suite.find_unavailable(suite.task_ids)
+    assert len(found) == count and found.keys() <= set(suite.task_ids)
+    counts = {reason: sum(why.startswith(reason) for why in found.values()) for reason in reasons}
+    assert counts == reasons
+
+
+def test_programs_of_a_local_guest_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "why_impossible", lambda: None)
+    monkeypatch.setattr(preflight.shutil, "which", lambda name, path: None if name == "gimp" else f"/usr/bin/{name}")
+    suite = make_suite(provider="local", list=LOCAL)
+    found = suite.find_unavailable(suite.task_ids)
+    assert set(found.values()) == {"needs the program gimp, which is not on this machine"}
+    monkeypatch.setattr(preflight, "why_impossible", lambda: "bwrap not found")
+    with pytest.raises(EnvSetupError, match="bwrap not found"):
+        suite.find_unavailable(suite.task_ids)
+    with pytest.raises(EnvSetupError, match="pip install desktop-env"):
+        make_suite(provider="docker").find_unavailable(())
 
 
 def _file(suite: Suite, task_id: str) -> TaskFile:

@@ -18,6 +18,7 @@ class StandIn:
         reviews: Of every product.
         pages: More pages by path.
         dies_at: The path whose request ends the server, without an answer.
+        broken: Status by path of what is answered with an error, or with a redirect to another host.
         http_login: `USER:PASSWORD` that every page asks for by HTTP; "": none does.
     """
 
@@ -26,6 +27,7 @@ class StandIn:
         self.logins = 0
         self.seen: list[str] = []
         self.pages: dict[str, str] = {}
+        self.broken: dict[str, int] = {}
         self.dies_at = self.http_login = ""
         self.reviews: list[dict[str, Any]] = [
             {"nickname": "Ann", "ratings": [{"rating_name": "Rating", "percent": 80}]}
@@ -45,6 +47,8 @@ class StandIn:
     def answer(self, path: str, cookie: str) -> tuple[int, str, dict[str, str]]:
         """Status, body and headers of a page."""
         self.seen.append(path)
+        if path in self.broken:
+            return self.broken[path], "<p>Down for maintenance</p>", {"Location": "http://login.test/"}
         if path in self.pages:
             return 200, self.pages[path], {}
         is_known = any(f"session={session}" in cookie for session in self.sessions)

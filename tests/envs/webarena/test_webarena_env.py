@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,8 +13,9 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
-from envs import EnvSpec, TaskSpec, Terminate
+from envs import EnvSpec, InstructionTask, TaskSpec, Terminate
 from envs.browser.launch import find_browser
+from envs.env import why_once_of
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.registry import load_suite, make_env
 from envs.webarena.env import WebArenaEnv
@@ -247,6 +250,40 @@ async def test_the_score_by_other_rules_is_kept_beside(env: WebArenaEnv, site: S
     await task.teardown(env)
 
 
+@in_browser
+async def test_an_error_page_is_neither_a_verdict_nor_a_login(
+    env: WebArenaEnv, site: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "broken", {})
+    task = post_task(site)
+    await env.reset(task)
+    await env.goto(f"{site.url}/f/cars/2/a-title")
+    await env.step([Terminate(status="success", answer="It says Racing Cars")])
+    for status, told in ((502, "the site answers 502"), (429, "the site answers 429"), (401, "the site answers 401")):
+        site.broken["/f/cars/2/"] = status
+        with pytest.raises(EnvDiedError, match=f"cannot be opened for the verdict: {told}"):
+            await task.evaluate(env)
+    site.broken["/f/cars/2/"] = 404  # the agent may have removed it
+    assert await task.evaluate(env) == 0.0
+    await task.teardown(env)
+    site.broken["/notifications"] = 503
+    with pytest.raises(EnvSetupError, match="answers 503 for /notifications") as broken:
+        await env.reset(post_task(site))
+    assert broken.value.retryable
+    await env.reset(InstructionTask(instruction="Look."))
+    site.broken["/notifications"] = 404
+    assert not await env.site("reddit").is_signed_in(env.page)
+
+
+def test_a_shop_that_tells_something_else_gives_no_verdict(site: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    place: Any = Place(page=type("P", (), {"url": "x"})(), shop=Shop(url=site.url))
+    for told in ('{"message": "down"}', '["a"]', '{"items": []}', '{"items": [{}]}', "<p>Down</p>"):
+        monkeypatch.setattr(site, "pages", {"/rest/V1/orders": told, "/rest/V1/products/B/reviews": told})
+        for call in ("shopping_get_latest_order_url()", "shopping_get_sku_latest_review_author('B')"):
+            with pytest.raises(EnvDiedError, match=r"tells no|does not answer"):
+                asyncio.run(call_function(call, place))
+
+
 def test_what_the_shop_tells(site: StandIn) -> None:
     shop = Shop(url=site.url)
     place: Any = Place(page=type("P", (), {"url": "x"})(), shop=shop)
@@ -283,6 +320,9 @@ def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> Non
     assert (spec.metadata["family"], spec.metadata["template"]) == ("reddit", 3765)
     assert spec.metadata["labels"] == {"template": "3765", "evaluation": "url_match+program_html"}
     assert len(load_suite("webarena", sites=str(sites_file), split="hard").task_ids) < 258
+    reset = load_suite("webarena", sites=str(sites_file), reset_command="true")
+    once = [[why_once_of(made.make_task(f"webarena/{id}", None)) for id in (600, 26)] for made in (suite, reset)]
+    assert once == [["it changes reddit, which no reset command puts back", ""], ["", ""]]
     for options, told in (
         ({}, "sites is missing"),
         ({"sites": str(sites_file), "split": "soft"}, "expected one of all, hard"),
@@ -292,6 +332,48 @@ def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> Non
     ):
         with pytest.raises(EnvError, match=told):
             load_suite("webarena", **options)
+
+
+def test_a_site_that_is_gone_and_no_judge_are_known_beforehand(site: StandIn, tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    gone = "http://127.0.0.1:9"
+    file.write_text(f'[shopping]\nurl = "{site.url}"\n[reddit]\nurl = "{gone}"\n')
+    suite = load_suite("webarena", sites=str(file))
+    found = suite.find_unavailable(suite.task_ids)
+    counts = Counter(found.values())
+    silent = f"needs a site that does not work: reddit at {gone} does not answer (ConnectError)"
+    judge = "needs a model as the judge of answers in words; name one by judge and judge_url in the file of sites"
+    assert counts.keys() == {silent, judge} and counts[silent] == 106 + 5
+    file.write_text(f'judge = "j"\njudge_url = "{site.url}/v1"\n{file.read_text()}')
+    judged = load_suite("webarena", sites=str(file))
+    assert set(judged.find_unavailable(judged.task_ids).values()) == {silent}
+    shop = [id for id in judged.task_ids if not found.get(id, "").startswith("needs a site")]
+    assert judged.find_unavailable(shop) == {}
+    verified = load_suite("webarena-verified", sites=str(file))
+    assert set(verified.find_unavailable(verified.task_ids).values()) == {silent}
+    with pytest.raises(EnvSetupError, match=r"reddit at http://127.0.0.1:9 does not answer"):
+        judged.find_unavailable([id for id in judged.task_ids if id not in shop and found[id] == silent][:1])
+
+
+def test_a_damaged_config_is_an_error_of_its_task_alone(sites_file: Path, tmp_path: Path) -> None:
+    good = {"task_id": 0, "sites": ["shopping"], "start_url": "__SHOPPING__", "intent": "Look."}
+    evaluation = {"eval_types": ["string_match"], "reference_answers": {"exact_match": "a"}}
+    data = [
+        good | {"eval": evaluation},
+        good | {"task_id": 1},
+        good | {"task_id": 2, "eval": evaluation | {"reference_answers": {}}},
+        good | {"task_id": 3, "eval": evaluation | {"eval_types": ["program_html"], "program_html": []}},
+        good | {"task_id": 4, "eval": evaluation | {"eval_types": ["url_match"], "reference_url": "a |OR| "}},
+    ]
+    (tmp_path / "tasks.json").write_text(json.dumps(data))
+    suite = load_suite("webarena", sites=str(sites_file), data=str(tmp_path / "tasks.json"), parity=True)
+    assert suite.task_ids == tuple(f"webarena/{number}" for number in range(5))
+    assert suite.make_task("webarena/0", None).instruction == "Look."
+    wrong = ("eval is missing", "any answer would be right", "any page would be right", "every address would match")
+    for number, told in enumerate(wrong, 1):
+        with pytest.raises(EnvSetupError, match=told):
+            suite.make_task(f"webarena/{number}", None)
+    assert suite.find_unavailable(suite.task_ids) == {}
 
 
 def test_corrections_are_laid_over_unless_the_run_is_as_published(sites_file: Path, tmp_path: Path) -> None:
@@ -456,6 +538,18 @@ async def test_a_site_that_does_not_come_back_is_told() -> None:
     gone.close()
     with pytest.raises(EnvSetupError, match=r"was not put back within 0\.5 s"):
         await put_back(resettable(gone, "true", 0.5))
+
+
+async def test_a_site_is_back_when_it_answers_itself(site: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    for status in (404, 403, 500, 302):
+        monkeypatch.setattr(site, "broken", {"": status, "/": status})
+        with pytest.raises(EnvSetupError, match="was not put back within"):
+            await put_back(resettable(site, "true", 0.4))
+    monkeypatch.setattr(site, "broken", {"": 401, "/": 401})
+    await put_back(resettable(site, "true", 10.0))
+    here = make_sites({"shopping": site.url})["shopping"]
+    assert here.is_up(302, "/login") and here.is_up(302, f"{site.url}/a")
+    assert not here.is_up(302, "//login.test/") and not here.is_up(101)
 
 
 def test_reset_commands_by_site(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from envs.webarena.network_trace import AGENT_RESPONSE, NETWORK, Event, read_har
 from envs.webarena.verified import Verdict, VerifiedTask, judge
 from envs.webarena.verified_tasks import VerifiedSiteTask, load_verified
 from envs.webarena.verified_urls import SiteUrls, UrlRules, plain_url, read_url
-from envs.webarena.verified_values import read_value
+from envs.webarena.verified_values import _read_markdown, read_value
 from tests.envs.webarena.stand_in import StandIn
 from tests.envs.webarena.verified_canned import URLS, CannedRun, make_runs
 
@@ -243,6 +243,19 @@ async def test_a_run_leaves_its_answer_and_its_requests_without_secrets(tmp_path
         await task.teardown(env)
         await env.close()
         site.close()
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ("##   A\n*  b\n+ c\n   - d", "## A\n- b\n- c\n  - d"),
+        ("[a\n   b](x) [ c  d ]( e ) [] () [\n](y) ( ) [open", "[a b](x) [c d](e) [] () [](y) ( ) [open"),
+        ("[[a\n b] (  two words  )", "[[a b] (two words)"),
+        ("\n\n \n# h\n\n\n\n* x", "# h\n\n- x"),
+    ],
+)
+def test_markdown_is_written_in_one_way(raw: str, found: str) -> None:
+    assert _read_markdown(raw) == found
 
 
 def test_the_suite_has_the_tasks_of_the_sites_that_are_there(tmp_path: Path) -> None:

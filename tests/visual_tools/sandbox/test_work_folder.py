@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import socket
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.visual_tools.sandbox.conftest import SMALL
-from visual_tools.sandbox import Sandbox
+from visual_tools.sandbox import Sandbox, work_folder
 from visual_tools.sandbox.backends import make_plan
-from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, measure_need
+from visual_tools.sandbox.carry import Side
+from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, FolderOnDisk, measure_need
 from visual_tools.sandbox.zygote_client import ZygoteClient
 
 MB = 2**20
@@ -24,7 +27,7 @@ class Twin:
         self.disk, self.memory = place / "disk", place / "memory"
         for folder in (self.disk, self.memory):
             folder.mkdir()
-        self.folder = FolderInMemory(self.disk, os.open(self.memory, os.O_RDONLY), None)
+        self.folder = FolderInMemory(self.disk, os.open(self.memory, os.O_RDONLY), None, "/mnt/work")
 
     def carry(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Out, as after a cell that found an empty folder."""
@@ -52,11 +55,9 @@ def test_both_sides_become_the_same_and_stay_so(twin: Twin) -> None:
     assert (shape(twin.memory), told) == ({"given": None, "given/a": "a"}, ())
     (twin.memory / "given" / "a").write_text("changed")
     (twin.memory / "made").write_text("made")
-    (twin.memory / "link").symlink_to("/nowhere")
     assert twin.folder.end(before) == (("given/a", "made"), ())
-    assert shape(twin.disk) == {"given": None, "given/a": "changed", "link": "/nowhere", "made": "made"}
+    assert shape(twin.disk) == {"given": None, "given/a": "changed", "made": "made"}
     (twin.disk / "made").unlink()
-    (twin.memory / "link").unlink()
     (twin.disk / "later").write_text("later")
     before, _ = twin.folder.begin()
     twin.folder.end(before)
@@ -110,10 +111,102 @@ def test_holes_stay_holes(twin: Twin) -> None:
 
 def test_what_is_no_file_stays_inside_and_names_are_bytes(twin: Twin) -> None:
     os.mkfifo(twin.memory / "pipe")
-    name = os.fsencode(twin.memory) + b"/\xff\xfe"
-    os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
-    assert twin.carry() == (("\ufffd\ufffd",), ())
-    assert os.listdir(os.fsencode(twin.disk)) == [b"\xff\xfe"]  # noqa: PTH208
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(twin.memory / "socket"))
+    names = [b"\xff\xfe", b"-rf", b"a\nb\x1b[31m"]
+    for name in names:
+        os.close(os.open(os.fsencode(twin.memory) + b"/" + name, os.O_CREAT | os.O_WRONLY))
+    written, (told,) = twin.carry()
+    assert written == ("-rf", "a\nb\x1b[31m", "\ufffd\ufffd")
+    assert told.startswith("not handed out: ") and "'pipe' (a pipe" in told and "'socket' (a pipe" in told
+    assert sorted(os.listdir(os.fsencode(twin.disk))) == sorted(names)  # noqa: PTH208
+    assert twin.carry()[1] == ()  # said once
+
+
+LINKS = {
+    "passwd": "/etc/passwd",
+    "above": "../secret",
+    "around": "sub/../../secret",
+    "again": "passwd",
+    "folder": "sub",
+    "circle": "circle",
+    "ping": "pong",
+    "pong": "ping",
+    "nothing": "no such file",
+    "this process": "/proc/self/environ",
+    "the name of the folder": "/mnt/workshop/file",
+    "long": "/".join(["sub/.."] * 200) + "/file",
+}
+"""Links in a working folder that lead to no file of it."""
+
+
+def test_a_link_comes_out_as_its_file_of_the_folder_or_not_at_all(twin: Twin, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (twin.disk / "given").symlink_to("/etc/hostname")  # of the user: it stays as it is
+    (twin.memory / "sub").mkdir()
+    (twin.memory / "file").write_text("text")
+    good = {"relative": "file", "absolute": "/mnt/work/file", "sub/up": "../file", "over": "sub/up", "-dash": "./file"}
+    for name, target in {**LINKS, **good}.items():
+        (twin.memory / name).symlink_to(target)
+    twin.folder.begin()
+    written, (told,) = twin.carry()
+    assert written == tuple(sorted(["file", *good]))
+    assert f"and {len(LINKS) - 3} more" in told
+    files = dict.fromkeys(["file", *good], "text")
+    assert shape(twin.disk) == {"given": "/etc/hostname", "sub": None, **files}
+    assert len({(twin.disk / name).stat().st_ino for name in files}) == 1
+
+    (twin.memory / "file").write_text("changed")
+    (twin.memory / "relative").unlink()
+    (twin.memory / "relative").symlink_to("/etc/passwd")
+    _, (told,) = twin.carry()
+    assert told == "not handed out: 'relative' (a link that leads out of the working folder)"
+    del files["relative"]
+    assert shape(twin.disk) == {"given": "/etc/hostname", "sub": None, **dict.fromkeys(files, "changed")}
+
+
+def test_a_link_in_a_folder_on_disk_is_replaced_by_its_file_or_removed(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    (work / "given").symlink_to("/etc/hostname")
+    (tmp_path / "secret").write_text("secret")
+    place = FolderOnDisk(str(work), None)
+    before, _ = place.begin()
+    (work / "file").write_text("text")
+    for name, target in {**LINKS, "relative": "file", "absolute": f"{work}/file", "sub/up": "../file"}.items():
+        (work / name).symlink_to(target)
+    os.mkfifo(work / "pipe")
+    written, (told,) = place.end(before)
+    assert written == ("absolute", "file", "relative", "sub/up")
+    assert told.startswith("not kept: ") and f"and {len(LINKS) - 2} more" in told
+    texts = dict.fromkeys(["file", "relative", "absolute", "sub/up"], "text")
+    assert shape(work) == {"given": "/etc/hostname", "sub": None, **texts}
+
+
+def test_a_link_that_takes_the_place_of_a_file_or_folder_meanwhile_is_not_followed(
+    twin: Twin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there after the folder was listed and before the file is opened."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "b").write_text("secret")
+    (twin.memory / "a").mkdir()
+    (twin.memory / "a" / "b").write_text("mine")
+    (twin.memory / "c").write_text("mine")
+    (twin.memory / "d").symlink_to("a/b")
+
+    def list_and_swap(side: Side) -> object:
+        found = list_below(side)
+        shutil.rmtree(twin.memory / "a")
+        (twin.memory / "a").symlink_to(secrets)
+        (twin.memory / "c").unlink()
+        (twin.memory / "c").symlink_to(secrets / "b")
+        return found
+
+    list_below = work_folder._list_below
+    monkeypatch.setattr(work_folder, "_list_below", list_and_swap)
+    twin.carry()
+    assert "secret" not in shape(twin.disk).values()
 
 
 def test_no_link_is_followed_on_either_side(twin: Twin, tmp_path: Path) -> None:

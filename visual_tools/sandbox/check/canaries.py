@@ -7,13 +7,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from visual_tools.sandbox.walk import remove_tree
-
-_LIFE_S = 600
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,12 +72,12 @@ class Canaries:
         for path in self.files:
             _write_canary(path, self.secret)
         if self.victim.poll() is not None:
-            self.victim = start_victim(self.token)
+            self.victim = start_victim(self.token, (path.parent for path in self.files))
 
     def end_victim(self) -> None:
         """End the planted process."""
         self.victim.kill()
-        self.victim.wait()
+        self.victim.communicate()
 
 
 def _is_whole(path: Path, secret: str) -> bool:
@@ -120,7 +118,7 @@ def plant() -> Iterator[Canaries]:
             variable=variable,
             files=files,
             descriptor=descriptor,
-            victim=start_victim(token),
+            victim=start_victim(token, folders),
             listeners=dict(_open_listeners(stack, base, token)),
         )
         stack.callback(canaries.end_victim)
@@ -143,10 +141,21 @@ def _write_canary(path: Path, secret: str) -> Path:
     return path
 
 
-def start_victim(token: str) -> subprocess.Popen[bytes]:
-    """Start a process that does nothing; it ends by itself should the checker be lost."""
-    sleep = f"import time; time.sleep({_LIFE_S})"
-    return subprocess.Popen([sys.executable, "-I", "-c", sleep, f"victim-{token}"], start_new_session=True)
+def start_victim(token: str, folders: Iterable[Path]) -> subprocess.Popen[bytes]:
+    """Start a process that does nothing until the checker dies, whose end of its standard input closes then.
+
+    Args:
+        token: Stands in its command line.
+        folders: What it removes then, before it ends.
+    """
+    wait = "import shutil,sys;sys.stdin.read();[shutil.rmtree(path, ignore_errors=True) for path in sys.argv[2:]]"
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", wait, f"victim-{token}", *map(str, folders)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _open_listeners(stack: contextlib.ExitStack, base: Path, token: str) -> Iterator[tuple[str, socket.socket]]:

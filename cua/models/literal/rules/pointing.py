@@ -29,15 +29,13 @@ def _click(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
 
 
 def _take_times(words: str) -> tuple[str, int]:
-    """A quoted target and how often: "'+' three times"; a name without quotes keeps its words."""
-    found = re.fullmatch(
-        rf"(?P<target>.*{MARK}.*?)[\s,]+(?:(?P<count>{NUMBER})\s+times|(?P<twice>twice|once))", words, re.I | re.S
-    )
+    """A target and how often to press it: "'+' three times", "Next twice", "twice on Next"."""
+    found = _TIMES_AFTER.fullmatch(words) or _TIMES_BEFORE.fullmatch(words)
     if found is None:
         return words, 1
-    count = number(found["count"] or found["twice"])
+    count = number(found["count"] or found["word"])
     if count != int(count) or not 1 <= count <= _MAX_TIMES:
-        raise NotUnderstoodError(words[found.end("target") :], f"a whole number up to {_MAX_TIMES}")
+        raise NotUnderstoodError(found["times"], f"a whole number up to {_MAX_TIMES}")
     return found["target"], int(count)
 
 
@@ -68,6 +66,9 @@ _WAY = r"(?P<direction>right|left|up|down)(?:wards?)?"
 _DIALOG = r"(?:dialog(?:ue)?|alert|pop-?up|prompt|confirmation|message|question|confirm)(?: box| dialog| window)?"
 
 _MAX_TIMES = 20
+_TIMES = rf"(?P<times>(?P<count>{NUMBER})\s*(?:times|x)|(?P<word>twice|thrice|once))"
+_TIMES_AFTER = re.compile(rf"(?P<target>.+?)[\s,]+{_TIMES}", re.I | re.S)
+_TIMES_BEFORE = re.compile(rf"{_TIMES}\s+(?:on|at)\s+(?P<target>.+)", re.I | re.S)
 
 POINTING: tuple[Rule, ...] = (
     rule(

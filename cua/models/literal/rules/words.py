@@ -43,7 +43,7 @@ NOUN_DEEDS = (
 )
 """What buttons do; words of the second list are names as well."""
 
-_NUMBER_WORDS = {"half a": 0.5, "a": 1.0, "an": 1.0, "once": 1.0, "twice": 2.0} | {
+_NUMBER_WORDS = {"half a": 0.5, "a": 1.0, "an": 1.0, "once": 1.0, "twice": 2.0, "thrice": 3.0} | {
     word: float(value)
     for value, word in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
 }

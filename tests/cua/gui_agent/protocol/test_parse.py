@@ -164,7 +164,6 @@ def test_no_reasoning():
         "◁think▷I see\na button.◁/think▷",
         "I see\na button.</think>\n",
         "I see\na button.◁/think▷",
-        "<think>\nI see\na button.\n\n",
         "I see\na button.\n\n",
     ],
 )
@@ -179,11 +178,17 @@ def test_drafts_in_leaked_thinking_are_not_run():
     for leak in (f"<think>{draft}</think>\n", f"{draft}\nno, better:\n</think>\n"):
         turn = read(leak + answer(CLICK), reasoning="")
         assert (turn.action_text, turn.code) == ("Click.", CLICK)
+    for leak in ("<think>", "I see.\n<THINK>", f"{draft}\n<think >no, maybe:\n"):
+        with pytest.raises(ReplyError, match="no code block"):
+            read(leak + answer(CLICK), reasoning="")
 
 
-def test_typing_a_think_marker():
-    code = "pyautogui.write('<think>x</think> ◁/think▷')"
-    assert read(answer(code)) == Turn(thought="Because.", action_text="Click.", code=code)
+@pytest.mark.parametrize("text", ["<think>x</think> ◁/think▷", "</think>", "a <think> b"])
+def test_typing_a_think_marker(text):
+    code = f"pyautogui.write('{text}')"
+    expected = Turn(thought="Because.", action_text=f"Type {text}.", code=code)
+    assert read(answer(code, action=f"Type {text}.")) == expected
+    assert read(f"## Action:\nType {text}.\n## Code:\n{code}") == expected
 
 
 def test_truncation_is_not_a_mistake_of_the_model():

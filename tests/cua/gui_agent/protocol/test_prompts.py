@@ -6,7 +6,7 @@ import pytest
 
 from cua.errors import ConfigError
 from cua.gui_agent.protocol import ProtocolOptions, system_prompt
-from cua.gui_agent.protocol.prompts import instruction_text, step_text
+from cua.gui_agent.protocol.prompts import UNTRUSTED_PROMPT, instruction_text, step_text
 
 OPENING = (
     "You are a GUI agent. You are given an instruction, a screenshot of the screen and your previous interactions with "
@@ -94,3 +94,10 @@ def test_step_texts():
 def test_bad_options(options, text):
     with pytest.raises(ConfigError, match=text):
         ProtocolOptions(**options)
+
+
+def test_the_note_on_untrusted_texts_is_the_end_and_all_that_differs():
+    for options in ({}, {"thinking": False}, {"extra_prompt": "Be quick.", "observation": "marks"}):
+        published = system_prompt(ProtocolOptions(**options))
+        assert system_prompt(ProtocolOptions(**options, mark_untrusted=True)) == f"{published}\n\n{UNTRUSTED_PROMPT}"
+    assert ProtocolOptions().mark_untrusted is False

@@ -1,6 +1,8 @@
 """The model as the protocol sees it: replies, progress out of the history, honest ends."""
 
+import asyncio
 import io
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from cua.errors import ModelError
 from cua.gui_agent.protocol import parse
 from cua.messages import ImagePart, Message, TextPart
 from cua.models.literal import LiteralModel
-from cua.models.literal.progress import Phase, Progress, format_action, read_progress
+from cua.models.literal.progress import Note, Phase, Progress, format_action, read_progress
 from cua.step import Turn
 
 FORM = (Path(__file__).parent / "screens" / "form.png").read_bytes()
@@ -108,12 +110,56 @@ async def test_unreadable_instruction_fails_at_once_and_says_what_can_be_read(in
     assert "I can only follow plain steps such as" in turn.action_text
 
 
+HOSTILE = {
+    "pairs": "enter " + 'name "a", ' * 40 + "x",
+    "blanks": "click " + " " * 2000 + "x",
+    "words": "type " + "foo in the bar as " * 300,
+    "foreign": "请在搜索框中输入内容,然后点击按钮 and " * 300,
+    "quotes": '"' * 4001,
+    "long": "click Save and " * 5000,
+}
+
+
+@pytest.mark.parametrize("instruction", HOSTILE.values(), ids=HOSTILE)
+async def test_an_instruction_that_is_hard_to_read_ends_soon_and_holds_up_nothing_else(instruction: str) -> None:
+    gaps: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - before)
+
+    ticking = asyncio.create_task(tick())
+    turn = await asyncio.wait_for(ask(instruction), 10)
+    ticking.cancel()
+
+    assert turn.action_text.startswith(("Give up", "[1/1] Type"))
+    assert not gaps or sorted(gaps)[len(gaps) * 9 // 10] < 0.2
+
+
+async def test_what_took_too_long_to_read_is_said() -> None:
+    turn = await ask(HOSTILE["pairs"])
+
+    assert "longer than 0.2 s" in turn.action_text
+    assert "one a line" in turn.action_text
+
+
 async def test_an_action_that_did_not_work_ends_as_failure() -> None:
     facts = '# Environment:\n- The last action did not work: "the click was refused"\n'
 
     turn = await ask("click Save, then click Cancel", ['[1/2] Click "Save"'], facts)
 
     assert "the click was refused" in turn.code and "failure" in turn.code
+
+
+async def test_an_action_that_came_too_late_is_decided_again() -> None:
+    why = "what is at (640, 20) has changed since the screenshot, so nothing was done. Decide on the new screenshot"
+    facts = f'# Environment:\n- The last action did not work: "{why}"\n'
+
+    turn = await ask("click Save, then click Cancel", ['[1/2] Click "Save"'], facts)
+
+    assert turn.action_text == '[1/2] Click "Save"'
 
 
 async def test_what_did_not_work_before_a_redirect_is_nothing_to_give_up_for() -> None:
@@ -148,7 +194,9 @@ def test_progress_survives_the_way_through_the_history() -> None:
         format_action(0, 4, 'Click "a · wait 3"'),
         format_action(1, 4, 'Read "x"', answer="1 => 2"),
         format_action(2, 4, 'Select "b" in "c"', Phase(kind="open", number=1)),
-        format_action(2, 4, 'Select "b" in "c"', Phase(kind="pick", number=1)),
+        format_action(
+            2, 4, 'Select "b" in "c"', Phase(kind="pick", number=1), notes=[Note(kind="saw", text='not "x"')]
+        ),
     ]
     text = "\n".join(f"# Step {index}:\n◁think▷t◁/think▷## Action:\n{action}\n" for index, action in enumerate(actions))
 
@@ -158,7 +206,8 @@ def test_progress_survives_the_way_through_the_history() -> None:
         index=2,
         phases=(Phase(kind="open", number=1), Phase(kind="pick", number=1)),
         answers=("1 => 2",),
-        last_action='[3/4] Select "b" in "c" · pick 1',
+        last_action='[3/4] Select "b" in "c" · pick 1 · saw "not \'x\'"',
+        notes=(Note(kind="saw", text="not 'x'"),),
     )
 
 

@@ -8,7 +8,8 @@ import pytest
 import pytest_asyncio
 
 from cua.models.literal.find_field import Field
-from cua.models.literal.look_again import check_typed
+from cua.models.literal.moves import Already, Failed
+from cua.models.literal.read_back import check_typed
 from cua.models.literal.screen import Screen
 from envs import InstructionTask
 from envs.browser import BrowserEnv
@@ -319,5 +320,5 @@ async def test_a_line_that_a_caret_cuts_in_two_is_read_from_left_to_right() -> N
     before = Screen(image=blank, engine=engine, lines=[], rectangles=[])
     now = Screen(image=inked, engine=engine, lines=lines, rectangles=[])
     field = Field(box_px=box, label=None, texts=(), why="")
-    assert check_typed("The new list is printed.", field, before, now) is None
-    assert check_typed("An old list was printed in red.", field, before, now) is not None
+    assert isinstance(check_typed("The new list is printed.", field, before, now), Already)
+    assert isinstance(check_typed("An old list was printed in red.", field, before, now), Failed)

@@ -1,0 +1,148 @@
+"""Figures of single tasks: instruction, score, how their episodes ended, tokens and cost."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from apps.evals.plan import Amount, Count, Line, Share, TaskId
+from cua.batch import EpisodeResult
+from cua.messages import Usage
+
+ENDINGS = {
+    "succeeded": "succeeded",
+    "claimed_success": "claimed success, scored below 1",
+    "gave_up": "gave up",
+    "env_ended": "ended by the environment",
+    "steps_limit": "step limit",
+    "time_limit": "time limit",
+    "tokens_limit": "token limit",
+    "cost_limit": "cost limit",
+    "calls_limit": "limit of tool calls",
+    "loop_limit": "went in a loop",
+    "parse_errors_limit": "replies could not be used",
+    "env_limit": "limit of the environment",
+    "failed": "failed",
+    "unverified": "no verdict",
+    "env_error": "environment error",
+    "model_error": "model error",
+    "evaluator_error": "evaluator error",
+    "timeout": "timeout",
+    "stopped": "stopped",
+}
+"""How an episode ended, in words; an episode without a score by its kind."""
+MAX_INSTRUCTION_CHARS = 500
+MAX_REASON_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFigures:
+    """The figures of one task.
+
+    Attributes:
+        task_id: Its id.
+        instruction: Beginning of what the agent was told in the first recorded episode; "" without a record.
+        num_episodes: Episodes that are over.
+        score: Their mean score, no score counted 0; null when none is over.
+        endings: How they ended, with counts.
+        num_steps: Steps of the agent, in all.
+        duration_s: Seconds, in all.
+        input_tokens: In all.
+        output_tokens: In all.
+        cost_usd: In all; null when a price is unknown.
+    """
+
+    task_id: TaskId
+    instruction: Line = ""
+    num_episodes: Count = 0
+    score: Share | None = None
+    endings: dict[Line, Count]
+    num_steps: Count = 0
+    duration_s: Amount = 0.0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_usd: Amount | None = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTry:
+    """A try after which its episode was played again.
+
+    Attributes:
+        task_id: As in `EpisodeResult`.
+        seed: As in `EpisodeResult`.
+        repeat: As in `EpisodeResult`.
+        number: Which try it was, from 1.
+        kind: Why it failed.
+        reason: One line for a person.
+        input_tokens: Of this try; not part of the figures.
+        output_tokens: Of this try; not part of the figures.
+        cost_usd: Of this try; null when a price is unknown.
+        run_dir: Folder of its record.
+    """
+
+    task_id: TaskId
+    seed: int | None
+    repeat: Count
+    number: Count
+    kind: Line
+    reason: Line
+    input_tokens: Count
+    output_tokens: Count
+    cost_usd: Amount | None
+    run_dir: Line | None
+
+
+def describe_failed_try(result: EpisodeResult) -> FailedTry:
+    """A failed try as `results.json` holds it."""
+    return FailedTry(
+        task_id=result.task_id,
+        seed=result.seed,
+        repeat=result.repeat,
+        number=result.num_tries,
+        kind=result.kind,
+        reason=result.reason[:MAX_REASON_CHARS],
+        input_tokens=result.usage.input_tokens,
+        output_tokens=result.usage.output_tokens,
+        cost_usd=result.usage.cost_usd,
+        run_dir=result.run_dir,
+    )
+
+
+def ending_of(result: EpisodeResult) -> str:
+    """A key of `ENDINGS`; a journal of an earlier version tells no more than the score."""
+    if result.score is None:
+        return result.kind
+    if result.ending in ENDINGS:
+        return result.ending
+    return "succeeded" if result.score >= 1.0 else "failed"
+
+
+def figures_of(
+    task_ids: Sequence[str], results: Sequence[EpisodeResult], instructions: Mapping[str, str]
+) -> Iterator[TaskFigures]:
+    """The figures of each task, in order.
+
+    Args:
+        task_ids: All tasks.
+        results: Episodes that are over.
+        instructions: By task id.
+    """
+    by_task: dict[str, list[EpisodeResult]] = {}
+    for one in results:
+        by_task.setdefault(one.task_id, []).append(one)
+    for task_id in task_ids:
+        found = by_task.get(task_id, [])
+        usage = sum((one.usage for one in found), Usage())
+        yield TaskFigures(
+            task_id=task_id,
+            instruction=instructions.get(task_id, ""),
+            num_episodes=len(found),
+            score=math.fsum(one.score or 0.0 for one in found) / len(found) if found else None,
+            endings=dict(Counter(map(ending_of, found))),
+            num_steps=sum(one.num_steps for one in found),
+            duration_s=math.fsum(one.duration_s for one in found),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=usage.cost_usd,
+        )

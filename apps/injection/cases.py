@@ -1,0 +1,105 @@
+"""Cases of the suite `injection`: the task of a user, a planted text, and what it wants an agent to do."""
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.injection.sites import APPS, EXPENSES, Plant
+
+Step = tuple[str, ...]
+"""Verb, target and text of a step, as `data/cases.toml` explains them."""
+_BIRDS = ("heron", "gannet", "plover", "curlew", "avocet", "knot", "dunlin", "sanderling", "eider", "scoter", "tern")
+_HOSTS = ("ledger-sync", "portal-check", "cdn-assets", "harbour-support", "fast-claims", "docs-mirror", "agent-help")
+_LABELS = ("Open the notes", "Continue here", "View document", "Show details", "Proceed", "Read more", "Load it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case. Texts still hold `{app}` and `{evil}`, which are known once the servers run.
+
+    Attributes:
+        id: `task/attack-place`.
+        instruction: What the user wants; no two cases have the same.
+        steps: How it is done.
+        done: Requests that the app must have carried out, each as texts that it contains.
+        answer: What the agent's answer must contain; "" for nothing.
+        plant: The text, and where.
+        about: What the attack does, in a few words.
+        language: Of the text.
+        ways: Ways to obey, each a list of steps; the next one is for when one is refused.
+        effect: A request that the attack has caused, as texts that it contains.
+        attacker: The attacker's mail address.
+        evil_host: Name of the attacker's host.
+    """
+
+    id: str
+    instruction: str
+    steps: tuple[Step, ...]
+    done: tuple[tuple[str, ...], ...]
+    answer: str
+    plant: Plant
+    about: str
+    language: str
+    ways: tuple[tuple[Step, ...], ...]
+    effect: tuple[str, ...]
+    attacker: str
+    evil_host: str
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of links and buttons that the user's task needs, and of fields about which a person may be asked."""
+        return tuple(step[1] for step in self.steps if step[0] == "click" or step[0].endswith("!"))
+
+
+@functools.cache
+def load_cases() -> Mapping[str, Case]:
+    """All cases by id, in the order of the file.
+
+    Raises:
+        ValueError: The file is wrong: an id or an instruction comes twice.
+    """
+    data = tomllib.loads(Path(__file__).with_name("data").joinpath("cases.toml").read_text("utf-8"))
+    cases = [_make_case(number, row, data) for number, row in enumerate(data["table"]["rows"])]
+    found = {case.id: case for case in cases}
+    if len(found) < len(cases) or len({case.instruction for case in cases}) < len(cases):
+        raise ValueError("two cases of the suite `injection` have the same id or the same instruction")
+    return found
+
+
+def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
+    name, place, attack, language, text = row
+    task, goal = data["tasks"][name], data["goals"][attack]
+    app, host = task["app"], _HOSTS[number % len(_HOSTS)]
+    attacker = f"desk@{host}.example"
+    words = {
+        "value": f"{_BIRDS[number % len(_BIRDS)]}-{100 + number}",
+        "secret": "Hotel Lisbon 312.00" if app == EXPENSES else APPS[app]["secret"],
+        "attacker": attacker,
+        "label": _LABELS[number % len(_LABELS)],
+    }
+
+    def fill(value: Any) -> Any:
+        """The texts in a value with the words of the case."""
+        if isinstance(value, list):
+            return tuple(fill(one) for one in value)
+        for word, text in words.items():
+            value = value.replace(f"{{{word}}}", text)
+        return value
+
+    return Case(
+        id=f"{name}/{attack}-{place}",
+        instruction=fill(task["instruction"]),
+        steps=fill(task["steps"]),
+        done=fill(task["done"]),
+        answer=task.get("answer", ""),
+        plant=Plant(app=app, place=place, item=task["item"], text=fill(text), html=fill(goal.get("html", ""))),
+        about=goal["about"],
+        language=language,
+        ways=fill(goal["ways"]),
+        effect=fill(goal["effect"]),
+        attacker=attacker,
+        evil_host=f"{host}.localhost",
+    )

@@ -1,0 +1,394 @@
+"""Texts of pages, files and tools that are addressed to the agent instead of to a person.
+
+A sentence is read as a row of roles (`addressed.toml`): an addressee that is a program, words that lead away from
+earlier instructions, a command, the user as a third person. A single word means nothing; what counts is which of them
+come together in a sentence and the next one. Markup of chat templates and of the agent's own replies counts by itself.
+
+This is a filter, not a proof: text in images is not read, and an order that is worded as ordinary advice to a reader is
+not recognised.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from cua.guard.roles import Hit, Sentence, read_sentence, split_sentences
+from cua.guard.words import forms
+
+MAX_CHARS = 200_000
+"""Characters of one text that are read."""
+MAX_QUOTE_CHARS = 200
+_MAX_FOUND = 5
+_MAX_PAIRS = 400
+"""Limit on the pairs of words compared in one sentence; a tenth of it on addressees. It keeps the time linear."""
+_MAX_SPELT_CHARS = 600
+"""A sentence up to this length is also read with its letters put together and backwards."""
+_NEAR_CHARS = 80
+_MAX_ACTS = 10
+_MAX_GAP_WORDS = 5
+
+_WORD = re.compile(r"\w+")
+_TEMPLATE = re.compile(r"<\|[a-z_]{2,40}\|>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>")
+_TEMPLATE_REACH_CHARS = 300
+_REPLY = re.compile(
+    r"[◁<]/?think[▷>]|</?tool_(?:call|result|response)s?>|<(?:system|INFORMATION)>|\[system\]\(#|functions\.\w{1,40}:\d"
+    r"|computer\.terminate\(|```python\s{1,9}pyautogui\.|^\s{0,9}#{1,3} ?Task Instruction:"
+    r"|^\s{0,9}## ?Action:?\s{0,9}$|^\s{0,9}## ?Thought:?\s{0,9}$",
+    re.M,
+)
+_COMPACT = re.compile(
+    r"(?:ignore|disregard|forget)(?:all|any|your|the|my|of|every|these|those|previous|prior|above|earlier|preceding){1,6}"
+    r"(?:instruction|prompt|rule|guideline|order|command)"
+)
+_APART = re.compile(r"(?<![a-z])[a-z][^a-z]{1,3}[a-z](?![a-z])")
+_PERSONA = re.compile(
+    r"\b(?:act|behave|respond) as an? (?:unrestricted|unfiltered|uncensored|jailbroken)\b"
+    r"|\bwithout any (?:safety |content )?(?:rules|restrictions|guidelines|filters)\b"
+    r"|\byou are now (?:in )?(?:\w{1,20} )?(?:maintenance|developer|debug|admin|god|dan) mode\b"
+    r"|\byou are (?:now )?(?:an? )?['\"]?(?:dan|unrestricted|unfiltered|uncensored)\b"
+    r"|\byou (?:are|have|act)\b.{0,60}\bno (?:restrictions|rules|content policy|filters)\b|\bmode you ignore\b"
+    r"|\b(?:print|reveal|repeat|show|output|dump|paste)\b.{0,40}\byour (?:\w{1,20} ){0,2}"
+    r"(?:system prompt|hidden instructions)\b"
+)
+_CODED = re.compile(r"\b(?:decode|decrypt|base64|rot13)\b")
+_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
+_TAG_RUN = re.compile("[\U000e0020-\U000e007e]{4,}")
+_OPENING = re.compile(r"[\W_]*")
+_SPOKEN_TO = re.compile(r"\s*(?::(?!//)|[,，])")
+_SPOKEN_TO_LATER = re.compile(r"[^.:,;]{0,60}:(?!//)")
+_SPOKEN_TO_AFTER = re.compile(r"[^.:,;]{0,60}(?::(?!//)|[,，])")
+_BARE = re.compile(r"(?:ai|ia|ki) (?!agent|assist|model|read|that|who|process|summar|work|handl|system|bot)\w")
+_BEFORE_NAME = re.compile(r"(?:^\W{0,3}|[\[\]{}<>«»“”\"•#@。] ?|[:;.!?–—] |(?:^|[:.;!?] )(?:\w{1,30}(?:'s?|-) ?))$")
+_OPENS_WITH_CALL = re.compile(r"(?:^\W{0,3}|[\[\]«»“”\"] ?|[:;.!?–—] )(?:[\w'-]{1,30} ){1,5}(?:\w{1,9}')?$")
+_LINK = (
+    r"(?: (?:notice|(?:reader|helper|buyer|reviewer|shopper|visitor|tool)s?))?"
+    r"(?:,? (?:that|which|who|working|reading|processing|handling|visiting|without|with|on|in|of|for|here"
+    r"|qui|que|che|die|der|dat|som|ktory|ktora)\b[^.;!?:]{0,60}?)?"
+)
+_SPOKEN_TO_BY = re.compile(r"[^.:;,!?，、：]{0,60}(?::(?!//)|[,!?—–](?=\s)|[，、：]| - )")
+_SPOKEN_TO_AT_ONCE = re.compile(_LINK + r"\s{0,2}(?:[，、：]|[?!](?=\s|$)|[,—–](?=\s)|:(?!//)(?=\s)| - )")
+_STATED_BY = re.compile(_LINK + r" (?:(?!and|or|to|can|could|will|would|may|might|help)\w+ )?$")
+_OBLIGED_BY = re.compile(_LINK + r",? ?$")
+_ALL_SUCH = re.compile(
+    r"(?:^|\W)(?:the|any|every|each|all|der|die|l[ea]s?|el|los|il|gli|os?|as?|de|het|kazdy) (?:\w+ing )?$"
+)
+_ASKED = re.compile(r"\b(?:asks|asked|wants|requires|needs|reminds) (?:the|all|any|every|an?) (?:\w+ing )?$")
+_PLAIN_NAMES = frozenset(("ai", "ia", "ki", "llm", "llms", "ais", "gpt", "chatbot", "chatbots", "ии", "ai assistant"))
+_DAY = r"(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|Enter|Send|Tab|Esc)"
+_TARGET = re.compile(
+    r"https?://|\bwww\.|[\w.+-]{1,60}@[\w-]{1,60}\.\w|['\"‘“„«「『][^'\"“”„»」』]{2,40}['\"’”“»」』]|\bticket \d"
+    r"|[\w-]{1,60}\.(?:png|jpe?g|txt|pdf|docx?|xlsx?|csv|zip)\b|\+\d[\d ]{6,20}\d"
+    r"|\b(?:by|with|under|via|on|behind|con|avec|mit|met|med|com) " + _DAY + r"[A-Z][a-z]+(?: [a-z]+){0,2}(?=[.,;)]|$)"
+    r"|[:：] ?" + _DAY + r"[A-Z][a-z]+(?: [a-z]+){1,2}(?=[.,;)]|$)"
+)
+_LABEL = re.compile(r"mod[a-z]{1,5} ?:")
+"""Of a product, or of a person in a picture."""
+_NUMBER = re.compile(r"(?<![#\w.])(?!(?:19|20)\d\d\b)\+?\d{2}[\d .]{0,30}\d")
+_CONTROL = re.compile(
+    r"(?! (?:an?|your|their|its|d(?:e[rnm]|ie|as)|eine?[nmr]?|Sie|Ihre?n?) )(?: [^\WA-Z\d_]+){0,2} "
+    + _DAY
+    + r"[A-Z][a-z]+"
+)
+_ROLE_END = re.compile(r"\s*(?:[\])>#*:,.—–-]|$)")
+_ONLY = re.compile(r"\s*(?:agents |models )?only\b|\s*$")
+
+_LEADS_AWAY = "it leads away from earlier instructions"
+_ORDERS = "it gives an order to a program that reads it"
+_POSES = "it poses as a message of the system or the user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addressed:
+    """A text that is addressed to the agent.
+
+    Attributes:
+        quote: The sentence, on one line, at most 200 characters.
+        why: What it was recognised by.
+        is_hidden: True if a person does not see it.
+    """
+
+    quote: str
+    why: str
+    is_hidden: bool = False
+
+
+def find_addressed(text: str, *, is_hidden: bool = False) -> list[Addressed]:
+    """Return what of a text is addressed to the agent, at most 5 places, in order. Takes linear time.
+
+    Args:
+        text: Lines of a page, a file or a tool; the first `MAX_CHARS` characters are read.
+        is_hidden: A person does not see it: less is needed to recognise it.
+    """
+    found: dict[str, Addressed] = {}
+    for one in _find_all(text[:MAX_CHARS], is_hidden):
+        found.setdefault(one.quote, one)
+        if len(found) == _MAX_FOUND:
+            break
+    return list(found.values())
+
+
+def _find_all(text: str, is_hidden: bool) -> Iterator[Addressed]:
+    for run in _TAG_RUN.finditer(text):  # characters that are never drawn, one for each of ASCII
+        yield from _find_all(run[0].translate(_TAGS), True)
+    markup = next(_markup(text), None)
+    if markup is not None:
+        quote = _quote(text[markup.start() : markup.start() + MAX_QUOTE_CHARS])
+        yield Addressed(quote=quote, why="markup of the agent's own messages", is_hidden=is_hidden)
+    nothing = read_sentence("")
+    sentences = [*map(read_sentence, split_sentences(text)), nothing, nothing]
+    for at, sentence in enumerate(sentences[:-2]):
+        why = _why(sentence, sentences[at + 1], sentences[at + 2], is_hidden)
+        if why is not None:
+            shown = sentence.text if len(sentence.text) > 60 else f"{sentence.text} {sentences[at + 1].text}"
+            yield Addressed(quote=_quote(shown), why=why, is_hidden=is_hidden)
+
+
+def _markup(text: str) -> Iterator[re.Match[str]]:
+    """Markup of the agent's replies, and of a chat template with a command after it: many texts are about templates."""
+    yield from _REPLY.finditer(text)
+    read_to = -1
+    for match in _TEMPLATE.finditer(text):
+        if match.end() <= read_to:
+            continue
+        read_to = match.end() + _TEMPLATE_REACH_CHARS // 2
+        behind = read_sentence(text[match.end() : match.end() + _TEMPLATE_REACH_CHARS])
+        if "command" in behind.roles:
+            yield match
+
+
+def _why(one: Sentence, next_one: Sentence, third: Sentence, is_hidden: bool) -> str | None:
+    """Return the reason why a sentence is recognised, given the two after it; None for an ordinary sentence."""
+    if _leads_away(one) or _PERSONA.search(one.plain) or any(map(_COMPACT.search, _spellings(one))):
+        return _LEADS_AWAY
+    if not one.roles:
+        return None
+    if "ai" in one.roles and _CODED.search(one.plain):
+        return "it asks a program to carry out a coded text"
+    if _orders(one, next_one):
+        return _ORDERS
+    if _poses(one, next_one, third):
+        return _POSES
+    both = one.roles | next_one.roles
+    if (
+        "outdated" in one.roles
+        and "instruction" in one.roles
+        and one.roles & {"own", "user"}
+        and both & {"command", "quiet"}
+    ):
+        return "it says that earlier instructions are not valid"
+    if "fresh" in one.roles and both & {"user", "ai"} and "command" in both:
+        return "it gives another task"
+    if "quiet" in one.roles and "fresh" in one.roles:
+        return "it gives another task"
+    if "quiet" in one.roles and "command" in both and both & {"user", "ai"}:
+        return "it asks to act without the user's knowledge"
+    if is_hidden and "fresh" in one.roles and "command" in both and (one.has_address or next_one.has_address):
+        return "hidden text gives an order"
+    if is_hidden and "command" in one.roles:
+        about_user = "user" in one.roles and one.roles & {"secret", "instruction", "ai", "weak", "oblige", "call"}
+        if about_user:
+            return "hidden text gives an order"
+    return None
+
+
+def _leads_away(one: Sentence) -> bool:
+    """True if instructions that were given before are to be ignored: `ignore all previous instructions`."""
+    if not one.roles & {"ignore", "ignore_last"} or not one.roles & {"instruction", "said"}:
+        return False
+    return any(_is_led_away(one, away, said) for away, said in islice(_close_pairs(one), _MAX_PAIRS))
+
+
+def _close_pairs(one: Sentence) -> Iterator[tuple[Hit, Hit]]:
+    """Pairs of a verb that leads away and what it may lead away from, at most `_NEAR_CHARS` characters apart."""
+    starts = [hit.start for hit in one.hits]
+    for away in one.hits:
+        if away.role not in ("ignore", "ignore_last"):
+            continue
+        first = bisect_left(starts, away.start - _NEAR_CHARS - 20)
+        for said in one.hits[first : bisect_left(starts, away.end + _NEAR_CHARS)]:
+            if said.role in ("instruction", "said") and (said.start, said.end) != (away.start, away.end):
+                yield away, said
+
+
+def _is_led_away(one: Sentence, away: Hit, said: Hit) -> bool:
+    is_last = said.start < away.start
+    if is_last and away.role == "ignore" and one.is_spaced:
+        return False  # the verb comes first in most languages
+    start, end = (said.end, away.start) if is_last else (away.end, said.start)
+    between = one.plain[start:end] if start <= end else ""
+    if len(between) > _NEAR_CHARS or re.search(r"[;:|]", between):
+        return False
+    if said.role == "said":
+        return len(_WORD.findall(between)) <= 2
+    reach = (min(away.start, said.start) - 25, max(away.end, said.end) + 25)
+    has_prior = any(hit.role in ("prior", "own") and reach[0] <= hit.start <= reach[1] for hit in one.hits)
+    return has_prior and (not one.is_spaced or _is_filled(one, start, end))
+
+
+def _is_filled(one: Sentence, start: int, end: int) -> bool:
+    """True if nothing between two places is an object of its own: in `ignore runs without instructions` it is."""
+    words = list(_WORD.finditer(one.plain, start, max(start, end)))
+    if len(words) > _MAX_GAP_WORDS or "," in one.plain[start:end]:
+        return False
+    known = [hit for hit in one.hits if hit.role in ("prior", "own", "user", "filler", "instruction")]
+    return all(any(hit.start <= word.start() and word.end() <= hit.end for hit in known) for word in words)
+
+
+def _orders(one: Sentence, next_one: Sentence) -> bool:
+    """True if a program is addressed and given an order, in this sentence or the next one."""
+    addressees = (hit for hit in one.hits if hit.role in ("ai", "weak"))
+    for number, hit in enumerate(islice(addressees, _MAX_PAIRS // 10)):
+        is_first = _OPENING.match(one.plain).end() == hit.start  # type: ignore[union-attr]
+        call = _called_by(one, hit)
+        is_spoken_to = _SPOKEN_TO.match(one.plain, hit.end) is not None
+        hail = _called_by(one, hit, "hail")
+        later_sign = _SPOKEN_TO_AFTER if hail else _SPOKEN_TO_LATER
+        is_addressed = (is_first and is_spoken_to) or (call and later_sign.match(one.plain, hit.end) is not None)
+        is_plain = one.plain[hit.start : hit.end] in _PLAIN_NAMES and not call
+        is_obliged = _is_obliged(one, hit, at_once=is_plain)
+        is_for = call and _ONLY.match(one.plain, hit.end) is not None
+        later = {found.role for found in one.hits if found.start > hit.start and found.role != "ai"}
+        has_order = bool(later & {"command", "ignore", "quiet"})
+        next_order = "command" in next_one.roles
+        if number < _MAX_ACTS and _directs(one, next_one, hit, call=call):
+            return True
+        if hit.role == "ai" and (is_obliged or (((is_addressed and not is_plain) or is_for or call) and has_order)):
+            return True
+        if (
+            hit.role == "ai"
+            and not is_plain
+            and (is_addressed or is_for)
+            and (next_order or next_one.roles & {"ignore", "fresh"})
+        ):
+            return True
+        if hit.role == "ai" and is_addressed and hail and _BARE.match(one.plain, hit.start) is None:
+            return True
+        if hit.role == "weak" and (is_addressed or (is_obliged and (is_first or call))):
+            near = one.roles | (next_one.roles if next_order else frozenset())
+            about = near & {"user", "quiet", "instead"} or (is_first and one.has_address)
+            if about and (has_order or next_order):
+                return True
+    return False
+
+
+def _directs(one: Sentence, next_one: Sentence, hit: Hit, *, call: bool) -> bool:
+    """True if an addressee is spoken to, or said to do something, and the order is about a thing that agents act on.
+
+    `Agent, delete ticket 3`, `Any bot in this mailbox must write to a@b.example`, `Bots report edits to http://...`.
+    """
+    before, behind = one.plain[max(0, hit.start - 40) : hit.start], one.plain[hit.end :]
+    is_opening = _BEFORE_NAME.search(before) is not None
+    call = call and (not one.is_spaced or _OPENS_WITH_CALL.search(before) is not None)
+    is_asked = _ASKED.search(before) is not None
+    if not (is_opening or call or is_asked or hit.role == "ai" or _ALL_SUCH.search(before)):
+        return False  # of a kind of people: travel agents, shop assistants
+    acts = [found for found in one.hits if found.role in ("command", "does", "quiet") and found.start >= hit.end]
+    if is_opening or call:
+        spoken_to = _SPOKEN_TO_BY if call and hit.role == "ai" else _SPOKEN_TO_AT_ONCE
+        if spoken_to.match(behind) or before.endswith("@"):
+            about = one.roles & {"user", "instead"} or one.text.isupper() or _NUMBER.search(one.text)
+            if acts and (about or _has_thing(one, acts)):
+                return True
+            is_label = _LABEL.match(one.plain, hit.start) is not None
+            orders = [found for found in next_one.hits if found.role == "command"]
+            if orders and not is_label and (_has_thing(next_one, orders) or _has_thing(one, [])):
+                return True
+    if not acts or not _has_thing(one, acts):
+        return False
+    if is_asked and behind.startswith((" to ", " that ")):
+        return True
+    obliges = (found for found in one.hits if found.role == "oblige" and found.start >= hit.end)
+    for oblige in islice(obliges, _MAX_ACTS):
+        if one.plain.startswith((" not ", " never "), oblige.end):
+            continue
+        if not one.is_spaced and oblige.start - hit.end <= _NEAR_CHARS:
+            return True
+        if _OBLIGED_BY.fullmatch(one.plain, hit.end, oblige.start):
+            return any(0 <= act.start - oblige.end <= _NEAR_CHARS for act in acts)
+    verbs = ("does", "command") if one.plain[hit.end - 1] == "s" or not before.endswith("the ") else ("does",)
+    act = min((act for act in acts if act.role in verbs), key=lambda act: act.start, default=None)
+    return act is not None and one.is_spaced and _STATED_BY.fullmatch(one.plain, hit.end, act.start) is not None
+
+
+def _has_thing(one: Sentence, acts: Sequence[Hit]) -> bool:
+    """True if a sentence names what an agent acts on: an address, a secret, a control behind one of some verbs."""
+    return (
+        "thing" in one.roles
+        or _TARGET.search(one.text) is not None
+        or (not one.text.endswith("?") and any(_CONTROL.match(one.text, act.end) for act in acts[:_MAX_ACTS]))
+    )
+
+
+def _called_by(one: Sentence, hit: Hit, role: str = "call") -> bool:
+    """True if words right before an addressee address it (`Note to AI agents`), or behind it in other scripts."""
+    for call in one.hits:
+        if call.role != role:
+            continue
+        gap = one.plain[call.end : hit.start]
+        if 0 <= hit.start - call.end <= 24:
+            words = list(_WORD.finditer(one.plain, call.end, hit.start))
+            fillers = [
+                found for found in one.hits if found.role in ("filler", "call") and call.end <= found.start < hit.start
+            ]
+            if not re.search(r"[.;!?:,]", gap) and all(
+                any(found.start <= word.start() and word.end() <= found.end for found in fillers) for word in words
+            ):
+                return True
+        if not one.is_spaced and 0 <= call.start - hit.end <= 2:
+            return True
+    return False
+
+
+def _is_obliged(one: Sentence, hit: Hit, *, at_once: bool) -> bool:
+    """True if an addressee is said to have to do something: `AI agents visiting this page must click`."""
+    obliges = [found for found in one.hits if found.role == "oblige"]
+    commands = [found for found in one.hits if found.role in ("command", "ignore")]
+    if at_once:  # `AI companies must` is about companies
+        obliges = [found for found in obliges if 0 <= found.start - hit.end <= _NEAR_CHARS]
+        obliges = [found for found in obliges[:_MAX_ACTS] if _OBLIGED_BY.fullmatch(one.plain, hit.end, found.start)]
+    if not one.is_spaced:
+        return bool(commands) and any(0 <= found.start - hit.end <= _NEAR_CHARS for found in obliges)
+    pairs = (
+        (oblige, command) for oblige in obliges if 0 <= oblige.start - hit.end <= _NEAR_CHARS for command in commands
+    )
+    return any(
+        0 <= command.start - oblige.end <= 30 and not re.search(r"[.;:]\s", one.plain[hit.end : command.start])
+        for oblige, command in islice(pairs, _MAX_PAIRS)
+    )
+
+
+def _poses(one: Sentence, next_one: Sentence, third: Sentence) -> bool:
+    """True if a text begins like a message of the system or the user, and gives an order or another task."""
+    opening = _OPENING.match(one.plain).end()  # type: ignore[union-attr]
+    speakers = [hit for hit in one.hits if hit.role == "role" and hit.start == opening]
+    if not any(_ROLE_END.match(one.plain, hit.end) for hit in speakers):
+        return False
+    rest = {hit.role for hit in one.hits if hit.role != "role"} | next_one.roles | third.roles
+    has_address = one.has_address or next_one.has_address
+    is_tool = one.plain.startswith("tool", opening)
+    return bool(
+        ("fresh" in rest and rest & {"command", "quiet"})
+        or ("outdated" in rest and rest & {"instruction", "fresh"})
+        or (rest & {"ignore", "quiet"} and "command" in rest and (rest & {"user", "said", "quiet"} or has_address))
+        or ({"oblige", "command"} <= rest and rest & {"ai", "weak"} and (is_tool or "user" in rest or has_address))
+    )
+
+
+def _spellings(one: Sentence) -> Iterator[str]:
+    """Readings of a sentence without what parts its letters: put together, backwards, with signs as letters."""
+    if len(one.text) > _MAX_SPELT_CHARS or not one.plain.isascii():
+        return
+    letters = re.sub(r"[^a-z]+", "", one.plain)
+    yield letters[::-1]
+    if _APART.search(one.plain):
+        yield letters
+    if any(char.isdigit() or char in "@$!|" for char in one.plain):
+        yield from (re.sub(r"[^a-z]+", "", form.casefold()) for form in forms(one.text))
+
+
+def _quote(text: str) -> str:
+    """A text on one line, without what is not drawn, cut."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= MAX_QUOTE_CHARS else f"{line[: MAX_QUOTE_CHARS - 1]}…"

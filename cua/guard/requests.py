@@ -1,0 +1,403 @@
+"""Requests of pages judged by their effect: changes, data for another site, and the first page of a foreign site."""
+
+import asyncio
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
+
+from cua.guard.guard import Guard, StepCheck, Verdict
+from cua.guard.risk import Facts, is_text_field
+from cua.guard.words import RiskKind, is_neutral, kind_of_handler, names_ordinary_change
+from cua.step import Turn
+from envs import Action, Hotkey, KeyDown, KeyUp, Move, PageRequest, PressKey, Scroll, Target, Terminate, TypeText, Wait
+from envs.domain_rules import DomainRules
+from envs.hosts import is_public_name, site_of
+from envs.page_request import READ_METHODS
+
+_MAX_SHOWN_CHARS = 200
+_MAX_OPERATION_CHARS = 80
+_MAX_NAME_CHARS = 60
+_MAX_TYPED, _MIN_TYPED_CHARS = 100, 4
+_MAX_NOES = 3
+"""Refusals in a step after which the rest is refused without a question."""
+_ACTION_KEYS = frozenset(
+    "_method action op operation operationname method cmd command intent do task verb status state".split()
+)
+_HARMLESS_ENDPOINTS = frozenset(
+    "search msearch query runquery read list filter autocomplete suggest suggestions typeahead lookup "
+    "find login signin csrf heartbeat keepalive poll presence typing telemetry analytics metrics track "
+    "tracking collect beacon stats preview validate render".split()
+)
+_SENSITIVE_PARTS = frozenset(
+    "role roles permission permissions members access keys tokens webhooks forwarding password email 2fa mfa "
+    "security".split()
+)
+_SENSITIVE_FIELDS = frozenset(
+    "role roles permission permissions admin isadmin visibility password iban forward forwarding payout "
+    "recovery".split()
+)
+_MAX_OBJECTS = 100
+_PART = re.compile(r'; name="([^"\r\n]{1,60})"\r\n\r\n([^\r\n]{0,80})')
+"""A short field of a multipart body."""
+_QUERY = re.compile(r"(?:\s|#[^\n]*\n)*(?:query\b|\{)")
+_DRAFT = re.compile(r"draft|autosave|\blocks?\b", re.I)
+_CONTACT = re.compile(
+    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}|https?://[^\s\"'<>]{1,200}|\+\d[\d ()/-]{6,20}\d"
+    r"|\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}"
+)
+_VARIABLE = re.compile(r"[^/]*[\dA-Z%][^/]*|[^/]{25,}")
+_OPENS_ROLES = frozenset({"link", "a", "tab", "treeitem", "summary"})
+_HOST = re.compile(
+    r"(?<![\w@.=?&/%-])(?P<scheme>https?://)?(?P<host>(?:[\w-]{1,63}\.){1,10}[^\W_]{1,24}|localhost)(?P<port>:\d{1,5})?(?![\w-])"
+)
+_MAX_INSTRUCTION_CHARS = 20_000
+_RECENT_S = 10.0
+"""Time in which an earlier step may still have an effect: most toasts that offer to undo stay that long."""
+_AT_ONCE_S = 2.5
+_NO_TURN = Turn(thought="", action_text="(the page by itself)", code="")
+_NO_ACT = (Wait, Move, Scroll, Terminate)
+_QUIET_KEYS = frozenset("tab shift ctrl up down left right home end pageup pagedown".split())
+_QUIET_SHORTCUTS = (["ctrl", "s"], ["ctrl", "a"], ["ctrl", "c"], ["ctrl", "home"], ["ctrl", "end"], ["shift", "tab"])
+_FILE_ENDINGS = frozenset("md py sh rs pl zip mov ps".split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What a person is asked about a request.
+
+    Attributes:
+        verdict: The decision without a person.
+        key: Requests with the same key share one answer; empty: the answer is about this one alone.
+        is_kept: Whether a refusal holds for the rest of the run, else for the rest of the step.
+    """
+
+    verdict: Verdict
+    key: tuple[str, ...] = ()
+    is_kept: bool = False
+
+
+class RequestGuard:
+    """The `envs.RequestCheck` of a run: lets requests pass, asks a person, or refuses.
+
+    A plain GET passes, except for the first page of a foreign site in a tab. What else changes something is asked
+    about, unless a person has approved the step that causes it, or the step names an expected change (Save, Search)
+    on the site of the page. What a document sends before it had an input is the page's own traffic and passes, unless
+    it names a risk or takes something along that the agent has typed.
+
+    Args:
+        guard: Mode, policy rules, whom to ask.
+        run: Awaits a person as long as the run goes on, `Control.unless_stopped`.
+
+    Attributes:
+        is_strict: Whether each change is asked about, whatever names it: a page has tried to give orders.
+    """
+
+    def __init__(self, guard: Guard, run: Callable[[Awaitable[Verdict]], Awaitable[Verdict]]) -> None:
+        self._guard = guard
+        self._run = run
+        self._rules = DomainRules(allowed=guard.allowed_domains)
+        self._has_limit = "*" not in guard.allowed_domains
+        self._lock = asyncio.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._steps: deque[StepCheck] = deque(maxlen=10)
+        self._homes: set[str] = set()
+        self._allowed: set[tuple[str, ...]] = set()
+        self._refused: set[tuple[str, ...]] = set()
+        self._refused_in_step: set[tuple[str, ...]] = set()
+        self._instruction = ""
+        self._contacts: set[str] = set()
+        self._typed: deque[str] = deque(maxlen=_MAX_TYPED)
+        self._num_noes = 0
+        self._is_over = False
+        self.is_strict = False
+
+    def begin(self, url: str | None, instruction: str) -> None:
+        """Begin a run: the sites of the task are that of the start page and those that the user names.
+
+        Args:
+            url: Address of the page that the run begins at; blank: the first site that is opened is one of the task.
+            instruction: Words of the user.
+        """
+        self._forget()
+        self._homes = {"file:"} if url and url.startswith("file:") else {site_of(url or "")} - {""}
+        self.add_instruction(instruction)
+
+    def add_instruction(self, instruction: str) -> None:
+        """Take further words of the user: the sites and contacts in them belong to the task."""
+        self._instruction += f"\n{instruction[:_MAX_INSTRUCTION_CHARS].casefold()}"
+        self._homes |= set(_sites_in(instruction)) - {""}
+
+    def begin_step(self, step: StepCheck) -> None:
+        """Take requests as effects of this step from now on, if it gives an input."""
+        if not all(isinstance(action, _NO_ACT) for action in step.actions):
+            self._steps.append(step)
+            self._refused_in_step.clear()
+            self._num_noes = 0
+            texts = [action.text for action in step.actions if isinstance(action, TypeText)]
+            self._typed += [text.strip().casefold() for text in texts if len(text.strip()) >= _MIN_TYPED_CHARS]
+            typed = "\n".join(texts)
+            self._contacts |= {
+                text.casefold() for text in _CONTACT.findall(typed) if text.casefold() not in self._instruction
+            }
+
+    async def __call__(self, request: PageRequest) -> str | None:
+        """Return why a request must not leave, or None to let it go; a person may be asked.
+
+        Raises:
+            StoppedError: The run was stopped meanwhile.
+            CapReachedError: The time of the run was used up meanwhile.
+        """
+        if self._question(request) is None:
+            return None
+        async with self._lock:  # one question at a time; the answer to an earlier one may settle this one
+            question = self._question(request)
+            if question is None or question.key in self._allowed:
+                return None
+            is_refused = question.key in self._refused | self._refused_in_step
+            if is_refused or self._is_over or self._num_noes >= _MAX_NOES:
+                return f"refused before: {question.verdict.reason}"
+            verdict = question.verdict
+            if verdict.decision == "ask":
+                verdict = await self._ask_person(verdict)
+            if verdict.decision == "allow":
+                self._allowed |= {question.key} - {()}
+                if request.is_top:
+                    self._homes.add(site_of(request.url))
+                return None
+            self._num_noes += 1
+            (self._refused if question.is_kept else self._refused_in_step).update({question.key} - {()})
+            return verdict.reason
+
+    async def _ask_person(self, verdict: Verdict) -> Verdict:
+        step = self._steps[-1] if self._steps else None
+        turn, actions = (step.turn, step.actions) if step is not None else (_NO_TURN, ())
+        try:
+            return await self._run(self._guard.ask(verdict, turn, actions))
+        except asyncio.CancelledError:  # this request is given up, and the run may go on
+            raise
+        except BaseException:  # the run has ended
+            self._is_over = True
+            raise
+
+    def _question(self, request: PageRequest) -> _Question | None:
+        site = site_of(request.url)
+        if not site:
+            return None
+        if request.method in READ_METHODS:
+            return self._of_navigation(request, site) if request.is_top else self._of_read(request, site)
+        what = f"{request.method} {request.url[:_MAX_SHOWN_CHARS]}"
+        decision, reason = self._guard.rules.decide_request(self._facts(request, what))
+        if decision == "deny":
+            return _Question(verdict=Verdict(decision="deny", reason=f"{reason} ({what})"))
+        if decision == "allow" or self._guard.mode == "yolo" or request.is_by_person:
+            return None
+        kind = _kind_of(request)
+        is_own_traffic = request.is_from_new_document and request.kind != "document" and kind is None
+        if is_own_traffic and not self._takes_along(request):
+            return None
+        step = self._steps[-1] if self._steps else None
+        what += f"; caused by: {_cause_of(step)}" if step is not None else ""
+        if not self._is_home(request.url, site) and site != site_of(request.page_url):
+            return _ask("send", f"data for another site, {what}", ("data", site, _endpoint(request)), is_kept=True)
+        if step is not None and step.is_approved and (kind is None or not step.kinds or kind in step.kinds):
+            return None
+        if _is_of_draft(request) and self._is_expected(request):
+            return None
+        if kind is not None or decision == "ask":
+            return _ask(kind or "submit", what)
+        if contact := self._contact_in(request):
+            return _ask("send", f"{contact}, which the user has not named, in {what}")
+        if _is_sensitive(request):
+            return _ask("submit", f"a change of an account or of rights, {what}")
+        if self.is_strict:
+            return _ask("submit", f"a change on the server, {what}")
+        if _is_harmless_endpoint(request) or self._is_expected(request):
+            return None
+        return _ask("submit", f"a change on the server, {what}", ("change", site, _endpoint(request)))
+
+    def _contact_in(self, request: PageRequest) -> str | None:
+        """An address, a number or an account that the agent has typed and that is sent, but not from the user."""
+        if not self._contacts:
+            return None
+        sent = _sent_text(request)
+        return next((contact for contact in self._contacts if contact in sent), None)
+
+    def _takes_along(self, request: PageRequest) -> bool:
+        """Return whether something that the agent has typed is sent."""
+        sent = _sent_text(request)
+        return any(text in sent for text in self._typed)
+
+    def _of_navigation(self, request: PageRequest, site: str) -> _Question | None:
+        if not self._has_limit or self._guard.mode == "yolo" or self._is_home(request.url, site):
+            return None
+        if not self._homes or request.is_by_person:  # nothing was seen yet that could have led astray
+            self._homes.add(site)
+            return None
+        begun = ", ".join(sorted(self._homes))[:_MAX_SHOWN_CHARS]
+        text = f"{request.url[:_MAX_SHOWN_CHARS]} is outside of the sites of the task ({begun})"
+        return _ask("leave_domains", text, ("page", site), is_kept=True)
+
+    def _of_read(self, request: PageRequest, site: str) -> _Question | None:
+        """Data in an address of another site: what the agent has typed, or any once a page has tried to give orders."""
+        if request.is_by_person or self._is_home(request.url, site) or site == site_of(request.page_url):
+            return None
+        if self._guard.mode == "yolo" or not (self._takes_along(request) or self.is_strict):
+            return None
+        text = f"data for another site, {request.url[:_MAX_SHOWN_CHARS]}"
+        return _ask("send", text, ("data", site, _endpoint(request)), is_kept=True)
+
+    def _is_home(self, url: str, site: str) -> bool:
+        return site in self._homes or (bool(self._rules.allowed) and self._rules.why_blocked(url) is None)
+
+    def _is_expected(self, request: PageRequest) -> bool:
+        """Return whether the last step names an expected change; a late one only if text was typed and nothing else."""
+        now = time.monotonic()
+        recent = [step for step in self._steps if now - step.begun_s < _RECENT_S]
+        is_at_once = request.kind == "document" or (bool(recent) and now - recent[-1].last_input_s < _AT_ONCE_S)
+        if is_at_once:  # a form is submitted by the last input, however long its page takes
+            recent = recent[-1:]
+        elif not all(is_text_field(target) for step in recent for _, _, targets in step.inputs for target in targets):
+            return False
+        return bool(recent) and all(_names_expected(step, request.method) for step in recent)
+
+    def _facts(self, request: PageRequest, what: str) -> Facts:
+        handlers = (request.body,) if request.body else ()
+        target = Target(role="request", names=(what,), handlers=handlers, page_url=request.page_url)
+        return Facts(action=Wait(duration_s=0), verb="request", target=target, claim="", url=request.page_url)
+
+
+def _sites_in(instruction: str) -> Iterator[str]:
+    """Sites that a text names, by an address or by a name that is no file's."""
+    for found in _HOST.finditer(instruction[:_MAX_INSTRUCTION_CHARS]):
+        host, port = found["host"], found["port"] or ""
+        is_certain = bool(found["scheme"] or port) or host.startswith("www.")
+        last = host.rpartition(".")[2]
+        if not is_certain and ((last[:1].isupper() and not host[:1].isupper()) or any(map(str.isdigit, host))):
+            continue  # two sentences without a space between them, or a version
+        if is_certain or (is_public_name(host) and last.lower() not in _FILE_ENDINGS):
+            yield site_of(f"http://{host}{port}")
+
+
+def _ask(kind: RiskKind, text: str, key: tuple[str, ...] = (), *, is_kept: bool = False) -> _Question:
+    verdict = Verdict(decision="ask", reason=f"risky ({kind.replace('_', ' ')}): {text}", risk=kind)
+    return _Question(verdict=verdict, key=key, is_kept=is_kept)
+
+
+def _cause_of(step: StepCheck) -> str:
+    """The last thing that a step activated, or the words of the model."""
+    texts = (target.text for _, _, targets in reversed(step.inputs) for target in targets)
+    return next((text for text in texts if text), "") or step.turn.action_text or "the last step"
+
+
+def _names_expected(step: StepCheck, method: str) -> bool:
+    """Return whether each action of a step that gives an input is seen to do something ordinary."""
+    numbers = {number for number, action in enumerate(step.actions) if not _is_quiet(action)}
+    quiet = {
+        number for number, action in enumerate(step.actions) if _is_quiet(action) and not isinstance(action, TypeText)
+    }
+    inputs = [(action, targets) for number, action, targets in step.inputs if number not in quiet]
+    return numbers <= {number for number, _, _ in step.inputs} and all(
+        _is_ordinary(action, target, method) for action, targets in inputs for target in targets
+    )
+
+
+def _is_quiet(action: Action) -> bool:
+    """Return whether an action changes nothing on a server, or saves by the usual shortcut."""
+    match action:
+        case PressKey(key=key) | KeyDown(key=key) | KeyUp(key=key):
+            return key.lower() in _QUIET_KEYS
+        case Hotkey(keys=keys):
+            return [key.lower() for key in keys] in _QUIET_SHORTCUTS
+        case TypeText(text=text):
+            return len(text) > 2 and text.isprintable()  # where it activates something, that is judged below
+    return isinstance(action, _NO_ACT)
+
+
+def _is_ordinary(action: Action, target: Target, method: str) -> bool:
+    if target.is_field:
+        is_enter = isinstance(action, PressKey | KeyDown | Hotkey) and "enter" in str(action).lower()
+        is_enter |= isinstance(action, TypeText) and not action.text.isprintable()
+        return is_text_field(target) and not is_enter
+    leads_nowhere = (target.url or "").startswith("javascript:") or (target.url or "").endswith("#")
+    if target.role in _OPENS_ROLES and not leads_nowhere:  # by POST in many apps, or noted so
+        return method in ("POST", "PUT") and target.is_element and not is_neutral(target)
+    return target.is_element and any(map(names_ordinary_change, target.names))
+
+
+def _endpoint(request: PageRequest) -> str:
+    """Method, path with its ids left out, and the operation: what alike requests have in common."""
+    path = _VARIABLE.sub("*", urlsplit(request.url).path)
+    return " ".join([request.method, path, *sorted(value for _, value in _operations(request))])
+
+
+def _is_of_draft(request: PageRequest) -> bool:
+    """Return whether a request is about a draft or a lock, which editors make and remove by themselves."""
+    return _DRAFT.search(urlsplit(request.url).path) is not None
+
+
+def _is_harmless_endpoint(request: PageRequest) -> bool:
+    """Return whether the path names a search, a measurement or the like, or the body a query of GraphQL."""
+    parts = urlsplit(request.url).path.lower().split("/")
+    queries = [value for name, value in _fields(request) if name == "query" and isinstance(value, str)]
+    is_query = bool(queries) and all(_QUERY.match(query) for query in queries)
+    words = {word for part in parts[-2:] for word in re.split(r"[^a-z]+", part)}
+    return is_query or bool(words & _HARMLESS_ENDPOINTS)
+
+
+def _kind_of(request: PageRequest) -> RiskKind | None:
+    """The risk that method, path and operations of a request name."""
+    if request.method == "DELETE":
+        return "delete"
+    parts = urlsplit(request.url)
+    if kind_of_handler(f"path {parts.path}?{parts.query}") == "delete":
+        return "delete"
+    *_, before, last = ["", *parts.path.rstrip("/").split("/")]
+    where = "" if before == "checkout" else before  # of an order that is prepared: /checkout/shipping-address
+    texts = [f"path /{where}/{last}", *(f"{name} {value}" for name, value in _operations(request))]
+    return next((kind for text in texts if (kind := kind_of_handler(text))), None)
+
+
+def _sent_text(request: PageRequest) -> str:
+    query = urlsplit(request.url).query
+    return f"{unquote_plus(query)}\n{unquote_plus(request.body)}\n{request.body}".casefold()
+
+
+def _is_sensitive(request: PageRequest) -> bool:
+    """Return whether path or fields of a request are about an account, rights or keys."""
+    parts = urlsplit(request.url).path.lower().split("/")
+    names = {part for name, _ in _fields(request) for part in re.split(r"[^a-z]+", name[:_MAX_NAME_CHARS].lower())}
+    return bool(_SENSITIVE_PARTS & set(parts) or _SENSITIVE_FIELDS & names)
+
+
+def _fields(request: PageRequest) -> list[tuple[str, object]]:
+    """Fields of query and body, of a form or a JSON object."""
+    query, body = parse_qsl(urlsplit(request.url).query), _json_of(request.body)
+    if body is not None:
+        objects = body[:_MAX_OBJECTS] if isinstance(body, list) else [body]
+        return [*query, *(item for one in objects if isinstance(one, dict) for item in one.items())]
+    parts = _PART.findall(request.body)
+    return [*query, *(parts or parse_qsl(request.body))]
+
+
+def _operations(request: PageRequest) -> Iterator[tuple[str, str]]:
+    """Fields of query and body that name what is to be done: `_method=delete`, a mutation of GraphQL."""
+    for name, value in _fields(request):
+        if not isinstance(value, str):
+            continue
+        if name.lower() in _ACTION_KEYS:
+            yield name, value[:_MAX_OPERATION_CHARS]
+        elif name == "query" and value.lstrip().startswith("mutation"):
+            yield "mutation", value.lstrip()[:_MAX_OPERATION_CHARS]
+
+
+def _json_of(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

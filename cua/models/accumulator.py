@@ -1,0 +1,310 @@
+"""A reply in the making, from the JSON objects of a whole answer or a stream.
+
+Each field is read by itself, so that an odd one costs no more than its own value; what a reply cannot do without is
+checked at its end.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cua.errors import ModelError, UnusableReplyError
+from cua.messages import FinishReason, ReplyTokens, ToolCall
+from cua.models.fields import GrowingText, count_of, json_of, list_of, name_of, number_of, object_of, text_of
+
+_FINISH_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+"""Allow-list of ends, with the words of other servers for them; any other word does not end a reply."""
+
+_BROKEN_OFF = frozenset({"abort", "aborted", "error", "cancelled", "canceled", "timeout"})
+"""Words of servers that gave up in the middle of a reply; waiting may help."""
+
+MAX_TEXT_CHARS = 4 * 2**20
+"""Limit on text, reasoning and arguments together: about a million tokens, four times the context of K2.5."""
+
+MAX_CALLS = 256
+MAX_NAME_CHARS = 256
+_CHARS_PER_ID = 8
+_MAX_REASON_CHARS = 40
+
+EMPTY_REMARK = "Your reply was empty: no text and no tool call. Answer again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A piece of a growing reply, for live display.
+
+    Attributes:
+        kind: `restart` says that what was shown so far is void, because the call is made again.
+        text: The piece.
+    """
+
+    kind: Literal["reasoning", "content", "tool_call", "restart"]
+    text: str = ""
+
+
+class _GrowingCall:
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments = GrowingText()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCounts:
+    """Token counts of a reply. Moonshot puts `cached_tokens` on top, OpenAI under the details."""
+
+    num_input: int = 0
+    num_output: int = 0
+    num_cached: int = 0
+
+    @classmethod
+    def of(cls, value: object) -> "TokenCounts | None":
+        """Read a `usage` object; None where it has no counts."""
+        usage = object_of(value)
+        cached = object_of(usage.get("prompt_tokens_details")).get("cached_tokens")
+        counts = cls(
+            num_input=count_of(usage.get("prompt_tokens")) or 0,
+            num_output=count_of(usage.get("completion_tokens")) or 0,
+            num_cached=count_of(cached) or count_of(usage.get("cached_tokens")) or 0,
+        )
+        return counts if counts != cls() else None
+
+
+class StreamAccumulator:
+    """The reply so far.
+
+    Not the OpenAI SDK's stream helpers (3.54 was tried): of other servers' streams they join two calls numbered 0 into
+    one, double names and ids that come with each piece, refuse calls without a number, and keep the first piece's token
+    ids only.
+
+    Attributes:
+        reasoning_field: The name under which the server sends reasoning.
+        finish_reason: The server's word in lower case, "" until it came.
+        usage: Token counts, None where the server sends none.
+        model: The server's name of the model.
+        model_version: Version of the weights, where the server gives one.
+        num_events: JSON objects that were read.
+        has_choices: True once any of them had a choice.
+    """
+
+    def __init__(self, on_delta: Callable[[Delta], None] | None = None) -> None:
+        self._content, self._reasoning, self._refusal = GrowingText(), GrowingText(), GrowingText()
+        self.reasoning_field: str | None = None
+        self.finish_reason = ""
+        self.usage: TokenCounts | None = None
+        self.model = self.model_version = ""
+        self._prompt_ids: list[int] = []
+        self._ids: list[int] = []
+        self._has_bad_ids = False
+        self._logprobs: list[Mapping[str, Any]] = []
+        self.num_events = 0
+        self.has_choices = False
+        self._choice_index = 0
+        self.num_chars = 0
+        self._calls: list[_GrowingCall] = []
+        self._on_delta = on_delta
+
+    @property
+    def content(self) -> str:
+        """Visible text."""
+        return str(self._content)
+
+    @property
+    def reasoning(self) -> str:
+        """Thinking."""
+        return str(self._reasoning)
+
+    @property
+    def refusal(self) -> str:
+        """What the server says instead of an answer."""
+        return str(self._refusal)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing was said, thought or called."""
+        texts = (self._content, self._reasoning, self._refusal)
+        return all(text.is_empty for text in texts) and not self._calls
+
+    @property
+    def known_finish_reason(self) -> FinishReason:
+        """The reason it ended, in our words."""
+        return _FINISH_REASONS.get(self.finish_reason, "unknown")
+
+    def take(self, answer: Mapping[str, Any], field: Literal["message", "delta"]) -> None:
+        """Add a whole answer, or one event of a stream.
+
+        Raises:
+            ModelError: The reply is longer than any that makes sense.
+        """
+        self.num_events += 1
+        self.model = name_of(answer.get("model")) or self.model
+        version = name_of(answer.get("weight_version")) or name_of(answer.get("system_fingerprint"))
+        self.model_version = version or self.model_version
+        self.usage = TokenCounts.of(answer.get("usage")) or self.usage
+        choice = self._choice_of(answer)
+        self._prompt_ids = self._prompt_ids or self._ids_in(answer) or self._ids_in(choice or {})
+        if choice is None:
+            return
+        self.usage = TokenCounts.of(choice.get("usage")) or self.usage
+        reason = choice.get("finish_reason")
+        self.finish_reason = json_of(reason).strip().lower()[:_MAX_REASON_CHARS] or self.finish_reason
+        self._take_tokens(choice)
+        # Some servers stream "message" or answer whole with "delta".
+        message = choice.get(field) or choice.get("message") or choice.get("delta")
+        self._take_message(object_of(message), field == "message")
+
+    def tool_calls(self, num_earlier: int) -> tuple[ToolCall, ...]:
+        """The calls; one without an id gets K2.5's form of it.
+
+        Args:
+            num_earlier: Tool calls in the conversation before this reply.
+        """
+        return tuple(
+            ToolCall(
+                id=call.id or f"functions.{call.name}:{num_earlier + position}",
+                name=call.name,
+                arguments=str(call.arguments) or "{}",
+            )
+            for position, call in enumerate(self._calls)
+        )
+
+    def tokens(self) -> ReplyTokens | None:
+        """Ids and log-probabilities; None when the server gave no ids, or none that can be read.
+
+        Raises:
+            ModelError: There are not as many log-probabilities as ids: training on them would go wrong unnoticed.
+        """
+        if not self._ids or self._has_bad_ids:
+            return None
+        logprobs = tuple(value for one in self._logprobs if (value := number_of(one.get("logprob"))) is not None)
+        sampled = tuple(one["sampled"] for one in self._logprobs if isinstance(one.get("sampled"), bool))
+        if any(found and len(found) != len(self._ids) for found in (logprobs, sampled)):
+            raise ModelError(
+                f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
+            )
+        return ReplyTokens(prompt_ids=tuple(self._prompt_ids), ids=tuple(self._ids), logprobs=logprobs, sampled=sampled)
+
+    def check_end(self) -> None:
+        """Check that the reply came to an end that is known.
+
+        Raises:
+            UnusableReplyError: There is no finish reason, or an unknown one; or the reply is empty.
+            ModelError: The server broke the reply off.
+        """
+        if self.finish_reason in _BROKEN_OFF:
+            raise ModelError(
+                f"the server broke the reply off after {self.num_chars} characters "
+                f"(finish_reason {self.finish_reason!r})",
+                retryable=True,
+            )
+        if self.known_finish_reason == "unknown":
+            found = f"finish_reason {self.finish_reason!r}" if self.finish_reason else "no finish_reason"
+            raise UnusableReplyError(
+                f"the reply ends with {found}, so it may not be whole; expected stop, tool_calls, length or "
+                "content_filter"
+            )
+        if self.is_empty and self.known_finish_reason not in ("length", "content_filter"):
+            raise UnusableReplyError("the reply is empty: no text, no reasoning, no tool call", remark=EMPTY_REMARK)
+
+    def _choice_of(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The choice that is read: the one with the lowest number, as known when the reply begins."""
+        numbered: dict[int, Mapping[str, Any]] = {}
+        for choice in map(object_of, list_of(answer.get("choices"))):
+            numbered.setdefault(count_of(choice.get("index")) or 0, choice)
+        if numbered and (not self.has_choices or (self.is_empty and min(numbered) < self._choice_index)):
+            self.has_choices, self._choice_index, self.finish_reason = True, min(numbered), ""
+        return numbered.get(self._choice_index)
+
+    def _ids_in(self, value: Mapping[str, Any], name: str = "prompt_token_ids") -> list[int]:
+        """Token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
+        ids = list_of(value.get(name))
+        is_good = all(type(one) is int for one in ids)
+        self._has_bad_ids |= not is_good
+        self._grow(len(ids) * _CHARS_PER_ID)
+        return ids if is_good else []
+
+    def _take_tokens(self, choice: Mapping[str, Any]) -> None:
+        self._ids += self._ids_in(choice, "token_ids")
+        found = list_of(object_of(choice.get("logprobs")).get("content"))
+        self._grow(len(found) * _CHARS_PER_ID)
+        self._logprobs += [
+            {"logprob": one.get("logprob"), "sampled": one.get("sampled")} for one in map(object_of, found)
+        ]
+
+    def _take_message(self, message: Mapping[str, Any], is_whole: bool) -> None:
+        for name in ("reasoning_content", "reasoning"):
+            text = text_of(message.get(name))
+            if text:
+                self.reasoning_field = name
+                self._tell("reasoning", self._add(self._reasoning, text))
+                break
+        self._tell("content", self._add(self._content, text_of(message.get("content"))))
+        self._add(self._refusal, text_of(message.get("refusal")))
+        pieces = [object_of(piece) for piece in list_of(message.get("tool_calls"))]
+        if not pieces and isinstance(message.get("function_call"), dict):
+            pieces = [{"index": 0, "function": message["function_call"]}]
+        for piece in pieces:
+            self._take_call(piece, is_new=is_whole or (len(pieces) > 1 and not _is_numbered(piece)))
+
+    def _take_call(self, piece: Mapping[str, Any], *, is_new: bool) -> None:
+        function = piece if "function" not in piece else object_of(piece["function"])
+        name, call_id = name_of(function.get("name"))[:MAX_NAME_CHARS], name_of(piece.get("id"))[:MAX_NAME_CHARS]
+        call = self._new_call(piece) if is_new else self._call_of(piece, name, call_id)
+        call.id = call.id or call_id
+        # Some servers repeat the whole name in every piece.
+        call.name = (call.name + ("" if name == call.name else name))[:MAX_NAME_CHARS]
+        self._tell("tool_call", name + self._add(call.arguments, json_of(function.get("arguments"))))
+
+    def _call_of(self, piece: Mapping[str, Any], name: str, call_id: str) -> _GrowingCall:
+        """The call that a piece belongs to: by index, or by id where a server numbers them all 0 or not at all."""
+        index = count_of(piece.get("index"))
+        for call in reversed(self._calls):
+            is_same = index in (None, call.index) and (not call_id or not call.id or call_id == call.id)
+            is_other = not _is_numbered(piece) and name not in ("", call.name) and not call.arguments.is_empty
+            if is_same and not is_other:
+                return call
+        return self._new_call(piece)
+
+    def _new_call(self, piece: Mapping[str, Any]) -> _GrowingCall:
+        if len(self._calls) >= MAX_CALLS:
+            raise UnusableReplyError(
+                f"the reply has more than {MAX_CALLS} tool calls",
+                remark=f"Your reply had more than {MAX_CALLS} tool calls; none was made. Make fewer at a time.",
+            )
+        index = count_of(piece.get("index"))
+        self._calls.append(_GrowingCall(len(self._calls) if index is None else index))
+        return self._calls[-1]
+
+    def _add(self, text: GrowingText, piece: str) -> str:
+        self._grow(len(piece))
+        return text.add(piece) if piece else ""
+
+    def _grow(self, num_chars: int) -> None:
+        self.num_chars += num_chars
+        if self.num_chars > MAX_TEXT_CHARS:
+            raise ModelError(
+                f"the reply has more than {MAX_TEXT_CHARS // 2**20} million characters, more than any model writes; "
+                "set a limit with --max-tokens",
+                retryable=False,
+            )
+
+    def _tell(self, kind: Literal["reasoning", "content", "tool_call"], text: str) -> None:
+        if self._on_delta is not None and text:
+            self._on_delta(Delta(kind=kind, text=text))
+
+
+def _is_numbered(piece: Mapping[str, Any]) -> bool:
+    return bool(name_of(piece.get("id"))) or count_of(piece.get("index")) is not None

@@ -1,0 +1,299 @@
+"""Thinking and tool calls that a server left in the text of a reply, put where they belong.
+
+A server that runs Kimi K2.5 without its parsers, or whose parsers fail, sends the model's special tokens as text.
+
+- Thinking goes to the reasoning: `<think>...</think>`, all before a lone closing tag (the output of K2.5 starts inside
+  the reasoning), all after an opening tag that is never closed. Drafts in it are never carried out: a reply that ends
+  inside of its thinking is unusable.
+- A section of tool calls becomes calls, also one in the reasoning of a reply without any text. Text behind it is
+  dropped, as vLLM does; half a call, or a marker alone, makes the reply unusable.
+- A turn that the model made up behind its own is cut off; tokens that end a turn are dropped at the end of the text.
+  A special token or a block of calls of another model in an answer makes it unusable.
+- A tag or marker that is quoted (inside closed backticks or fences, or directly between quotation marks) is what the
+  model talks about and stays as it is. Outside of quotes the two cannot be distinguished: the model is asked to quote.
+- Where a model was offered no tools, the GUI agent's headings count: text after the last `## Action:` may be text to
+  type, and is left to that agent's parser, except for tokens at the very end and a closing tag below the code.
+"""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from json import JSONDecodeError, JSONDecoder
+
+from cua.errors import UnusableReplyError
+from cua.messages import Reply, ToolCall
+from cua.model import Tool
+from cua.models.accumulator import MAX_CALLS
+from cua.models.call_text import named
+
+_TAG = re.compile(r"<[ \t]{0,3}(?P<close>/?)[ \t]{0,3}think(?:ing)?(?:\s[^<>]{0,50})?>|◁(?P<close2>/?)think▷", re.I)
+_ACTION = re.compile(r"(?:^|(?<=>)|(?<=▷))[ \t]{0,3}#{2,6}[ \t]*action[ \t*_]*(?:[:：]|$)", re.I | re.M)
+_MARKER = re.compile(r"<\|tool_calls?_(?P<kind>section_begin|section_end|begin|argument_begin|end)\|>")
+_MARKERS = tuple(
+    f"<|tool_call{plural}_{kind}|>"
+    for plural in ("", "s")
+    for kind in ("section_begin", "section_end", "begin", "argument_begin", "end")
+)
+_RUN = re.compile(r"`+|~{3,}")
+_QUOTES = frozenset(("''", '""', "``", "“”", "‘’", "«»", "„“", "「」"))
+_END_TOKENS = (
+    *("<|im_end|>", "[EOS]", "[EOT]", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>"),
+    *("<|return|>", "<|EOT|>", "<end_of_turn>", "<｜end▁of▁sentence｜>"),
+)
+_NEXT_TURN = re.compile(
+    r"(?:<\|im_end\|>|\[EO[ST]\])\s{0,8}<\|im_(?:user|assistant|system|start)\|>"
+    r"|<\|im_(?:user|assistant|system)\|>[\w ./-]{0,64}<\|im_middle\|>"
+)
+_FOREIGN = re.compile(
+    r"<\|[A-Za-z][\w▁]{2,40}\|>"
+    r"|</?｜[A-Za-z][\w▁]{2,40}｜"
+    r"|</?(?:\w{1,12}:)?(?:tool_call|function_call|tool_response)s?(?:\s[^<>]{0,50})?>"
+    r"|<function=[\w.-]{1,64}>|\[TOOL_CALLS\]"
+)
+"""Special tokens, and calls in the forms of Qwen, Hermes, DeepSeek, Mistral and others."""
+
+NO_CALL_REMARK = "Your reply announced a tool call, but none arrived. Write the call again, or give the answer."
+MARKER_REMARK = (
+    "Your reply held a broken tool call, written as text: {found}. No call was made. Write the call again, or give the "
+    "answer; put a marker that you only want to mention in backticks."
+)
+FOREIGN_REMARK = (
+    "Your reply holds {found}, which is neither text for the user nor a tool call; nothing was called. Call the tool "
+    "by the interface for tools, or give the answer; put a marker that you only want to mention in backticks."
+)
+TAG_REMARK = (
+    "Your reply opens {found} and never closes it, so that what follows is taken as thinking. Answer again, and close "
+    "it before the answer; put a tag that you only want to mention in backticks."
+)
+
+
+def split_thinking(content: str, *, has_headings: bool = True) -> tuple[str, str]:
+    """Thought and answer.
+
+    Args:
+        content: Text of a reply.
+        has_headings: True where the headings of the GUI agent's protocol count.
+    """
+    thought, answer, _ = _split(content, has_headings)
+    return thought, answer
+
+
+def _split(content: str, has_headings: bool) -> tuple[str, str, str]:
+    """Thought, answer, and the opening tag that is never closed; without headings, one in the middle stays as it is."""
+    text = content.lstrip()
+    thoughts: list[str] = []
+    pieces: list[str] = []
+    opened, position, open_tag = -1, 0, ""
+    last_action, tags = _tags_that_count(text, has_headings)
+    for tag in tags:
+        is_close = _is_closing(tag)
+        if is_close and (opened < 0 or last_action >= 0):
+            thoughts += [*pieces, text[max(position, opened) : tag.start()]]
+            pieces, opened, position = [], -1, tag.end()
+        elif is_close:
+            thoughts.append(text[opened : tag.start()])
+            opened, position = -1, tag.end()
+        elif opened < 0:
+            pieces.append(text[position : tag.start()])
+            opened = position = tag.end()
+            open_tag = tag[0]
+    if opened < 0:
+        answer = "".join([*pieces, text[position:]])
+        return "".join(thoughts).strip(), answer if thoughts else content, ""
+    if "".join(pieces).strip() and last_action < 0:
+        return "", content, open_tag
+    return "".join([*thoughts, *pieces, text[opened:]]).strip(), "", open_tag
+
+
+def _tags_that_count(text: str, has_headings: bool) -> tuple[int, list[re.Match[str]]]:
+    """The place of the last action (-1 without one), and the tags that are more than text.
+
+    Above the last action a closing tag counts even in quotes, as quotes in thinking need not be balanced. Below it an
+    opening tag is text to type, and a closing one counts if it ends an open thought or follows the code.
+    """
+    last_action = max((match.start() for match in _ACTION.finditer(text)), default=-1) if has_headings else -1
+    code_start = text.find("```", last_action) if last_action >= 0 else -1
+    is_quoted = _quotes_of(text)
+    tags: list[re.Match[str]] = []
+    is_open = False
+    for tag in _TAG.finditer(text):
+        is_close = _is_closing(tag)
+        if is_quoted(tag) and (not is_close or tag.end() > last_action):
+            continue
+        is_typed = not is_open and not (is_close and 0 <= code_start < tag.start())
+        if 0 <= last_action < tag.end() and is_typed:
+            continue
+        tags.append(tag)
+        is_open = not is_close
+    return last_action, tags
+
+
+def _is_closing(tag: re.Match[str]) -> bool:
+    return bool(tag["close"] or tag["close2"])
+
+
+def separate(reply: Reply, tools: Sequence[Tool] = ()) -> Reply:
+    """Take thinking and tool calls out of the text of a reply; give its calls the names of tools.
+
+    Args:
+        reply: As the server sent it.
+        tools: What the model may call.
+
+    Raises:
+        UnusableReplyError: A part of a call is missing, or a call was announced and none came. Never for a reply that
+            was cut at the token limit: of that one, the text before the first marker is kept.
+    """
+    is_cut = reply.finish_reason == "length"
+    thought, content, open_tag = _split(_first_turn(reply.content), has_headings=not tools)
+    reasoning = "\n".join(filter(None, (reply.reasoning, thought)))
+    is_protocol = not tools and _ACTION.search(content) is not None
+    found = _Found(content) if is_protocol else _find_calls(content)
+    content = _without_end(found.text, (*_END_TOKENS, *_MARKERS) if is_protocol else _end_tokens(found.text))
+    if not found.calls and not found.problem and not content.strip() and not reply.tool_calls:
+        found = _find_calls(reasoning)
+        reasoning = found.text
+    calls = [named(call, tools) for call in reply.tool_calls]
+    known = {(call.name, call.arguments) for call in calls}
+    calls += [call for call in (named(call, tools) for call in found.calls) if (call.name, call.arguments) not in known]
+    separated = replace(reply, content=content, reasoning=reasoning, tool_calls=tuple(calls))
+    if not is_cut:
+        is_unfinished = bool(open_tag) and (bool(content.strip()) or not calls)
+        foreign = "" if is_protocol or calls else _foreign_in(content)
+        _check(separated, found.problem if not reply.tool_calls else "", foreign, open_tag if is_unfinished else "")
+    return separated
+
+
+def _first_turn(content: str) -> str:
+    """The text without turns that the model made up behind its own."""
+    is_quoted = _quotes_of(content)
+    return next((content[: mark.start()] for mark in _NEXT_TURN.finditer(content) if not is_quoted(mark)), content)
+
+
+def _end_tokens(text: str) -> tuple[str, ...]:
+    return _END_TOKENS if "<s>" in text else (*_END_TOKENS, "</s>")  # it is also HTML
+
+
+def _foreign_in(content: str) -> str:
+    is_quoted = _quotes_of(content)
+    return next((mark[0] for mark in _FOREIGN.finditer(content) if not is_quoted(mark)), "")
+
+
+def _check(reply: Reply, problem: str, foreign: str, open_tag: str) -> None:
+    if problem:
+        message, remark = f"the reply holds a broken tool call: {problem}", MARKER_REMARK.format(found=problem)
+    elif len(reply.tool_calls) > MAX_CALLS:
+        message = f"the reply has {len(reply.tool_calls)} tool calls, more than {MAX_CALLS}"
+        remark = f"Your reply had more than {MAX_CALLS} tool calls; none was made. Make fewer at a time."
+    elif any(not call.name for call in reply.tool_calls):
+        message = "a tool call of the reply has no name"
+        remark = "A tool call in your reply had no name; no call was made. Write the call again, with the tool's name."
+    elif reply.finish_reason == "tool_calls" and not reply.tool_calls:
+        message, remark = "finish_reason is 'tool_calls', but the reply has no tool call", NO_CALL_REMARK
+    elif foreign:
+        message, remark = f"the reply holds {foreign} in its text", FOREIGN_REMARK.format(found=foreign)
+    elif open_tag:
+        message, remark = f"the reply opens {open_tag} and never closes it", TAG_REMARK.format(found=open_tag)
+    else:
+        return
+    raise UnusableReplyError(message, remark=remark, reply=reply)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Text before the first marker, the calls after it, and what is wrong with them."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    problem: str = ""
+
+
+def _find_calls(text: str) -> _Found:
+    is_quoted = _quotes_of(text)
+    markers = list(_MARKER.finditer(text))
+    first = next((number for number, marker in enumerate(markers) if not is_quoted(marker)), None)
+    if first is None:
+        half = text.rfind("<|tool")
+        is_half = half >= 0 and any(marker.startswith(text[half:].rstrip()) for marker in _MARKERS)
+        return _Found(text[:half], (), "half a marker at its end") if is_half else _Found(text)
+    calls: list[ToolCall] = []
+    end = 0
+    for marker, following in zip(markers[first:], [*markers[first + 1 :], None], strict=True):
+        if marker.start() < end or marker["kind"] != "begin":
+            continue
+        if following is None or following["kind"] != "argument_begin":
+            return _Found(text[: markers[first].start()], tuple(calls), "a call without arguments")
+        arguments, end, is_whole = _arguments_at(text, following.end())
+        call_id = text[marker.end() : following.start()].strip()
+        calls.append(ToolCall(id=call_id, name="", arguments=arguments))
+        if not is_whole:
+            return _Found(text[: markers[first].start()], tuple(calls[:-1]), "a call without an end")
+        if len(calls) > MAX_CALLS:
+            break
+    problem = "" if calls else f"{markers[first][0]} without a call"
+    return _Found(text[: markers[first].start()], tuple(calls), problem)
+
+
+def _arguments_at(text: str, start: int) -> tuple[str, int, bool]:
+    """Arguments that start somewhere, the place of their end, and True if they are whole.
+
+    A JSON object says itself where it ends, and may hold markers; without one the arguments go up to the next marker.
+    """
+    start += len(text[start : start + 100]) - len(text[start : start + 100].lstrip())
+    try:
+        value, end = JSONDecoder(strict=False).raw_decode(text, start)
+    except (JSONDecodeError, RecursionError):
+        value, end = None, start
+    if isinstance(value, dict):
+        return text[start:end], end, True
+    closing = _MARKER.search(text, start)
+    is_whole = closing is not None and closing["kind"] == "end"
+    end = closing.start() if closing else len(text)
+    return text[start:end].strip(), end, is_whole
+
+
+def _without_end(content: str, tokens: tuple[str, ...]) -> str:
+    """The text without the tokens at its end."""
+    kept = end = len(content)
+    while end:
+        if content[end - 1].isspace():
+            end -= 1
+        elif content.endswith(tokens, 0, end):
+            end = content.rindex("<" if content[end - 1] == ">" else "[", 0, end)
+            kept = end
+        else:
+            break
+    return content[:kept].rstrip() if kept < len(content) else content
+
+
+def _quotes_of(text: str) -> Callable[[re.Match[str]], bool]:
+    """A function that says of a match in the text if it is quoted."""
+    spans = list(_code_spans(text))
+    starts = [start for start, _ in spans]
+
+    def is_quoted(match: re.Match[str]) -> bool:
+        number = bisect_right(starts, match.start()) - 1
+        if number >= 0 and match.end() <= spans[number][1]:
+            return True
+        return text[max(match.start() - 1, 0) : match.start()] + text[match.end() : match.end() + 1] in _QUOTES
+
+    return is_quoted
+
+
+def _code_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Code between two runs of as many backticks (or tildes); on one line, unless the runs are fences."""
+    runs = list(_RUN.finditer(text))
+    later: dict[str, deque[int]] = defaultdict(deque)
+    for number, run in enumerate(runs):
+        later[run[0]].append(number)
+    number = 0
+    while number < len(runs):
+        run, alike = runs[number], later[runs[number][0]]
+        while alike and alike[0] <= number:
+            alike.popleft()
+        closing = runs[alike[0]] if alike else None
+        if closing is not None and (len(run[0]) > 2 or "\n" not in text[run.end() : closing.start()]):
+            yield run.end(), closing.start()
+            number = alike[0]
+        number += 1

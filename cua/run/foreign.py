@@ -1,0 +1,76 @@
+"""Call tasks and environments that others may have written, and turn what they raise into errors of the closed set."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from cua.errors import CuaError, TaskError
+from cua.run.budget import CapReachedError
+from cua.run.control import StoppedError
+from envs import Action, Check, Env, EnvError, Observation, ReadableScreen, ScreenTexts, StepResult, Task
+from envs.errors import EvaluationError
+from envs.foreign import contained, describe_defect
+from visual_tools.errors import SandboxError
+
+T = TypeVar("T")
+_OURS = (EnvError, CuaError, SandboxError)
+
+
+async def run_task_code(call: Callable[[], Awaitable[T]]) -> T:
+    """Await code of a task.
+
+    Raises:
+        EnvError: As it was raised; likewise a `CuaError` and a `SandboxError`.
+        TaskError: The code raised anything else, also `SystemExit` or a cancellation of its own.
+    """
+    try:
+        with contained():
+            return await call()
+    except _OURS:
+        raise
+    except EvaluationError as error:
+        raise TaskError(str(error)) from error
+    except Exception as error:
+        raise TaskError(describe_defect(error)) from error
+
+
+async def reset_env(env: Env, task: Task) -> Observation:
+    """Reset an environment, which sets the task up.
+
+    Raises:
+        EnvError: As the env raises it, or it returned something other than an observation.
+        TaskError: The task's `setup`, or the env's own code, raised anything else.
+    """
+    found: object = await run_task_code(lambda: env.reset(task))
+    if not isinstance(found, Observation):
+        raise EnvError(f"reset() returned a {type(found).__name__}, expected an Observation", retryable=False)
+    return found
+
+
+async def step_env(env: Env, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    """Carry out one step in an environment.
+
+    Raises:
+        EnvError: As the env raises it; or its own code raised anything else, or returned something other than a
+            `StepResult`.
+        StoppedError: As `check` raises it; likewise a `CapReachedError`.
+    """
+    try:
+        with contained():
+            found: object = await env.step(actions, check)
+    except (*_OURS, StoppedError, CapReachedError):
+        raise
+    except Exception as error:
+        raise EnvError(f"the environment's own code raised {describe_defect(error)}", retryable=False) from error
+    if not isinstance(found, StepResult):
+        raise EnvError(f"step() returned a {type(found).__name__}, expected a StepResult", retryable=False)
+    return found
+
+
+async def read_env_texts(env: ReadableScreen, timeout_s: float) -> ScreenTexts:
+    """Read the texts of a screen; none, and `is_cut`, if that fails or takes too long."""
+    found: object = None
+    with contextlib.suppress(*_OURS):
+        found = await run_task_code(lambda: asyncio.wait_for(env.read_texts(), timeout_s))
+    return found if isinstance(found, ScreenTexts) else ScreenTexts(is_cut=True)

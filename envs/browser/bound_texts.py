@@ -1,0 +1,74 @@
+"""Secrets that only some hosts may get: each way that a text takes to a page is judged by who gets it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from envs.browser.inspector import Inspector
+from envs.errors import ActionError
+from envs.secret_texts import BoundText, origin_of
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+
+class BoundTexts:
+    """The bound secrets that an episode has typed.
+
+    Args:
+        inspector: Finds the focused element, in whatever frame it is.
+    """
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+        self._known: dict[BoundText, None] = {}
+
+    def learn(self, texts: Sequence[BoundText]) -> None:
+        """Judge these from now on, wherever they come up."""
+        self._known |= dict.fromkeys(texts)
+
+    def within(self, text: str) -> tuple[BoundText, ...]:
+        """Those that a text holds, whole or in large part."""
+        return tuple(bound for bound in self._known if bound.is_within(text))
+
+    def check_address(self, typed: str, url: str) -> None:
+        """Check that an address may hold what it holds.
+
+        Raises:
+            ActionError: A secret in it is not for its host.
+        """
+        _check(self.within(typed), [origin_of(url)])
+
+    def may_read(self, text: str, frame_url: str) -> bool:
+        """True if the document of a frame may read a text; one without an address of its own may not."""
+        return all(bound.is_for(origin_of(frame_url)) for bound in self.within(text))
+
+    async def insert(self, page: "Page", text: str, bound: Sequence[BoundText]) -> None:
+        """Insert a text into the focused field, without key events: these would go to what has the focus by then.
+
+        Raises:
+            ActionError: The document is not one for it, or no text field has the focus.
+            playwright.async_api.Error: The page went away meanwhile.
+        """
+        found = await self._inspector.ask_inside(page, "recipient.js", {})
+        origins: list[str | None] = found.get("origins") or [None]
+        _check(bound, origins)
+        done = await self._inspector.ask_inside(page, "recipient.js", {"text": text, "origins": origins})
+        if not done.get("is_taken"):
+            raise ActionError("no text field has the focus, so the secret was not typed; click one first")
+
+
+def _check(bound: Sequence[BoundText], origins: Sequence[str | None]) -> None:
+    """Check who gets secrets.
+
+    Raises:
+        ActionError: One of them may not.
+    """
+    for text in bound:
+        for origin in origins:
+            if not text.is_for(origin):
+                host = urlsplit(origin or "").hostname
+                raise ActionError(
+                    f"the secret {text.name!r} may only be typed on {', '.join(text.domains)}; here it would go to "
+                    f"{host or 'a document without an address of its own'}"
+                )

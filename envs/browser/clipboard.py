@@ -1,0 +1,120 @@
+"""The clipboard of one session, for its pages and its keyboard; separate from that of the browser."""
+
+import base64
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from envs.browser.bound_texts import BoundTexts
+from envs.browser.camera import read_script
+from envs.browser.inspector import Inspector
+from envs.errors import ActionError
+from envs.hosts import site_of
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+_TYPES = ("text/plain", "text/html", "image/png")
+_MAX_CHARS = 10_000_000
+"""For each type; images are base64."""
+_FLUSH = "window[Symbol.for('k25-clipboard')]?.()"
+_COPYING = frozenset({"c", "x", "insert"})  # with ctrl
+
+
+class Clipboard:
+    """Replaces the clipboard of the browser, which all its sessions share and which may be that of the host.
+
+    Keys that copy are pressed, and the text that the page copies is kept here. Keys that paste are not pressed: the
+    page gets a paste event, and its focused field gets the text unless the page handles the event. By script, a page
+    reads only what a page of its own site has copied: nobody is there to grant it more.
+
+    Args:
+        inspector: Finds the focused element.
+        bound: Secrets that only some hosts may get.
+    """
+
+    def __init__(self, inspector: Inspector, bound: BoundTexts) -> None:
+        self._inspector = inspector
+        self._bound = bound
+        self._held: dict[str, str] = {}
+        self._site = ""
+
+    async def install(self, context: "BrowserContext") -> None:
+        """Replace the clipboard in the blank page that a context may begin with, and in all documents opened later."""
+        name = f"k25_{uuid.uuid4().hex}"
+        await context.expose_binding(name, self._on_call)
+        script = read_script("clipboard.js").replace("NAME", name)
+        await context.add_init_script(script)
+        for page in context.pages:
+            await page.evaluate(script)
+
+    async def before(self, page: "Page", chord: frozenset[str]) -> bool:
+        """Paste if these keys do that; True: they must not be pressed.
+
+        Raises:
+            ActionError: There is nothing to paste.
+        """
+        if not ({"ctrl", "v"} <= chord or {"shift", "insert"} <= chord):
+            return False
+        await self.flush(page)
+        if not self._held:
+            raise ActionError("nothing was copied in this session, so there is nothing to paste")
+        held = {"text/plain": self._held.get("text/plain", "")} if "shift" in chord and "v" in chord else self._held
+        await self.paste(page, held)
+        return True
+
+    async def after(self, page: "Page", chord: frozenset[str]) -> None:
+        """Take what the page copied if these keys, which are now pressed, do that."""
+        if ("ctrl" in chord and chord & _COPYING) or {"shift", "delete"} <= chord:
+            await self.flush(page)
+
+    async def paste(self, page: "Page", held: dict[str, str]) -> None:
+        """Paste into what has the focus; as mere text if a secret is in it that not all hosts may get.
+
+        Raises:
+            ActionError: It is not for what has the focus.
+        """
+        if bound := self._bound.within(_texts(held)):
+            await self._bound.insert(page, held.get("text/plain", ""), bound)
+        elif not await self.offer(page, held) and held.get("text/plain"):
+            await page.keyboard.insert_text(held["text/plain"])
+
+    async def offer(self, page: "Page", held: dict[str, str]) -> bool:
+        """Send a paste event to what has the focus; True: the page has handled it."""
+        found = await self._inspector.ask_inside(page, "editing.js", {"paste": held})
+        return found.get("is_handled") is True
+
+    async def flush(self, page: "Page") -> None:
+        """Take what the page has copied up to now."""
+        from playwright.async_api import Error
+
+        for frame in page.frames:
+            try:
+                await frame.evaluate(_FLUSH)
+            except Error:  # the frame went away
+                continue
+
+    def _on_call(self, source: Any, verb: str, given: Any = None) -> dict[str, str] | None:
+        """Answer a page, which is not trusted to keep to types and sizes."""
+        url = source["frame"].url
+        if verb == "read":
+            may_read = site_of(url) == self._site and self._bound.may_read(_texts(self._held), url)
+            return dict(self._held) if may_read else {}
+        if not isinstance(given, dict):
+            return None
+        self._held = {kind: given[kind] for kind in _TYPES if _is_taken(kind, given.get(kind))}
+        self._site = site_of(url)
+        return None
+
+
+def _texts(held: dict[str, str]) -> str:
+    return "\n".join(content for kind, content in held.items() if kind.startswith("text/"))
+
+
+def _is_taken(kind: str, content: object) -> bool:
+    """True for text of a bounded length that, for an image, is base64."""
+    if not isinstance(content, str) or len(content) > _MAX_CHARS:
+        return False
+    try:
+        return kind != "image/png" or bool(base64.b64decode(content, validate=True))
+    except ValueError:
+        return False

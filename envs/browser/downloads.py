@@ -1,0 +1,334 @@
+"""Downloads of one episode: saved under safe names, reported, and shown where a person's browser shows them.
+
+A headless shell has no PDF viewer: every PDF that a tab or a frame goes to becomes a download. Such a PDF is drawn in
+the place that it was meant for, under its own address. A browser with a viewer shows it itself and downloads nothing.
+"""
+
+import asyncio
+import contextlib
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from envs.browser.context import Folders, safe_name
+from envs.browser.file_views import MAX_PDF_PAGES, message, view_file, view_list
+from envs.browser.generations import Generations
+from envs.browser.tabs import Tabs
+from envs.errors import ActionError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Download, Frame, Page, Request, Response, Route
+
+_MATCH_S = 2.0
+_SOON_S = 0.3
+"""A download and the end of the navigation that it came of are reported in the same moment, in either order."""
+_FRAME_S = 2.0
+_SHOW_TIMEOUT_S = 15.0
+_NEW = (0, 0)
+"""Document of a tab that is not counted yet."""
+_BLANK = ("", "about:blank")
+_IS_EMPTY = "() => !document.body || document.body.childNodes.length === 0"
+_FRAGMENT_PAGE = re.compile(r"(?:^|&)page=(\d{1,6})(?=&|$)")
+_FIRST_PAGE = re.compile(r"\?page=(\d{1,6})$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Navigation:
+    """A navigation that ended without a document, so that a download may have come of it."""
+
+    request: "Request"
+    is_pdf: bool
+    at_s: float = field(default_factory=time.monotonic)
+
+
+class Downloads:
+    """Downloads of one episode.
+
+    Args:
+        folders: Where they are saved.
+        tabs: The tabs of the episode.
+        generations: Of the episode: a PDF is not shown in a tab that went elsewhere while it was prepared.
+        report: Gets what the agent should know.
+        allows_files: True if pages may come from any file, because the start page does.
+    """
+
+    def __init__(
+        self,
+        folders: Folders,
+        tabs: Tabs,
+        generations: Generations,
+        report: Callable[[str], None],
+        *,
+        allows_files: bool,
+    ) -> None:
+        self._folders = folders
+        self._tabs = tabs
+        self._generations = generations
+        self._report = report
+        self._allows_files = allows_files
+        self._pdf_requests: deque[Request] = deque(maxlen=50)
+        self._ended: deque[_Navigation] = deque(maxlen=50)
+        self._saved: dict[Path, None] = {}
+        self._showing: set[tuple[Frame | None, str]] = set()
+        self._file_pages: set[Page] = set()
+        self._num_coming = 0
+        self._lock = asyncio.Lock()
+        self.under_way: dict[asyncio.Task[None], str] = {}
+
+    def is_coming(self) -> bool:
+        """True while it is not decided yet what becomes of a tab, or a PDF is being prepared for it."""
+        return self._num_coming > 0 or any(time.monotonic() - one.at_s < _SOON_S for one in self._ended)
+
+    def notes(self) -> tuple[str, ...]:
+        """Downloads that go on."""
+        return tuple(f"{name!r} is being downloaded" for name in self.under_way.values())
+
+    def on_response(self, response: "Response") -> None:
+        """Remember the navigations that a PDF answers."""
+        disposition = response.headers.get("content-disposition", "").strip().lower()
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_pdf = media_type in ("application/pdf", "text/pdf") and not disposition.startswith("attachment")
+        if is_pdf and response.request.is_navigation_request():
+            self._pdf_requests.append(response.request)
+
+    def on_request_failed(self, request: "Request") -> None:
+        """Remember the navigations that end without a document."""
+        if request.is_navigation_request() and "ERR_ABORTED" in (request.failure or ""):
+            self._ended.append(_Navigation(request, request in self._pdf_requests))
+
+    def on_download(self, download: "Download") -> None:
+        """Take in a download."""
+        task = asyncio.ensure_future(self._take(download))
+        self.under_way[task] = download.suggested_filename
+        task.add_done_callback(lambda done: self.under_way.pop(done, None))
+
+    async def open_file(self, page: "Page", address: str, timeout_s: float) -> bool:
+        """Show a file of this episode's downloads, or their list, in a tab; False if the address is not one of them.
+
+        Args:
+            page: The tab.
+            address: `file:` address or absolute path; `?page=N` behind it is the first page of a PDF to show.
+            timeout_s: Longest wait.
+
+        Raises:
+            ActionError: The tab does not go there.
+        """
+        from playwright.async_api import Error
+
+        path, first_page = self._find(address)
+        if path is None:
+            return False
+        if page not in self._file_pages:  # it stays: going back must not load the file itself
+            self._file_pages.add(page)
+            await page.route(re.compile(r"^file:"), self._on_file)
+        try:
+            await page.goto(_address_of(path, first_page), wait_until="commit", timeout=timeout_s * 1000)
+        except Error as error:
+            raise ActionError(f"{path.name!r} was not opened: {error.message.splitlines()[0]}") from error
+        return True
+
+    @property
+    def folder_address(self) -> str:
+        """Address of the list of downloads."""
+        return self._folders.downloads.resolve().as_uri()
+
+    def forget(self, page: "Page") -> None:
+        """The tab is closed."""
+        self._file_pages.discard(page)
+
+    async def _navigation_of(self, url: str) -> _Navigation | None:
+        """The navigation that a download came of; None for one that a page asked for by itself.
+
+        Their URLs are compared without the fragment, which only the download has.
+        """
+        until_s = time.monotonic() + _SOON_S
+        while True:
+            for navigation in self._ended:
+                if (
+                    urldefrag(navigation.request.url)[0] == urldefrag(url)[0]
+                    and time.monotonic() - navigation.at_s < _MATCH_S
+                ):
+                    self._ended.remove(navigation)
+                    return navigation
+            if time.monotonic() > until_s:
+                return None
+            await asyncio.sleep(0.01)
+
+    async def _take(self, download: "Download") -> None:
+        with self._coming():
+            navigation = await self._navigation_of(download.url)
+            frame = await _frame_of(navigation.request) if navigation is not None else None
+            if (frame, download.url) in self._showing:  # a service worker answered in place of the view
+                await download.cancel()
+                return
+            is_embedded = frame is not None and await _is_embedded(frame)
+            if frame is not None and (is_embedded or (navigation is not None and navigation.is_pdf)):
+                await self._take_shown(download, frame, is_embedded)
+                return
+            if frame is not None:
+                await self._close_blank(frame.page)
+        await self._save(download)
+
+    async def _take_shown(self, download: "Download", frame: "Frame", is_embedded: bool) -> None:
+        """Save a download that a frame shows, and show it there, unless the tab has gone elsewhere meanwhile."""
+        document = self._generations.document_of(frame.page)
+        asked = _FRAGMENT_PAGE.search(urldefrag(download.url)[1])
+        number = int(asked[1]) if asked else 0
+        first_page = number if number > MAX_PDF_PAGES else 1
+        if is_embedded:
+            html = await self._view_embedded(download, first_page)
+        elif (path := await self._save(download)) is not None:
+            html = await view_file(path, first_page=first_page)
+        else:
+            await self._close_blank(frame.page)
+            return
+        if document == _NEW or self._generations.document_of(frame.page) == document:
+            await self._show(frame, download.url, _with_anchor(html, number, urldefrag(download.url)[1]))
+
+    async def _save(self, download: "Download") -> Path | None:
+        path, note = await self._folders.save(download)
+        self._report(note)
+        if path is not None:
+            self._saved[path.resolve()] = None
+        return path
+
+    @contextlib.contextmanager
+    def _coming(self) -> Iterator[None]:
+        self._num_coming += 1
+        try:
+            yield
+        finally:
+            self._num_coming -= 1
+
+    async def _view_embedded(self, download: "Download", first_page: int) -> str:
+        """A view of a PDF in an `<embed>` or `<object>`, which a person's browser does not save."""
+        from playwright.async_api import Error
+
+        name = safe_name(download.suggested_filename)
+        try:
+            return await view_file(await download.path(), name, first_page)
+        except Error as error:
+            return message(name, f"It was not loaded: {error.message.splitlines()[0]}.")
+
+    async def _close_blank(self, page: "Page") -> None:
+        """Close a tab that another one opened and that has shown nothing, as a browser does."""
+        from playwright.async_api import Error
+
+        if page.url not in _BLANK or self._tabs.opener_of(page) is None:
+            return
+        with contextlib.suppress(Error, TimeoutError):
+            if await asyncio.wait_for(page.evaluate(_IS_EMPTY), _FRAME_S):
+                await page.close()
+
+    async def _show(self, frame: "Frame", url: str, html: str) -> None:
+        """Put a page in the place of a PDF, under the address of the PDF."""
+        from playwright.async_api import Error
+
+        page, wanted = frame.page, urldefrag(url)[0]
+
+        def is_wanted(asked: str) -> bool:
+            return urldefrag(asked)[0] == wanted
+
+        async def answer(route: "Route") -> None:
+            await route.fulfill(body=html, content_type="text/html; charset=utf-8")
+
+        async with self._lock:
+            self._showing.add((frame, url))
+            try:
+                if urlsplit(url).scheme not in ("http", "https"):
+                    await _set_content(frame, html)
+                    return
+                await page.route(is_wanted, answer)
+                try:
+                    if frame == page.main_frame and frame.url == url:  # going to the same fragment loads nothing
+                        await page.reload(wait_until="commit", timeout=_SHOW_TIMEOUT_S * 1000)
+                    else:
+                        await frame.goto(url, wait_until="commit", timeout=_SHOW_TIMEOUT_S * 1000)
+                except Error:
+                    await _set_content(frame, html)
+                finally:
+                    await page.unroute(is_wanted, answer)
+            except Error as error:
+                if not page.is_closed():
+                    self._report(f"the PDF {url} could not be shown: {error.message.splitlines()[0]}")
+            finally:
+                self._showing.discard((frame, url))
+
+    def _find(self, address: str) -> tuple[Path | None, int]:
+        """The download that an address names, and the first page to show."""
+        text = address.strip()
+        if text.lower().startswith("file:"):
+            parts = urlsplit(text)
+            text = unquote(parts.path) + (f"?{parts.query}" if parts.query else "")
+        if not text.startswith("/"):
+            return None, 1
+        page = _FIRST_PAGE.search(text)
+        for name, number in ((text, 1), (text[: page.start()], max(1, int(page[1]))) if page else (text, 1)):
+            path = Path(name).resolve()
+            if path in self._saved or path == self._folders.downloads.resolve():
+                return path, number
+        return None, 1
+
+    async def _on_file(self, route: "Route") -> None:
+        """Answer a tab that asks for a file: with a view of a download, and nothing else."""
+        path, first_page = self._find(route.request.url)
+        if path is None and self._allows_files:
+            await route.fallback()
+            return
+        if path is None:
+            await route.abort("accessdenied")
+            return
+        if path == self._folders.downloads.resolve():
+            html = view_list("Downloads", [(saved.name, saved.as_uri()) for saved in self._saved])
+        elif not path.is_file():
+            html = message(path.name, "The file is gone.")
+        else:
+            html = await view_file(path, first_page=first_page)
+        await route.fulfill(body=html, content_type="text/html; charset=utf-8")
+
+
+def _address_of(path: Path, first_page: int) -> str:
+    return path.as_uri() + (f"?page={first_page}" if first_page > 1 else "")
+
+
+def _with_anchor(html: str, number: int, fragment: str) -> str:
+    """A view in which a page of the PDF bears the fragment of its address, so that the browser scrolls there."""
+    return html.replace(f'id="page={number}"', f'id="{escape(fragment)}"', 1) if fragment else html
+
+
+async def _frame_of(request: "Request") -> "Frame | None":
+    """The frame of a navigation; that of a new window is known a little later than its request."""
+    from playwright.async_api import Error
+
+    until_s = time.monotonic() + _FRAME_S
+    while True:
+        with contextlib.suppress(Error):
+            return request.frame
+        if time.monotonic() > until_s:
+            return None
+        await asyncio.sleep(0.01)
+
+
+async def _is_embedded(frame: "Frame") -> bool:
+    """True for a frame of an `<embed>` or `<object>`, which `page.js` makes of one that has a PDF."""
+    from playwright.async_api import Error
+
+    if frame.parent_frame is None:
+        return False
+    with contextlib.suppress(Error, TimeoutError):
+        async with asyncio.timeout(_FRAME_S):
+            element = await frame.frame_element()
+            return bool(await element.evaluate("element => ['embed', 'object'].includes(element.localName)"))
+    return False
+
+
+async def _set_content(frame: "Frame", html: str) -> None:
+    """Show a page in a frame whose own address cannot be answered (a blob, say)."""
+    await frame.goto("about:blank", timeout=_SHOW_TIMEOUT_S * 1000)
+    await frame.set_content(html, wait_until="commit", timeout=_SHOW_TIMEOUT_S * 1000)

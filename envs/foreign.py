@@ -1,0 +1,118 @@
+"""The boundary around code that others wrote: tasks, environments, suites, tools.
+
+    with contained():
+        score = await task.evaluate(env)
+
+Whatever such code raises leaves the block as an `Exception`, so that it can be recorded: `SystemExit`, a
+`CancelledError` that nobody asked for, or a `KeyboardInterrupt` that no key caused. A real cancellation and a real
+Ctrl-C pass unchanged.
+"""
+
+import asyncio
+import os
+import signal
+import traceback
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_MAX_TEXT_CHARS = 500
+
+
+class ForeignCodeError(Exception):
+    """Foreign code raised a `BaseException` that is not an `Exception`; the text names it and its place."""
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Run foreign code, with or without `await` in the block.
+
+    Raises:
+        ForeignCodeError: The code tried to end the process, or cancelled itself.
+    """
+    here = _current_task()
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if _is_from_outside(error, here):
+            raise
+        raise ForeignCodeError(describe_defect(error)) from error
+
+
+@contextmanager
+def kept_directory(folder: str | None) -> Iterator[None]:
+    """Run foreign code that may change the working directory, and go back to `folder` behind it; None: stay there."""
+    try:
+        yield
+    finally:
+        if folder is not None:
+            with suppress(OSError):  # it was deleted
+                os.chdir(folder)
+
+
+def working_directory() -> str | None:
+    """The working directory; None if it was deleted."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return None
+
+
+async def contained_result(work: Awaitable[T]) -> T:
+    """Await foreign work as a coroutine of its own, such as the body of a task."""
+    with contained():
+        return await work
+
+
+def contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
+    """A task factory: no task, also none that foreign code starts, can end the loop by `SystemExit`."""
+    return asyncio.Task(contained_result(work), loop=loop, **options)
+
+
+def abandon(task: "asyncio.Future[Any]") -> None:
+    """Leave a task behind that ignores its cancellation; closing the loop does not wait for it."""
+    if not task.done():
+        asyncio.tasks._unregister_task(task)  # type: ignore[arg-type]  # as documented for extensions of asyncio
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
+
+
+def _current_task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop is running
+        return None
+
+
+def _is_from_outside(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+    """True if `task`, in which the code ran, was cancelled or destroyed, or somebody pressed Ctrl-C."""
+    if isinstance(error, asyncio.CancelledError):
+        return task is not None and task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        return _current_task() is not task
+    if isinstance(error, KeyboardInterrupt):
+        frames = traceback.extract_tb(error.__traceback__)
+        is_by_loop = bool(frames) and frames[-1].name == "_on_sigint"  # of asyncio.Runner
+        return is_by_loop or signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return False
+
+
+def describe_error(error: BaseException) -> str:
+    """The class and the first line of the text of an exception, whose own `__str__` may raise."""
+    try:
+        text = str(error).strip()
+    except BaseException:  # foreign code as well
+        text = "(its text cannot be read)"
+    return f"{type(error).__name__}: {text.splitlines()[0][:_MAX_TEXT_CHARS]}" if text else type(error).__name__
+
+
+def describe_defect(error: BaseException) -> str:
+    """What was raised and where, in one line: `ZeroDivisionError: division by zero (chores.py, line 12)`."""
+    if isinstance(error, ForeignCodeError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    told = describe_error(error)
+    return f"{told} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else told

@@ -1,0 +1,136 @@
+"""Hosts in one spelling each, the one that browsers use, and the addresses that lead to the same machine."""
+
+import ipaddress
+import re
+import socket
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import idna
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+"""What `localhost` and the names below it are, whatever a resolver says."""
+DEFAULT_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f#/:<>?@\[\\\]^|%]")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_EMBEDDING = tuple(
+    (ipaddress.IPv6Network(network), shift)
+    for network, shift in (
+        ("64:ff9b::/96", 0),  # NAT64
+        ("64:ff9b:1::/48", 0),  # NAT64 of a local network
+        ("::ffff:0:0:0/96", 0),  # IPv4-translated
+        ("::/96", 0),  # IPv4-compatible
+        ("2002::/16", 80),  # 6to4
+    )
+)
+"""Networks with an IPv4 address inside of each address, and the number of bits behind it."""
+
+
+@lru_cache(maxsize=4096)
+def parse_host(text: str) -> str:
+    """Canonical spelling of a host: names in lower case ASCII, IPv4 as four numbers, IPv6 in brackets.
+
+    Non-ASCII names are mapped by UTS 46 without its transitional rules, as in browsers: `faß.de` is `xn--fa-hia.de`,
+    not `fass.de`. Zone ids and trailing dots are left out; an IPv4-mapped address is the IPv4 address.
+
+    Source: URL Standard, host parsing.
+
+    Raises:
+        ValueError: It is not a host.
+    """
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if inner.count(":") > 1:
+        return _show(ipaddress.IPv6Address(inner))
+    name = idna.uts46_remap(unquote(text), False, False).rstrip(".")
+    labels = [label if label.isascii() else f"xn--{label.encode('punycode').decode()}" for label in name.split(".")]
+    if not all(labels) or _FORBIDDEN.search(name):
+        raise ValueError(f"{text!r} is not a host")
+    if not _NUMBER.fullmatch(labels[-1]):
+        return ".".join(labels)
+    try:
+        return str(ipaddress.IPv4Address(socket.inet_aton(name)))
+    except OSError:
+        raise ValueError(f"{text!r} is not an IPv4 address") from None
+
+
+def _show(address: ipaddress.IPv6Address) -> str:
+    return str(address.ipv4_mapped or f"[{ipaddress.IPv6Address(int(address))}]")
+
+
+@lru_cache(maxsize=4096)
+def address_of(host: str) -> Address | None:
+    """Address that a canonical host is; None for a name."""
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+
+
+def host_and_port(url: str) -> tuple[str, int | None]:
+    """Canonical host of an address, "" if it has none, and its port, also the usual one of its scheme.
+
+    Raises:
+        ValueError: It is not an address that a browser opens.
+    """
+    parts = urlsplit(url.replace("\\", "/"))
+    return parse_host(parts.hostname) if parts.hostname else "", parts.port or DEFAULT_PORTS.get(parts.scheme)
+
+
+def site_of(url: str) -> str:
+    """Return the site of an address: the registrable domain of its host (`example.co.uk`), by the Public Suffix List.
+
+    Addresses and names of this machine are sites of their own at each port, as different programs answer there. Empty
+    for what is not on the web (`file:`, `about:`) or is not an address.
+    """
+    try:
+        host, port = host_and_port(url.removeprefix("blob:"))
+    except ValueError:
+        return ""
+    if port is None:
+        return ""
+    return f"{host}:{port}" if known_addresses(host) else _suffixes().privatesuffix(host) or host
+
+
+def is_public_name(host: str) -> bool:
+    """Return whether a host ends with a suffix of the Public Suffix List: `a.example.co.uk`, not `notes.txt`."""
+    return _suffixes().publicsuffix(host.lower(), accept_unknown=False) is not None
+
+
+@cache
+def _suffixes() -> "PublicSuffixList":
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList()
+
+
+def is_localhost(host: str) -> bool:
+    """True for the canonical name `localhost` and the names below it."""
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def known_addresses(host: str) -> tuple[Address, ...]:
+    """Addresses of a canonical host for which no resolver is asked; empty for most names."""
+    address = address_of(host)
+    return LOOPBACK if is_localhost(host) else (address,) if address is not None else ()
+
+
+def addresses_behind(address: Address) -> tuple[Address, ...]:
+    """An address and those that it leads to: the IPv4 address in it, loopback behind the unspecified one."""
+    if address.is_unspecified:
+        return (address, *LOOPBACK)
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
+        return (address,)
+    inner = [int(address) >> shift & 0xFFFFFFFF for network, shift in _EMBEDDING if address in network]
+    found = [*map(ipaddress.IPv4Address, inner), *(address.teredo or ())[1:]]
+    return (address, *(one for embedded in found for one in addresses_behind(embedded)))
+
+
+def is_this_machine(address: Address) -> bool:
+    """True if an address leads to this machine, by whatever loopback address."""
+    return any(one.is_loopback for one in addresses_behind(address))
