@@ -12,10 +12,10 @@ from tempfile import mkdtemp
 
 import psutil
 
-from envs.apps.app import first_state
-from envs.apps.running import RunningApp
-from envs.apps.suite import APPS
 from envs.desktop.programs import Programs
+from envs.suites.apps.app import first_state
+from envs.suites.apps.running import RunningApp
+from envs.suites.apps.suite import APPS
 
 
 def measure(app: RunningApp, rounds: int) -> tuple[float, float, float, float, float]:

@@ -18,8 +18,8 @@ import time
 import numpy as np
 from PIL import Image
 
+from apps.literal import LiteralModel
 from cua.gui_agent.protocol import ProtocolOptions, to_messages
-from cua.models.literal import LiteralModel
 from envs import InstructionTask, Observation, TypeText
 from envs.browser import BrowserEnv, BrowserOptions
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from envs import Click, InstructionTask, PressKey, TypeText
-from envs.osworld.env import GuestEnv, GuestOptions
-from envs.osworld.local import LocalGuest
+from envs.suites.osworld.env import GuestEnv, GuestOptions
+from envs.suites.osworld.local import LocalGuest
 
 TASK = InstructionTask(instruction="Use the guest.")
 

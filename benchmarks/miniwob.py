@@ -16,10 +16,10 @@ import time
 from typing import Any
 
 from envs.browser import find_browser
-from envs.miniwob.env import MiniWobEnv, MiniWobOptions
-from envs.miniwob.pages import PageServer, get_pages
-from envs.miniwob.tasks import MiniWobTask
-from tests.envs.miniwob.oracles import ORACLES, Hand
+from envs.suites.miniwob.env import MiniWobEnv, MiniWobOptions
+from envs.suites.miniwob.pages import PageServer, get_pages
+from envs.suites.miniwob.tasks import MiniWobTask
+from tests.envs.suites.miniwob.oracles import ORACLES, Hand
 
 TASKS = (
     *("click-test", "click-test-2", "click-button", "click-link", "click-option", "click-color", "click-widget"),

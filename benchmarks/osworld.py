@@ -21,8 +21,8 @@ from apps.evals.results import Evaluation, load_evaluation
 from apps.evals.statistics import summarize
 from apps.evals.text import describe_interval, describe_share
 from cua.batch import EpisodeResult
-from envs.osworld.local_tasks import load_local_tasks, local_keys
-from envs.osworld.tasks import PREFIX
+from envs.suites.osworld.local_tasks import load_local_tasks, local_keys
+from envs.suites.osworld.tasks import PREFIX
 
 
 @dataclass(frozen=True)

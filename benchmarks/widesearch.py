@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from apps.literal import LiteralModel
 from cua.messages import TextPart
-from cua.models.literal import LiteralModel
 from cua.research.fetch import Web, make_world_web
 from cua.run.budget import Caps
 from cua.swarm.session import SwarmOptions, run_swarm
@@ -25,7 +25,7 @@ from cua.tool_agent.profile import Profile, ToolMaker
 from cua.tools import Toolset
 from cua.tools.research import BrowseTool, SearchTool, make_research_tools
 from envs.registry import load_suite
-from envs.widesearch.tasks import WideSearchTask
+from envs.suites.widesearch.tasks import WideSearchTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

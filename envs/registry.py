@@ -30,19 +30,19 @@ SUITES_GROUP = "k25.suites"
 _OUR_ENVS = {
     "browser": "envs.browser.options:KIND",
     "desktop": "envs.desktop.options:KIND",
-    "apps": "envs.apps.env:KIND",
-    "miniwob": "envs.miniwob.env:KIND",
-    "osworld": "envs.osworld.providers:KIND",
-    "webarena": "envs.webarena.env:KIND",
+    "apps": "envs.suites.apps.env:KIND",
+    "miniwob": "envs.suites.miniwob.env:KIND",
+    "osworld": "envs.suites.osworld.providers:KIND",
+    "webarena": "envs.suites.webarena.env:KIND",
 }
 _OUR_SUITES = {
-    "apps": "envs.apps.suite:make_suite",
-    "miniwob": "envs.miniwob.tasks:make_suite",
-    "osworld": "envs.osworld.tasks:make_suite",
-    "webarena": "envs.webarena.tasks:make_suite",
-    "widesearch": "envs.widesearch.tasks:make_suite",
-    "webarena-lite": "envs.webarena.lite:make_suite",
-    "webarena-verified": "envs.webarena.verified_tasks:make_suite",
+    "apps": "envs.suites.apps.suite:make_suite",
+    "miniwob": "envs.suites.miniwob.tasks:make_suite",
+    "osworld": "envs.suites.osworld.tasks:make_suite",
+    "webarena": "envs.suites.webarena.tasks:make_suite",
+    "widesearch": "envs.suites.widesearch.tasks:make_suite",
+    "webarena-lite": "envs.suites.webarena.lite:make_suite",
+    "webarena-verified": "envs.suites.webarena.verified_tasks:make_suite",
 }
 
 

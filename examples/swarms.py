@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from apps.literal import LiteralModel
 from cua.messages import Reply, ToolCall
-from cua.models.literal import LiteralModel
 from cua.models.scripted import ConversationScript
 from cua.swarm import SwarmOptions, run_swarm
 from cua.swarm.session import SwarmResult
 from envs import Action, Check, Observation, StepResult, Task, spec_of
-from envs.apps import AppsEnv
-from envs.apps.suite import APPS
 from envs.registry import load_suite
+from envs.suites.apps import AppsEnv
+from envs.suites.apps.suite import APPS
 from examples.price_lists import SHOPS, Comparer, serve, write_lists
 
 PAGE = (Path(__file__).parent / "pages" / "orders.html").as_uri()

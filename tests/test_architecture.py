@@ -167,7 +167,7 @@ import json, sys, time
 started = time.process_time()  # of the processor, which a busy machine does not stretch as it does the clock
 import cua, envs, visual_tools, model_runtime
 from cua import *  # public names load their modules on first use
-import model_runtime.config, model_runtime.errors, model_runtime.launch, model_runtime.self_test, model_runtime.cli
+import model_runtime.config, model_runtime.errors, model_runtime.launch, apps.endpoint_check, model_runtime.cli
 took_s = time.process_time() - started
 started, total = time.process_time(), 0
 for number in range(2_000_000):
@@ -240,7 +240,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
         "cua/tools",
         "envs/check_env",
         "envs/check_suite",
-        "envs/osworld/official_runner",
+        "envs/suites/osworld/official_runner",
         "envs/remote",
         "cua/check_model",
         "cua/batch/run",

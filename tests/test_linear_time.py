@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apps.demo.task import _amount_of
+from apps.literal.model import split_request
 from apps.office.markdown import IMAGE
 from apps.office.sheets.workbook import csv_safe
 from apps.video2web.vue.components import prop_name
@@ -19,19 +20,18 @@ from cua.gui_agent.protocol.parse import find_blocks
 from cua.messages import Reply
 from cua.models.call_text import plain_arguments
 from cua.models.failures import said_by_server
-from cua.models.literal.model import split_request
 from cua.models.reply_text import separate, split_thinking
 from cua.research import pages
 from cua.tool_agent import mcp_file, resume
-from envs.apps.tasks_dokuwiki import _DAY_OF_JUNE
 from envs.judge import read_verdict
-from envs.osworld.program_settings import _CONDITION
-from envs.webarena.scoring import includes, includes_all
-from envs.webarena.trace_recorder import _clean_form
-from envs.webarena.verified import parse_answer
-from envs.webarena.verified_measures import read_distance, read_duration
-from envs.webarena.verified_values import KINDS, _read_markdown, read_value
-from envs.widesearch.scoring import _CITED
+from envs.suites.apps.tasks_dokuwiki import _DAY_OF_JUNE
+from envs.suites.osworld.program_settings import _CONDITION
+from envs.suites.webarena.scoring import includes, includes_all
+from envs.suites.webarena.trace_recorder import _clean_form
+from envs.suites.webarena.verified import parse_answer
+from envs.suites.webarena.verified_measures import read_distance, read_duration
+from envs.suites.webarena.verified_values import KINDS, _read_markdown, read_value
+from envs.suites.widesearch.scoring import _CITED
 from visual_tools.charts.scales import parse_label
 
 NUM_CHARS = 50_000

@@ -240,8 +240,8 @@ class Preferences:
         Raises:
             ConfigError: The settings name none, or nothing answers there.
         """
+        from apps.endpoint_check import SelfTestOptions, run_self_test
         from model_runtime.errors import RuntimeFault
-        from model_runtime.self_test import SelfTestOptions, run_self_test
 
         settings = load_settings(self.values).settings
         if not settings.base_url:

@@ -88,7 +88,7 @@ def score_verified(
 
     from apps.evals import verified
     from apps.evals.results import find_evaluation, load_evaluation
-    from envs.webarena.sites import read_sites
+    from envs.suites.webarena.sites import read_sites
 
     evaluation = load_evaluation(find_evaluation(folder))
     scores = verified.score_verified(evaluation, read_sites(sites).urls if sites is not None else None)

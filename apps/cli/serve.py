@@ -210,7 +210,7 @@ def _config(model: str | None) -> "K25Config":
 def _self_test(
     url: str, model: str | None, api_key_env: str | None, only: str | None, timeout: float | None, as_json: bool
 ) -> None:
-    from model_runtime.self_test import SelfTestOptions, run_self_test, show_report
+    from apps.endpoint_check import SelfTestOptions, run_self_test, show_report
 
     options = SelfTestOptions(
         url=url,

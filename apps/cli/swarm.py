@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cua.swarm import SwarmOptions
     from cua.swarm.session import SwarmResult
     from cua.swarm.swarm import Swarm
-    from envs.widesearch.tasks import WideSearchTask
+    from envs.suites.widesearch.tasks import WideSearchTask
 
 Flag = typer.Option
 _REFRESH_S = 0.2
@@ -106,7 +106,7 @@ def swarm(
 
 def _demo_table(name: str) -> "WideSearchTask":
     from envs.registry import load_suite
-    from envs.widesearch.tasks import PREFIX, WideSearchTask
+    from envs.suites.widesearch.tasks import PREFIX, WideSearchTask
 
     task = load_suite("widesearch", size="small", num_seeds=1).make_task(f"{PREFIX}{name}", 0)
     assert isinstance(task, WideSearchTask)

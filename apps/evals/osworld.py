@@ -16,17 +16,24 @@ from apps.evals.statistics import Key, Summary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
+from cua.models.scripted import OracleModel
 from cua.trajectory import load_run
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.osworld_export import OSWorldNames, export_osworld
 from cua.trajectory.runs import summarize as summarize_run
 from envs.errors import EnvSetupError
-from envs.osworld.task_file import DOMAINS, GROUPS, UPSTREAM, TaskData
+from envs.suites.osworld.local_tasks import load_solutions
+from envs.suites.osworld.task_file import DOMAINS, GROUPS, UPSTREAM, TaskData
 
 SUITE = "osworld"
 TREE = "osworld"
 _MAX_RESULT_BYTES = 1000
+
+
+def make_oracle() -> OracleModel:
+    """Return the model that writes the known solutions of OSWorld's local list."""
+    return OracleModel(load_solutions())
 
 
 def upstream_scores(evaluation: Evaluation) -> dict[Key, float]:

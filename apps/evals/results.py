@@ -180,7 +180,7 @@ class Evaluation:
 
     @property
     def change_order(self) -> dict[str, tuple[str, ...]]:
-        """By site, the tasks that changed it, in the order in which they had it; see `envs.webarena.tasks`."""
+        """By site, the tasks that changed it, in the order in which they had it; see `envs.suites.webarena.tasks`."""
         found: dict[str, list[tuple[float, str]]] = {}
         for one in self.results:
             before, at = one.info.get("changes_before"), one.info.get("taken_at")

@@ -20,10 +20,10 @@ from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import TASK_FILES, read_inside
 from envs.errors import EnvError
-from envs.webarena.network_trace import AGENT_RESPONSE, MAX_HAR_BYTES, NETWORK, Trace, read_har
-from envs.webarena.task_config import placeholder
-from envs.webarena.verified import Verdict, VerifiedTask, judge
-from envs.webarena.verified_tasks import load_verified
+from envs.suites.webarena.network_trace import AGENT_RESPONSE, MAX_HAR_BYTES, NETWORK, Trace, read_har
+from envs.suites.webarena.task_config import placeholder
+from envs.suites.webarena.verified import Verdict, VerifiedTask, judge
+from envs.suites.webarena.verified_tasks import load_verified
 
 SUITES = ("webarena", "webarena-verified")
 TREE, RESULTS = "verified", "verified.json"

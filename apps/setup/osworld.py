@@ -14,10 +14,10 @@ from apps.setup.command import Say, run_command
 from apps.setup.packages import INSTALL_TIMEOUT_S, find_package_manager, is_root
 from apps.setup.report import Row
 from envs.errors import EnvError
-from envs.osworld.env import GuestOptions
-from envs.osworld.guest_client import GuestClient
-from envs.osworld.local import LocalGuest, LocalOptions
-from envs.osworld.local_sandbox import find_python_packages, local_dir
+from envs.suites.osworld.env import GuestOptions
+from envs.suites.osworld.guest_client import GuestClient
+from envs.suites.osworld.local import LocalGuest, LocalOptions
+from envs.suites.osworld.local_sandbox import find_python_packages, local_dir
 
 SCREEN: tuple[str, ...] = (
     *("bubblewrap", "xvfb", "openbox", "dbus", "dbus-x11", "at-spi2-core", "libatk-adaptor", "gir1.2-atspi-2.0"),

@@ -16,11 +16,11 @@ from apps.setup.report import Report, Row
 from cua.config import load_settings
 from cua.errors import ConfigError
 from envs.errors import EnvError
-from envs.osworld.env import GuestOptions
-from envs.osworld.guest_answers import png_size_px
-from envs.osworld.guest_client import GuestClient
-from envs.osworld.providers import NAMES, check_options, make_provider, parse_guest
 from envs.registry import load_suite
+from envs.suites.osworld.env import GuestOptions
+from envs.suites.osworld.guest_answers import png_size_px
+from envs.suites.osworld.guest_client import GuestClient
+from envs.suites.osworld.providers import NAMES, check_options, make_provider, parse_guest
 
 _USUAL_PX = (1920, 1080)
 _A11Y_TIMEOUT_S = 30.0
@@ -126,7 +126,7 @@ async def _ask(given: GuestOptions, found: str, options: Mapping[str, Any]) -> l
         try:
             platform = await guest.platform()
         except EnvError as error:
-            fix = "start its server: python -m envs.osworld.guest_server --display :0, or upstream's"
+            fix = "start its server: python -m envs.suites.osworld.guest_server --display :0, or upstream's"
             return [Row(name="guest", level="fail", found=str(error), expected="a guest server", fix=fix)]
         first = Row(name="guest", level="ok" if platform == "Linux" else "warn", found=f"{found}: {platform}")
         looks: tuple[tuple[str, Callable[[], Awaitable[Row]]], ...] = (

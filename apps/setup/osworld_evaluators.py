@@ -12,9 +12,9 @@ from typing import Any
 
 from apps.setup.command import Say, run_command
 from apps.setup.report import Row
-from envs.apps.app import locked
 from envs.errors import EvaluationError
-from envs.osworld.official import (
+from envs.suites.apps.app import locked
+from envs.suites.osworld.official import (
     INSTALL_LINE,
     INSTALLED_FILE,
     PACKAGE,

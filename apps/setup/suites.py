@@ -19,7 +19,7 @@ from apps.setup.report import Row
 from apps.setup.webapps import install_apps
 from cua.errors import ConfigError
 from envs.errors import did_you_mean
-from envs.miniwob.pages import VERSION, find_pages, has_pages, installed_dir
+from envs.suites.miniwob.pages import VERSION, find_pages, has_pages, installed_dir
 
 _PIP_TIMEOUT_S = 300.0
 _MAX_FILES = 5_000

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from apps.setup.command import CommandResult, Say, run_command
 from apps.setup.packages import APT_WAIT, is_root
 from apps.setup.report import Row
-from envs.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, is_there, locked, remove_old_versions
-from envs.apps.suite import APPS
 from envs.errors import EnvError
+from envs.suites.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, is_there, locked, remove_old_versions
+from envs.suites.apps.suite import APPS
 
 _TIMEOUT_S = 900.0
 

@@ -21,10 +21,10 @@ from envs.judge import Judge
 from envs.registry import load_suite, make_env
 from envs.secret_texts import HttpLogin, origin_of
 from envs.suite import Suite
-from envs.webarena.env import WebArenaEnv
-from envs.webarena.judge import is_alike
-from envs.webarena.site_state import describe_changes, load_changes
-from envs.webarena.sites import (
+from envs.suites.webarena.env import WebArenaEnv
+from envs.suites.webarena.judge import is_alike
+from envs.suites.webarena.site_state import describe_changes, load_changes
+from envs.suites.webarena.sites import (
     WANTS_HTTP_LOGIN,
     Site,
     SiteFile,

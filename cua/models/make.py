@@ -70,11 +70,10 @@ def make_model(
     """Build a model; nothing is contacted.
 
     Args:
-        name: `literal` for the embedded one, `scripted:FILE` for recorded replies, `scripted-oracle` for the known
-            solutions of OSWorld's local list, `baseline:null|fail|random` for agents without skill, `smollm2` or
-            `llamacpp:FILE.gguf` for a small one that llama.cpp runs here, a name that an installed package brings
-            under the entry points `k25.models`, as ours does `nano`, or `k25.scripts`; anything else is the id of a
-            model at an OpenAI-compatible endpoint.
+        name: `scripted:FILE` for recorded replies, `baseline:null|fail|random` for agents without skill, `smollm2` or
+            `llamacpp:FILE.gguf` for a small model that llama.cpp runs in this process, the name of an entry point in
+            the group `k25.models` or `k25.scripts`; anything else is the id of a model at an OpenAI-compatible
+            endpoint.
         settings: The rest.
         on_delta: Told each piece of a streamed reply.
         on_retry: Told before each wait for a retry.
@@ -91,17 +90,8 @@ def make_model(
         alone = replace(settings, fallback=None)
         primary = make_model(name, alone, on_delta=on_delta, on_retry=on_retry)
         return FallbackModel(primary, make_model(settings.fallback, alone, on_delta=on_delta, on_retry=on_retry))
-    if name == "literal":
-        from cua.models.literal import LiteralModel
-
-        return LiteralModel()
     if name == "scripted" or name.startswith("scripted:"):
         return _make_scripted(name.removeprefix("scripted").removeprefix(":"))
-    if name == "scripted-oracle":
-        from cua.models.scripted import OracleModel
-        from envs.osworld.local_tasks import load_solutions
-
-        return OracleModel(load_solutions())
     if name == "smollm2" or name.startswith("llamacpp:"):
         from cua.models.llamacpp import LlamaCppModel, find_weights
 
@@ -119,9 +109,8 @@ def make_model(
 
 
 def list_own_models() -> list[str]:
-    """Names of the models that run on this machine without an endpoint: the embedded one first."""
-    brought = sorted(importlib.metadata.entry_points(group=MODELS_GROUP).names)
-    return ["literal", *brought, "smollm2"]
+    """Return the names of the models that run on this machine without an endpoint."""
+    return [*sorted(importlib.metadata.entry_points(group=MODELS_GROUP).names), "smollm2"]
 
 
 def _make_brought(entry: importlib.metadata.EntryPoint) -> Model:

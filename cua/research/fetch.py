@@ -337,7 +337,7 @@ def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = 
 
     Args:
         seed: Which one.
-        size: As for `envs.widesearch.world.make_world`.
+        size: As for `envs.suites.widesearch.world.make_world`.
         limits: How much may be fetched.
     """
     world, index = indexed_world(seed, size)

@@ -8,6 +8,7 @@ some hundred times faster (0.06 against 7.7 ms over 5,000 pages), which nobody n
 import asyncio
 import functools
 import hashlib
+import importlib.metadata
 import os
 import re
 import sqlite3
@@ -22,6 +23,8 @@ from cua.research.engines import Hit, plain_line
 from cua.research.network import Response
 from cua.research.pages import decode, plain_text, read_document
 
+CORPORA_GROUP = "k25.corpora"
+"""Entry points of generated corpora: functions of a seed and a keyword `size`."""
 MAX_FILE_BYTES = 20 * 2**20
 MAX_FILES = 100_000
 SUFFIXES = {
@@ -89,9 +92,10 @@ def index_path(root: Path) -> Path:
 @functools.lru_cache(maxsize=2)
 def indexed_world(seed: int, size: str) -> tuple[Any, "LocalIndex"]:
     """A world and its index; nobody changes either, so the runs of an evaluation share them."""
-    from envs.widesearch.world import make_world
-
-    world = make_world(seed, size=size)
+    entries = list(importlib.metadata.entry_points(group=CORPORA_GROUP, name="world"))
+    if not entries:
+        raise ConfigError(f"no installed package has an entry point `world` in the group {CORPORA_GROUP!r}")
+    world = entries[0].load()(seed, size=size)
     index = LocalIndex()
     index.add(
         (world.base_url + page.path, page.title, page.words, page.date) for page in world.pages.values() if page.words

@@ -1,5 +1,1 @@
-"""OSWorld-Verified: 369 tasks on a real desktop, which a guest machine shows and answers for over HTTP.
-
-Source: https://os-world.github.io; Xie et al. 2024, arXiv:2404.07972. The task files are those of xlang-ai/OSWorld
-(Apache-2.0, `data/LICENSE.upstream`), unmodified.
-"""
+"""Former place of `envs.suites.osworld`, kept for one release."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from apps.literal import LiteralModel
 from cua.check_model import ModelContractError, check_model
 from cua.errors import ModelError, TruncatedReplyError
 from cua.messages import Message, Reply, ReplyTokens, Sampling, ToolCall, Usage
 from cua.model import Tool
 from cua.models.gate import RetryPolicy
-from cua.models.literal import LiteralModel
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.scripted import ScriptedModel
 from tests.apps.cli.running import wait_until

@@ -9,8 +9,8 @@ from envs.actions import UNBINDABLE
 from envs.env import InstructionTask
 from envs.errors import ActionError
 from envs.fake import FakeEnv
-from envs.osworld.pyautogui_code import make_program
 from envs.secret_texts import BoundText
+from envs.suites.osworld.pyautogui_code import make_program
 
 SECRETS = Secrets({"password": Secret(value="hunter2"), "card": Secret(value="4242", domains=("shop.example.com",))})
 

@@ -10,7 +10,7 @@ import pytest
 from envs.browser.launch import find_browser
 from examples.price_lists import GONE, write_lists
 from examples.swarms import APP_TASKS
-from tests.envs.apps.proving import skip_unless_installed
+from tests.envs.suites.apps.proving import skip_unless_installed
 
 
 def run(name: str, folder: Path) -> list[str]:

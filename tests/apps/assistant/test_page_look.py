@@ -58,8 +58,7 @@ async def test_nothing_jumps_while_it_streams(person: Person) -> None:
     page = person.page
     await page.evaluate(SHIFTS)
     await person.press("Try the practice task")
-    for _ in range(2):
-        await page.get_by_role("button", name="Allow once").click(timeout=90_000)
+    await page.get_by_role("button", name="Allow once").click(timeout=90_000)
     await person.status("succeeded", 90)
     shifts = await page.evaluate("window.shifts")
     assert sum(value for value, _ in shifts) < 0.05, shifts  # 0.1 and less counts as good on the web

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from envs.browser.launch import find_browser
-from envs.webarena.verified_tasks import load_verified
+from envs.suites.webarena.verified_tasks import load_verified
 from tests.apps.cli import running
 from tests.apps.cli.running import cua, start
-from tests.envs.webarena.stand_in import StandIn
+from tests.envs.suites.webarena.stand_in import StandIn
 
 IDS = ("webarena/21", "webarena/27", "webarena/124", "webarena/600")
 """Shop, forum, shop, forum; the last one changes the forum."""

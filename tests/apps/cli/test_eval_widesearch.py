@@ -11,7 +11,7 @@ from cua.messages import Message, Reply, Sampling
 from cua.model import Tool
 from cua.trajectory import load_run
 from envs.registry import load_suite
-from envs.widesearch.tasks import WideSearchTask
+from envs.suites.widesearch.tasks import WideSearchTask
 from tests.apps.cli import running
 from tests.apps.cli.running import cua, press_ctrl_c, start
 from tests.apps.cli.test_eval import ended_keys, results_of

@@ -23,7 +23,7 @@ from apps.evals.text import describe_share
 from cua.errors import TrajectoryError
 from cua.run.end import End
 from cua.trajectory import TrajectoryWriter
-from envs.osworld.task_file import GROUPS, TaskData
+from envs.suites.osworld.task_file import GROUPS, TaskData
 from tests.apps.evals.test_results import PLAN, line, write_journal
 from tests.cua.trajectory import samples
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from apps.setup.osworld_doctor import run_osworld_doctor
-from tests.envs.osworld.conftest import SCREEN_PX, TOKEN, Served, serve, served  # noqa: F401
-from tests.envs.osworld.test_osworld_local import why_skip
+from tests.envs.suites.osworld.conftest import SCREEN_PX, TOKEN, Served, serve, served  # noqa: F401
+from tests.envs.suites.osworld.test_osworld_local import why_skip
 
 
 async def levels(**options: Any) -> dict[str, tuple[str, str]]:

@@ -8,10 +8,10 @@ import pytest
 
 from apps.setup.osworld import SCREEN, _find_missing, _unpack, install_osworld_minimal
 from apps.setup.suites import find_installers
-from envs.osworld.env import GuestOptions
-from envs.osworld.guest_client import GuestClient
-from envs.osworld.local import LocalGuest
-from tests.envs.osworld.test_osworld_local import why_skip
+from envs.suites.osworld.env import GuestOptions
+from envs.suites.osworld.guest_client import GuestClient
+from envs.suites.osworld.local import LocalGuest
+from tests.envs.suites.osworld.test_osworld_local import why_skip
 
 
 def make_archive(*members: tuple[str, bytes, bytes]) -> bytes:

@@ -10,7 +10,7 @@ from apps.setup.report import Row
 from apps.setup.suites import SUITES, PinnedWheel, find_installers, install_miniwob, unpack
 from cua.errors import ConfigError
 from envs.errors import EnvSetupError
-from envs.miniwob.pages import find_pages, get_pages, installed_dir
+from envs.suites.miniwob.pages import find_pages, get_pages, installed_dir
 
 PAGES = ("core/core.js", "miniwob/click-test.html", "common/ui_utils.js")
 

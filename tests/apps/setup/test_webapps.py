@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 
 from apps.setup.webapps import install_apps
-from envs.apps import Command, Facts, Packages, RunningApp, WebApp
-from envs.apps.app import remove_old_versions, run_tool
+from envs.suites.apps import Command, Facts, Packages, RunningApp, WebApp
+from envs.suites.apps.app import remove_old_versions, run_tool
 
 WHEEL = "tiny_app-1.0-py3-none-any.whl"
 

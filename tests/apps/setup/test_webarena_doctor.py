@@ -11,9 +11,9 @@ import pytest
 
 from apps.setup.webarena_doctor import run_webarena_doctor
 from envs.browser.launch import find_browser
-from envs.webarena.site_state import put_back, take_sites
-from envs.webarena.sites import read_sites
-from tests.envs.webarena.stand_in import StandIn
+from envs.suites.webarena.site_state import put_back, take_sites
+from envs.suites.webarena.sites import read_sites
+from tests.envs.suites.webarena.stand_in import StandIn
 
 
 @pytest.fixture

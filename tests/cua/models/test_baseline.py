@@ -18,8 +18,8 @@ from cua.tools.research import make_research_tools
 from envs import Action, Click, InstructionTask
 from envs.fake import FakeEnv
 from envs.registry import load_suite
-from envs.widesearch.scoring import read_table
-from envs.widesearch.tasks import WideSearchTask
+from envs.suites.widesearch.scoring import read_table
+from envs.suites.widesearch.tasks import WideSearchTask
 
 
 async def play(name: str) -> tuple[RunResult, list[Action]]:

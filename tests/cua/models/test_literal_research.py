@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from apps.literal import LiteralModel
+from apps.literal.research import read_facts, read_task, research, tidy
 from cua.messages import Message, TextPart, ToolCall, ToolResult
 from cua.model import Tool
-from cua.models.literal import LiteralModel
-from cua.models.literal.research import read_facts, read_task, research, tidy
 from cua.research.fetch import Web, make_world_web
 from cua.run.budget import Caps
 from cua.run.end import RunResult
@@ -17,7 +17,7 @@ from cua.tool_agent.profile import Profile
 from cua.tools import Toolset
 from cua.tools.research import make_research_tools
 from envs.registry import load_suite
-from envs.widesearch.tasks import WideSearchTask
+from envs.suites.widesearch.tasks import WideSearchTask
 
 pytest.importorskip("trafilatura")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cua.models.literal.research import MAX_CHILDREN as LITERAL_CHILDREN
+from apps.literal.research import MAX_CHILDREN as LITERAL_CHILDREN
 from cua.research import engines, fetch, network
 from cua.research.fetch import FetchLimits
 from cua.run.budget import Caps
@@ -15,8 +15,8 @@ from cua.swarm.child import MESSAGE_CHARS
 from cua.swarm.play import MAX_FILE_BYTES
 from cua.swarm.swarm import WARN_SHARE, SwarmLimits
 from cua.tools import research
-from envs.widesearch.scoring import DAYS
-from envs.widesearch.world import SIZES
+from envs.suites.widesearch.scoring import DAYS
+from envs.suites.widesearch.world import SIZES
 
 TEXT = (Path(__file__).parents[3] / "docs" / "swarm.md").read_text("utf-8")
 ROWS = {

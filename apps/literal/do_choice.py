@@ -1,0 +1,324 @@
+"""Lists, checkboxes and radio buttons, and giving a labelled thing a value."""
+
+import re
+from dataclasses import replace
+
+from apps.literal.differences import find_changed_boxes, has_changed_inside
+from apps.literal.do_keyboard import type_and_check
+from apps.literal.do_pointer import locate, miss
+from apps.literal.find_field import Field, find_field
+from apps.literal.find_target import choose
+from apps.literal.find_text import Found, find_text, name_nearest
+from apps.literal.find_toggle import FoundToggle, find_toggle
+from apps.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from apps.literal.progress import Progress
+from apps.literal.screen import Screen, Sight
+from apps.literal.steps import SelectOption, SetValue, Tick
+from apps.literal.targets import Relation, Target
+from apps.literal.text_match import WHOLE, fit_texts, squash
+from apps.literal.typed_fields import note_typed
+from visual_tools.box import Box
+from visual_tools.ocr import TextLine
+from visual_tools.widgets import find_toggles, has_down_arrow
+
+_MIN_ROWS = 3
+_MAX_SCROLLS = 8
+_MAX_NAMED = 8
+_MIN_LIST_PX = 36
+_ROW_INDENT_PX = 14
+
+
+def is_listbox(screen: Screen, found: Field) -> bool:
+    """Whether a box shows several rows, and no arrow that opens it."""
+    return len(screen.lines_in(found.box_px)) >= _MIN_ROWS and not has_down_arrow(screen.crop(found.box_px))
+
+
+def plan_listbox(step: SelectOption, screen: Screen, progress: Progress, found: Field) -> Move:
+    """Press the row; the second and later ones of a list of options with Ctrl held, which keeps the first."""
+    box = found.box_px
+    row = find_row_in(screen, step.option.text, box)
+    if row is not None:
+        return press_row(screen, row, is_more=step.is_more)
+    tries = progress.count("find option")
+    if tries < _MAX_SCROLLS:
+        notches = 30 if tries == 0 else -1  # to the start first: the row may stand above what is seen
+        code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
+        return Act(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
+    seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
+    return Failed(reason=f'the list has no row "{step.option.text}"; the last rows that I saw: {seen}')
+
+
+def press_row(screen: Screen, row: Found, *, is_more: bool) -> Act:
+    """Press a row that is seen, with Ctrl held when others are to stay chosen."""
+    click = f"pyautogui.click({at(screen, row.point)})"
+    held = ("pyautogui.keyDown('ctrl')", click, "pyautogui.keyUp('ctrl')")
+    return Act(code=held if is_more else (click,), thought=f'The list has a row "{row.line.text}".')
+
+
+def find_row_in(screen: Screen, option: str, box: Box) -> Found | None:
+    """The row of an option among the several lines of a box; None when it has one line or no such row."""
+    if len(screen.lines_in(box)) < 2:
+        return None
+    places = (place for place in find_text(screen, option) if place.fit >= WHOLE)
+    return next((place for place in places if box.has_point(*place.box_px.center)), None)
+
+
+def find_list_row(screen: Screen, option: str) -> Found | None:
+    """The row of an option in any list that is always open: a box that holds lines of text and nothing else."""
+    for rectangle in screen.rectangles:
+        box = rectangle.box_px
+        if not _MIN_LIST_PX < box.height < 0.6 * screen.height or box.width > 0.5 * screen.width:
+            continue
+        lefts = [line.box_px.left for line in screen.lines_in(box)]
+        if len(lefts) < 2 or max(lefts) - min(lefts) > 4 or lefts[0] - box.left > _ROW_INDENT_PX:
+            continue
+        row = find_row_in(screen, option, box)
+        if row is not None and not find_toggles(screen.crop(box)):
+            return row
+    return None
+
+
+_MAX_LIST_SCROLLS = 6
+_MAX_TOGGLES = 2
+_MIN_CUT_CHARS = 2
+_ARROW_PX = 26
+_DOTS = re.compile(r"\s*(?:…|\.{2,}|‥)\s*$")
+
+
+def plan_tick(step: Tick, sight: Sight, progress: Progress) -> Move:
+    """Click the box beside the text, unless it is in the wanted state; then look whether it took."""
+    screen, tries = sight.now, progress.count("toggle")
+    toggle = find_toggle(screen, step.target)
+    if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
+        return Failed(reason=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} still after I pressed it')
+    if toggle is not None:
+        return _click_toggle(screen, toggle, is_on=step.is_on)
+    if tries:
+        return _check_text_pressed(step, sight)
+    choice = choose(screen, step.target)
+    if choice is None:
+        return miss(screen, step.target)
+    place = choice.place
+    if not step.is_on or place.button is None:
+        return Missing(
+            what=f'a checkbox or switch beside "{place.line.text}"', nearest=_names(screen, step.target.text)
+        )
+    code = (f"pyautogui.click({at(screen, place.point)})",)
+    return Act(
+        code=code,
+        thought=f"{choice.why}. It has no box beside it, but is a button, which may be a switch.",
+        phase="toggle",
+    )
+
+
+def _check_text_pressed(step: Tick, sight: Sight) -> Move:
+    """After a text without a box was pressed: something beside it must have changed, as a toggle of any shape does."""
+    before = sight.before
+    choice = choose(before, step.target) if before is not None else None
+    if before is None or choice is None:
+        return Failed(reason=f"no checkbox or switch is seen beside {step.target}, so that its state cannot be told")
+    row = choice.place.line.box_px.padded(120, 16)
+    if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
+        return Already(thought="It looks different now.")
+    return Failed(
+        reason=f'no checkbox or switch is seen beside "{choice.place.line.text}", and pressing the text changed nothing'
+    )
+
+
+def _click_toggle(screen: Screen, toggle: FoundToggle, *, is_on: bool) -> Move:
+    if toggle.is_on == is_on:
+        return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
+    code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
+    state = "on" if toggle.is_on else "off"
+    return Act(code=code, thought=f'The box beside "{toggle.label}" is {state}.', phase="toggle")
+
+
+def _names(screen: Screen, text: str) -> tuple[str, ...]:
+    return tuple(name_nearest(screen, text))
+
+
+def _in_group(option: Target, group: Target) -> Target:
+    """An option of a group of radio buttons: the one nearest to the group's name."""
+    return Target(text=option.text, relation=Relation(kind="inside", anchor=group.text))
+
+
+def plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
+    """Choose from a list when the field is one, type otherwise."""
+    screen, selection = sight.now, SelectOption(option=Target(text=step.value), field=step.field)
+    if progress.count("open"):
+        return plan_select(selection, sight, progress)
+    if progress.last == "type":
+        return type_and_check(step.field, step.value, sight, progress)
+    found = find_field(screen, step.field)
+    if found is None:
+        return miss(screen, step.field)
+    if has_down_arrow(screen.crop(found.box_px)):
+        return plan_select(selection, sight, progress)
+    return type_and_check(step.field, step.value, sight, progress)
+
+
+def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+    """Open the list, then click the row."""
+    screen = sight.now
+    if step.field is None:
+        return _select_anywhere(step, sight, progress)
+    found = find_field(screen, step.field, kind="list")
+    if found is None and step.is_more:
+        found = _find_again(step.field, sight, len(sight.images) - 1)  # the marked row hides its outline
+    if found is not None and not progress.count("open") and is_listbox(screen, found):
+        return plan_listbox(step, screen, progress, found)
+    if not progress.count("open"):
+        if found is None:
+            return miss(screen, step.field)
+        if not has_down_arrow(screen.crop(found.box_px)):
+            row = find_row_in(screen, step.option.text, found.box_px)
+            if row is not None:
+                return press_row(screen, row, is_more=step.is_more)
+            toggle = find_toggle(screen, _in_group(step.option, step.field))
+            if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
+                return Failed(reason=f'"{toggle.label}" is off still after I pressed it')
+            if toggle is not None:
+                return _click_toggle(screen, toggle, is_on=True)
+        if shows_option(screen, found, step.option.text):
+            return Already(thought=f'"{step.option.text}" is chosen already.')
+        code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
+        return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
+    if progress.last in ("pick", "keys"):
+        found = found or _find_again(step.field, sight, min(len(progress.phases), len(sight.images) - 1))
+        return _verify(step, step.field, found, sight, progress)
+    row = _find_row(screen, step.option.text, found, sight.before)
+    if row is not None:
+        return Act(
+            code=(f"pyautogui.click({at(screen, row.point)})",),
+            thought=f'The row "{row.line.text}" is there.',
+            phase="pick",
+        )
+    if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None:
+        point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
+        scrolled = (f"pyautogui.scroll(-1, {at(screen, point)})", "time.sleep(0.3)")
+        return Act(code=scrolled, thought="The row is not seen; I scroll the list.", phase="find option")
+    return _type_option(step.option.text, "The row is not seen; I type its name.")
+
+
+def _find_again(field: Target, sight: Sight, oldest: int) -> Field | None:
+    """A list that is not found on this screen, as the chosen row replaced its text or marks a part of it.
+
+    Args:
+        field: The list.
+        sight: What is seen, and what was seen before.
+        oldest: How many actions ago it may have been seen.
+
+    Returns:
+        What stands now in its place of the oldest of these screens on which it is seen; None when it is on none.
+    """
+    for count in range(oldest, 0, -1):
+        earlier = sight.back(count)
+        was = find_field(earlier, field, kind="list") if earlier is not None else None
+        if was is not None:
+            return replace(was, label=None, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
+    return None
+
+
+def _type_option(option: str, thought: str) -> Act:
+    return Act(code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys")
+
+
+def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight, progress: Progress) -> Move:
+    """After a row was pressed: the field shows the option, or keys are tried, which also native lists take."""
+    option, screen = step.option.text, sight.now
+    if found is None:
+        return Failed(reason=f'I pressed the row "{option}", and the list {field} is not seen any more')
+    if shows_option(screen, found, option):
+        if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(found, option):  # one of a series
+            return Failed(reason=f'I typed "{option}", and the list shows only "{found.text}" of what it chose')
+        return Already(thought=f'"{option}" is chosen.', notes=note_typed(progress.index, found, screen))
+    may_show = _may_show(found, option, sight, progress)
+    if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(found.box_px)):
+        typed = (
+            f"pyautogui.click({at(screen, found.box_px.center)})",
+            f"pyautogui.write({quote(option)})",
+            "pyautogui.press('enter')",
+        )
+        return Act(code=typed, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
+    if progress.count("pick") and may_show:
+        return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
+    if progress.count("pick"):
+        return Failed(reason=f'I pressed the row "{option}", and the list {field} shows "{found.text}"')
+    return Failed(
+        reason=f'the list {field} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}'
+    )
+
+
+def shows_option(screen: Screen, found: Field, option: str) -> bool:
+    """Whether a closed list shows an option, in full or cut at the list's end ("Unit…")."""
+    return _is_whole(found, option) or any(
+        _is_cut(screen, found.box_px, line, option) for line in screen.lines_in(found.box_px)
+    )
+
+
+def _is_whole(found: Field, option: str) -> bool:
+    """Whether a closed list shows an option in full."""
+    return any(fit.score >= WHOLE for text in (*found.texts, found.text) for fit in fit_texts(option, text))
+
+
+def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
+    """Whether a line is the beginning of an option and runs to the end of its box, or ends in dots."""
+    shown = squash(_DOTS.sub("", line.text))
+    if len(shown) < _MIN_CUT_CHARS or not squash(option).startswith(shown):
+        return False
+    room = box.right - line.box_px.right
+    return _DOTS.search(line.text) is not None or room < _ARROW_PX + line.box_px.height
+
+
+def _may_show(found: Field, option: str, sight: Sight, progress: Progress) -> bool:
+    """Whether the field may show an option: it does, in part, or what it shows cannot be read and has changed."""
+    legible = [text for text in found.texts if len(text) > 2]
+    if legible:
+        return any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
+    before = sight.back(min(len(progress.phases), len(sight.images) - 1))
+    return before is not None and has_changed_inside(before, sight.now, found.box_px)
+
+
+def _find_row(screen: Screen, option: str, found: Field | None, before: Screen | None) -> Found | None:
+    """The option's row in an open list: below or above the field, not the field itself; what came up comes first."""
+    places = [place for place in find_text(screen, option) if place.fit >= 0.7]
+    places = [place for place in places if before is None or not _stood_there(place, before)] or places
+    if found is None:
+        return places[0] if places else None
+    box = found.box_px
+    reach = Box(box.left - 30, 0, box.right + 60, screen.height)
+    rows = [place for place in places if reach.overlap_x(place.box_px) > 0 and not box.has_point(*place.box_px.center)]
+    rows.sort(key=lambda place: (place.fit < WHOLE, _row_distance(place.box_px, box)))
+    return rows[0] if rows else None
+
+
+def _stood_there(place: Found, before: Screen) -> bool:
+    """Whether the same text stood in the same place before the list was opened."""
+    return any(
+        squash(line.text) == squash(place.line.text) and line.box_px.intersection(place.line.box_px) > 0
+        for line in before.lines
+    )
+
+
+def _row_distance(row: Box, field: Box) -> float:
+    below = row.top - field.bottom
+    return (
+        below + 0.5 * abs(row.left - field.left)
+        if below >= -4
+        else 200.0 + field.top - row.bottom + 0.5 * abs(row.left - field.left)
+    )
+
+
+def _select_anywhere(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+    screen = sight.now
+    row = find_list_row(screen, step.option.text) if step.option.relation is None else None
+    if row is not None and not progress.phases:
+        return press_row(screen, row, is_more=step.is_more)
+    toggle = find_toggle(screen, step.option)
+    is_beside = toggle is not None and toggle.label_box.left - toggle.box_px.right < 40
+    if is_beside or progress.count("toggle"):
+        return plan_tick(Tick(target=step.option), sight, progress)
+    point, why = locate(step.option, screen)
+    if point is None:
+        return miss(screen, step.option)
+    return Act(code=(f"pyautogui.click({at(screen, point)})",), thought=why)

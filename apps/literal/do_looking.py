@@ -1,0 +1,264 @@
+"""Scrolling, waiting, reading and checking."""
+
+import re
+
+from apps.literal.do_pointer import locate, miss
+from apps.literal.find_target import choose
+from apps.literal.find_text import Found, find_text, keep_best, name_nearest
+from apps.literal.message_words import is_at_work
+from apps.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from apps.literal.progress import Progress
+from apps.literal.screen import Screen
+from apps.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
+from apps.literal.targets import Target
+from apps.literal.text_match import CONTAINED, WHOLE, fit_texts
+from visual_tools.box import Box
+from visual_tools.ink import find_runs
+from visual_tools.ocr import TextLine
+
+_NO_VALUE = re.compile(r"[-–—−一_=.…·:\s]*")
+_SAME_LOOKS = 0.25
+_BLOCK_PX, _BLOCK_STEP = 40, 10
+_CELL_GAP_PX = 6
+
+
+def read_value(screen: Screen, target: Target) -> str | None:
+    """The text right of a label in its line or row, else the one below it; None when there is none, or a dash.
+
+    A label in a column of labels has its value in its own row only. With a row given ("the Amount in the row of
+    Coffee"), the cell where the label's column meets the row.
+    """
+    value = _read_any(screen, target)
+    return None if value is None or _NO_VALUE.fullmatch(value) else value
+
+
+def _read_any(screen: Screen, target: Target) -> str | None:
+    if target.relation is not None and target.relation.kind in ("row", "inside"):
+        cell = _read_cell(screen, target, target.relation.anchor)
+        if cell is not None:
+            return cell
+    if target.relation is not None and not target.text:
+        target = Target(text=target.relation.anchor)
+    choice = choose(screen, target)
+    if choice is None:
+        return None
+    label = choice.place.box_px
+    rest = _rest_of_line(choice.place)
+    if rest is not None or _is_beside_empty_cell(screen, label):
+        return rest
+    beside = _right_of(screen, label)
+    if beside is not None or _is_in_label_column(screen, label) or _is_beside_block(screen, label):
+        return beside
+    return _below(screen, label)
+
+
+def _rest_of_line(place: Found) -> str | None:
+    if place.line.box_px == place.box_px:
+        return None
+    words = [word for word, box in place.line.words if box.left >= place.box_px.right - 2]
+    rest = " ".join(words).strip()
+    return re.sub(r"^[\s:=\-–]+", "", rest) or rest.strip(": ") or None
+
+
+def _is_beside_empty_cell(screen: Screen, label: Box) -> bool:
+    """True if a label fills a bordered cell whose right neighbour holds no text."""
+    boxes = [rectangle.box_px for rectangle in screen.rectangles]
+    cells = [box for box in boxes if box.contains(label, slack_px=2) and box.height < 4 * label.height]
+    return any(
+        abs(other.top - cell.top) <= 2
+        and abs(other.bottom - cell.bottom) <= 2
+        and 0 <= other.left - cell.right <= _CELL_GAP_PX
+        and not any(line.box_px.intersection(other) > 0 for line in screen.lines)
+        for cell in cells
+        for other in boxes
+    )
+
+
+def _is_in_label_column(screen: Screen, label: Box) -> bool:
+    """True if texts below a label look like it, begin at the same left edge, and one of them has a text beside it."""
+    contrast = screen.contrast(label)
+    below = [
+        line
+        for line in screen.lines
+        if line.box_px.top >= label.bottom
+        and abs(line.box_px.left - label.left) <= 0.5 * label.height
+        and abs(line.box_px.height - label.height) <= _SAME_LOOKS * label.height + 2
+        and abs(screen.contrast(line.box_px) - contrast) <= _SAME_LOOKS * contrast
+        and re.match(r"[^\W\d_]{2}", line.text)
+    ]
+    return any(_right_of(screen, line.box_px) for line in below)
+
+
+def _is_beside_block(screen: Screen, label: Box) -> bool:
+    """True if a plain block stands right of a label in place of a text, as while a value is being loaded."""
+    y = round(label.center[1])
+    row = screen.strength[y, label.right + 2 : label.right + screen.width // 2] > _BLOCK_STEP
+    return any(end - start >= _BLOCK_PX for start, end in find_runs(row))
+
+
+def _right_of(screen: Screen, label: Box) -> str | None:
+    beside = [
+        line
+        for line in screen.lines
+        if line.box_px.left >= label.right - 2
+        and line.box_px.overlap_y(label) > 0.4 * min(line.box_px.height, label.height)
+        and line.box_px.left - label.right < 0.5 * screen.width
+    ]
+    return _text(min(beside, key=lambda line: line.box_px.left)) if beside else None
+
+
+def _below(screen: Screen, label: Box) -> str | None:
+    under = [
+        line
+        for line in screen.lines
+        if 0 <= line.box_px.top - label.bottom < 3 * max(label.height, 12) and line.box_px.overlap_x(label) > 0
+    ]
+    return _text(min(under, key=lambda line: line.box_px.top)) if under else None
+
+
+def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
+    rows = keep_best(find_text(screen, anchor))
+    headers = [place for place in find_text(screen, target.text) if place.fit >= CONTAINED]
+    cells = [
+        (
+            _header_rank(header, row),
+            abs(line.box_px.center[0] - header.box_px.center[0]) - 20 * header.fit - 20 * row.fit,
+            line,
+            row,
+        )
+        for row in rows
+        for header in headers
+        for line in screen.lines
+        if header.box_px.center[1] < row.box_px.top
+        and line.box_px.overlap_y(row.box_px) > 0.4 * min(line.box_px.height, row.box_px.height)
+        and line.box_px.overlap_x(header.box_px) > -12
+        and line is not row.line
+    ]
+    if not cells:
+        return None
+    *_, line, row = min(cells, key=lambda cell: cell[:2])
+    return " ".join(map(_text, _cell_lines(screen, line, row.box_px)))
+
+
+def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
+    """A cell's first line and those that go on below it; where the anchor's column has text beside it, a row begins."""
+    lines = [first]
+    height = first.box_px.height
+    for line in sorted(screen.lines, key=lambda line: line.box_px.top):
+        box, last = line.box_px, lines[-1].box_px
+        goes_on = abs(box.left - first.box_px.left) < 0.5 * height and -2 <= box.top - last.bottom < 1.5 * height
+        if line is not first and goes_on and box.top > last.top:
+            beside = [other for other in screen.lines if other.box_px.overlap_y(box) > 0.4 * min(height, box.height)]
+            if any(other.box_px.overlap_x(anchor) > 0 for other in beside):
+                break
+            lines.append(line)
+    return lines
+
+
+def _header_rank(header: Found, row: Found) -> tuple[bool, bool, int]:
+    """Which text is the column's head: one that is no button, in full, and the nearest one above the row."""
+    return header.button is not None, header.fit < WHOLE, row.box_px.top - header.box_px.bottom
+
+
+def _text(line: TextLine) -> str:
+    return line.text.strip()
+
+
+_MAX_SCROLLS = 40
+_MAX_WAITS = 20
+_MAX_VALUE_WAITS = 10
+_END_NOTCHES = 30
+
+
+def plan_scroll(step: ScrollBy, screen: Screen) -> Move:
+    """Turn the wheel over the middle of the screen, or over a target."""
+    point = (screen.width / 2, screen.height / 2)
+    if step.over is not None:
+        found, _ = locate(step.over, screen)
+        if found is None:
+            return miss(screen, step.over)
+        point = found
+    notches = step.notches if step.notches is not None else _END_NOTCHES
+    repeat = 1 if step.notches is not None else 4
+    return Act(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I turn the wheel.")
+
+
+def scroll(direction: str, notches: int, where: str) -> str:
+    """One call that scrolls."""
+    call = "hscroll" if direction in ("left", "right") else "scroll"
+    amount = notches if direction in ("up", "right") else -notches
+    return f"pyautogui.{call}({amount}, {where})"
+
+
+def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_stuck: bool) -> Move:
+    """Scroll a bit, look again."""
+    point, why = locate(step.target, screen)
+    if point is not None:
+        return Already(thought=f"{why} It is seen.")
+    tries = progress.count("scroll down") + progress.count("scroll up")
+    if tries >= _MAX_SCROLLS or (tries and is_stuck):
+        return Failed(
+            reason=f"{step.target} was not seen while scrolling {step.direction} to the end; "
+            + _seen(screen, step.target.text)
+        )
+    middle = at(screen, (screen.width / 2, screen.height / 2))
+    phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
+    return Act(code=(scroll(step.direction, 5, middle),), thought="It is not seen yet.", phase=phase)
+
+
+def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
+    """Look again each second."""
+    is_there = any(place.fit >= CONTAINED for place in find_text(screen, step.text))
+    if is_there == step.is_shown:
+        return Already(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
+    if progress.count("wait") >= _MAX_WAITS:
+        what = "did not appear" if step.is_shown else "is still there"
+        return Failed(reason=f'"{step.text}" {what} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
+    return Act(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
+
+
+def plan_wait(step: WaitSeconds) -> Move:
+    """Wait a fixed time."""
+    return Act(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
+
+
+def plan_report(step: Report, screen: Screen, progress: Progress) -> Move:
+    """Read what stands next to a label; a value that is being loaded is waited for."""
+    answer = read_value(screen, step.target)
+    if answer is not None and is_at_work(answer):
+        if progress.count("wait") < _MAX_VALUE_WAITS:
+            return Act(code=("time.sleep(1)",), thought=f'It says "{answer}" still; I wait.', phase="wait")
+        return Failed(reason=f'{step.target} says "{answer}" still after {_MAX_VALUE_WAITS} looks')
+    if answer is not None:
+        return Act(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
+    if choose(screen, step.target) is not None:
+        if progress.count("wait") < _MAX_VALUE_WAITS:
+            return Act(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
+        return Failed(reason=f"no value stands beside {step.target}")
+    return miss(screen, step.target)
+
+
+def plan_check(step: CheckShown, screen: Screen) -> Move:
+    """See whether a text is there, or what stands next to it."""
+    choice = choose(screen, step.target)
+    is_there = choice is not None and choice.place.fit >= CONTAINED
+    if step.value is not None:
+        return _check_value(step, screen, step.value)
+    if is_there == step.is_shown:
+        return Already(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as it should be.")
+    if not step.is_shown:
+        return Failed(reason=f"{step.target} is shown, and should not be")
+    return miss(screen, step.target)
+
+
+def _check_value(step: CheckShown, screen: Screen, value: str) -> Move:
+    seen = read_value(screen, step.target)
+    if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
+        return Already(thought=f'{step.target} is "{seen}", as it should be.')
+    if seen is None:
+        return Missing(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
+    return Failed(reason=f'{step.target} is "{seen}", and should be {quote(value)}')
+
+
+def _seen(screen: Screen, text: str) -> str:
+    return "nearest texts seen: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))

@@ -1,0 +1,202 @@
+"""Clicks, hovering and drags."""
+
+import re
+from collections.abc import Collection
+
+from apps.literal.find_button import find_unnamed_button
+from apps.literal.find_field import find_field
+from apps.literal.find_figure import find_signs
+from apps.literal.find_kind import find_kind, find_links_named
+from apps.literal.find_opener import find_next_page, find_submenus
+from apps.literal.find_target import Choice, choose
+from apps.literal.find_text import Found, find_text, name_nearest
+from apps.literal.find_toggle import find_toggle
+from apps.literal.moves import Act, Already, Failed, Missing, Move, at
+from apps.literal.progress import Progress
+from apps.literal.screen import Screen, Sight
+from apps.literal.steps import Click, Drag
+from apps.literal.targets import Target, nth
+from apps.literal.text_match import WHOLE
+from visual_tools.box import Box
+
+_KINDS = ("button", "link", "result", "checkbox", "radio", "tab", "input", "textarea")
+_MAX_PAGES = 20
+_MENU_PX = (320, 420)
+_CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
+
+
+def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
+    """Click, double-click or hover; `typed` is what the steps before typed."""
+    screen = sight.now
+    if step.target.role == "result" and (step.target.ordinal or 0) > 0 and not step.target.text:
+        return _plan_result(step, sight, progress, step.target.ordinal or 1)
+    point, why = locate(step.target, screen, typed)
+    if point is None and step.reveals and progress.last == "open" and sight.before is not None:
+        point, why = locate(step.target, sight.before, typed)  # what is hovered over looks different
+    if point is None and why:
+        return Failed(reason=why)
+    if point is None and step.target.role == "menu":
+        openers = find_submenus(screen)
+        tries = progress.count("seek")
+        if tries < len(openers):
+            code = (f"pyautogui.moveTo({at(screen, openers[tries].point)})", "time.sleep(0.6)")
+            return Act(code=code, thought=f'It may be below "{openers[tries].label}".', phase="seek")
+    if point is None:
+        return miss(screen, step.target)
+    if step.reveals and not progress.count("open"):
+        return Act(code=(f"pyautogui.moveTo({at(screen, point)})", "time.sleep(0.5)"), thought=why, phase="open")
+    if step.reveals and _is_shown_near(screen, step.reveals, point):
+        return Already(thought=f'Hovering shows "{step.reveals}".')
+    if step.clicks > 1 and len(step.target.text) == 1:
+        point = _first_half(screen, step.target, typed) or point
+    call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
+    return Act(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
+
+
+def _first_half(screen: Screen, target: Target, typed: Collection[str]) -> tuple[float, float] | None:
+    """Where a click sets the caret before a single character: behind it there is no word that a second one selects."""
+    place = find_pressed(screen, target, typed)
+    if place is None or place.button is not None:
+        return None
+    return place.box_px.left + 0.3 * place.box_px.width, place.point[1]
+
+
+def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) -> Move:
+    """A result by its number: on a later page when there are more of them than this page shows.
+
+    All pages but the last one hold as many as the first.
+    """
+    screen = sight.now
+    boxes = find_kind(screen, "result")
+    turned = progress.count("seek")
+    if not boxes:
+        return miss(screen, step.target)
+    before = len(find_kind(sight.before, "result")) if turned and sight.before is not None else 0
+    each = max(before, len(boxes))
+    index = ordinal - 1 - turned * each
+    if 0 <= index < len(boxes):
+        return Act(
+            code=(f"pyautogui.click({at(screen, boxes[index].center)})",), thought=f"I see {len(boxes)} of them."
+        )
+    following = find_next_page(screen)
+    if index < 0 or not following or turned >= _MAX_PAGES or (turned and len(boxes) < each):
+        return Failed(reason=f"{step.target} was asked for, and {turned * each + len(boxes)} of that kind are seen")
+    code = (f"pyautogui.click({at(screen, following[0].point)})", "time.sleep(0.5)")
+    return Act(code=code, thought=f"This page shows {len(boxes)}; I open the next one.", phase="seek")
+
+
+def plan_drag(step: Drag, screen: Screen) -> Move:
+    """Press at the source, move to the end, let go."""
+    start, why = locate(step.source, screen)
+    if start is None:
+        return miss(screen, step.source)
+    end, why_end = (start[0] + step.by_px[0], start[1] + step.by_px[1]), ""
+    if step.onto is not None:
+        found, why_end = locate(step.onto, screen)
+        if found is None:
+            return miss(screen, step.onto)
+        end = found
+    code = (
+        f"pyautogui.moveTo({at(screen, start)})",
+        f"pyautogui.dragTo({at(screen, end)}, duration=0.5, button='left')",
+    )
+    return Act(code=code, thought=f"{why}. {why_end}".strip())
+
+
+def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple[tuple[float, float] | None, str]:
+    """The point of a target in pixels and why it is that one; None when it is not on the screen."""
+    if target.position is not None:
+        return (target.position[0] * screen.width, target.position[1] * screen.height), "The point is given."
+    if target.role in ("checkbox", "radio"):
+        toggle = find_toggle(screen, target)
+        if toggle is not None:
+            return toggle.box_px.center, f'The box beside "{toggle.label}".'
+    if not target.text and target.role == "button":
+        unnamed = find_unnamed_button(screen, target)
+        return (unnamed.point, unnamed.why) if unnamed is not None else (None, "")
+    named = find_text(screen, target.phrase) if not target.text and target.phrase else []
+    if named and named[0].fit == 1.0:
+        return named[0].point, f'I see "{target.phrase}".'
+    if not target.text and target.relation is None and target.role in _KINDS:
+        return _locate_kind(target, screen)
+    if not target.text or (target.role in ("field", "list") and choose_button(target, screen) is None):
+        found = find_field(screen, target)
+        if found is not None:
+            return found.box_px.center, f"It is {found.why}."
+    if target.role == "link" and target.relation is None and target.ordinal is None:
+        links = find_links_named(screen, target.text)
+        if links:
+            return links[0].point, f'I see the link "{target.text}".'
+    choice = choose(screen, target, to_press=True, typed=typed)
+    if choice is None or choice.place.button is None:
+        is_plain = target.relation is None and not target.ordinal
+        beside = find_link_beside(screen, target.text, is_exact=choice is not None) if is_plain else None
+        if beside is not None:
+            return beside.center, f'The label "{target.text}" is no link; what stands right of it is one.'
+    if choice is None:
+        signs = find_signs(screen, target.text) if len(target.text) == 1 and not target.ordinal else []
+        return (signs[0].center, f'I see the sign "{target.text}".') if len(signs) == 1 else (None, "")
+    return choice.place.point, f"{choice.why}."
+
+
+def find_link_beside(screen: Screen, label: str, *, is_exact: bool = False) -> Box | None:
+    """The link right of a label that ends in a colon.
+
+    Args:
+        screen: Where to look.
+        label: What was said.
+        is_exact: Whether the label has to be just that; else "phone number" means "Phone:", when no other one fits.
+    """
+    said = {word.casefold() for word in re.findall(r"\w+", label)}
+    found = []
+    for line in screen.lines:
+        name, colon, _ = line.text.partition(":")
+        words = {word.casefold() for word in re.findall(r"\w+", name)}
+        if colon and words and (words == said or (words < said and not is_exact)):
+            row = Box(line.span(0, len(name) + 1).right - 2, line.box_px.top, screen.width, line.box_px.bottom)
+            beside = [box for box in find_kind(screen, "link") if row.has_point(*box.center)]
+            found += [min(beside, key=lambda box: box.left)] if beside else []
+    return found[0] if len(found) == 1 else None
+
+
+def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> bool:
+    """Whether a text stands where an entry's own menu would."""
+    for place in find_text(screen, text):
+        x, y = place.box_px.center
+        if place.fit >= WHOLE and abs(x - point[0]) < _MENU_PX[0] and abs(y - point[1]) < _MENU_PX[1]:
+            return True
+    return False
+
+
+def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
+    """Find a target by its kind: the one that the ordinal names, or the only one."""
+    boxes = find_kind(screen, target.role)
+    box = nth(boxes, target.ordinal)
+    return (None, "") if box is None else (box.center, f"I see {len(boxes)} of that kind.")
+
+
+def find_pressed(screen: Screen, target: Target, typed: Collection[str] = ()) -> Found | None:
+    """What a click on a target presses; None when that is no text, or not there."""
+    if target.position is not None or not (target.text or target.phrase):
+        return None
+    choice = choose(screen, target, to_press=True, typed=typed)
+    return choice.place if choice is not None else None
+
+
+def choose_button(target: Target, screen: Screen) -> Choice | None:
+    """The choice for a target when it is a button."""
+    choice = choose(screen, target)
+    return choice if choice is not None and choice.place.button is not None else None
+
+
+def miss(screen: Screen, target: Target) -> Move:
+    """What to say when a target is not there."""
+    if target.ordinal is not None and abs(target.ordinal) > 20:
+        return Failed(reason=f"{target} is more than can be counted on a screen")
+    if not target.text and target.relation is None and target.role in (*_KINDS, "field", "list"):
+        count = len(find_kind(screen, target.role))
+        if target.ordinal is None and count > 1:
+            return Failed(reason=f"there are {count} of the kind of {target}, and it is not said which of them")
+        if target.ordinal is not None and 0 < count < target.ordinal:
+            return Failed(reason=f"{target} was asked for, and {count} of that kind are seen")
+    return Missing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))

@@ -1,0 +1,277 @@
+"""Carry text from one place to another: the clipboard, marked text, values read or worked out on the page."""
+
+from dataclasses import replace
+
+from apps.literal.differences import find_changed_boxes, has_changed_inside
+from apps.literal.do_keyboard import field_point, type_and_check
+from apps.literal.do_pointer import miss
+from apps.literal.field_boxes import find_inputs, is_button, is_text_area
+from apps.literal.find_field import Field, find_field
+from apps.literal.find_text import find_text
+from apps.literal.moves import Act, Already, Failed, Missing, Move, at
+from apps.literal.progress import Progress
+from apps.literal.read_back import check_typed
+from apps.literal.screen import Screen, Sight
+from apps.literal.targets import Target, nth
+from apps.literal.text_match import CONTAINED, nearness, normalize, squash
+from apps.literal.work_steps import CopyText, FillFromPage, PasteText, SelectText, TypeAnswer
+from visual_tools.box import Box
+from visual_tools.ink import find_ink, find_runs
+from visual_tools.ocr import TextLine
+
+_MAX_FIELDS = 30
+_MIN_ALIKE = 4
+_ALIKE = 0.85
+_MAX_EDITOR_SHARE = 0.75
+_SURE = 0.9
+
+
+def find_writable(screen: Screen, target: Target, *, is_area: bool) -> Box | None:
+    """A field by its kind, "the textarea", "the 2nd text area", "the text input", or by its label."""
+    if target.text:
+        found = find_field(screen, target, kind="text")
+        return None if found is None else found.box_px
+    boxes = find_inputs(screen)
+    alike = [box for box in boxes if is_text_area(screen, box) == is_area] or boxes
+    return nth(alike, target.ordinal)
+
+
+def plan_copy(step: CopyText, screen: Screen) -> Move:
+    """Click into the field, take all of its text."""
+    box = find_writable(screen, step.field, is_area=True)
+    if box is None:
+        return miss_field(screen, step.field)
+    code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'c')")
+    return Act(code=code, thought="I take all text of that field.")
+
+
+def plan_paste(step: PasteText, sight: Sight, progress: Progress) -> Move:
+    """Paste over what the field holds, then see that it changed."""
+    screen = sight.now
+    box = find_writable(screen, step.field, is_area=False)
+    if progress.last == "type" and sight.before is not None:
+        was = find_writable(sight.before, step.field, is_area=False)
+        if was is not None and has_changed_inside(sight.before, screen, was):
+            return Already(thought="The text stands there.")
+        return Failed(reason="the field did not change when I pasted")
+    if box is None:
+        return miss_field(screen, step.field)
+    code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'v')")
+    return Act(code=code, thought="I paste there.", phase="type")
+
+
+def click_field(screen: Screen, box: Box) -> str:
+    """A call that presses a field where its text begins to be typed."""
+    return f"pyautogui.click({at(screen, field_point(_as_field(screen, box)))})"
+
+
+def miss_field(screen: Screen, field: Target) -> Move:
+    """What to say when a field is not there, or one of several is meant."""
+    count = len(find_inputs(screen))
+    if count and not field.text and field.ordinal is None:
+        return Failed(reason=f"I see {count} fields, and it is not said which of them is meant by {field}")
+    return miss(screen, field)
+
+
+def find_paragraphs(screen: Screen) -> list[list[TextLine]]:
+    """Running text outside of buttons and fields: lines with one left edge, close below each other."""
+    buttons = [line for line in screen.lines if any(_holds(box.box_px, line) for box in screen.rectangles)]
+    free = [replace(line, box_px=_tighten(screen, line.box_px)) for line in screen.lines if line not in buttons]
+    free.sort(key=lambda line: line.box_px.top)
+    paragraphs: list[list[TextLine]] = []
+    for line in free:
+        home = next((group for group in paragraphs if _goes_on(group[-1], line)), None)
+        if home is None:
+            paragraphs.append([line])
+        else:
+            home.append(line)
+    return paragraphs
+
+
+def _tighten(screen: Screen, box: Box) -> Box:
+    """The rows of a line's own ink: readers draw boxes of close lines so loosely that they overlap."""
+    reach = box.padded(0, 4).clipped(screen.width, screen.height)
+    runs = find_runs(find_ink(screen.crop(reach)).any(axis=1))
+    middle = box.center[1] - reach.top
+    if not runs:
+        return box
+    start, end = min(runs, key=lambda run: abs((run[0] + run[1]) / 2 - middle) - (run[1] - run[0]) / 2)
+    return Box(box.left, reach.top + start, box.right, reach.top + end)
+
+
+def _holds(box: Box, line: TextLine) -> bool:
+    """Whether a low box holds a line: a button or a field, not a page."""
+    return box.contains(line.box_px, slack_px=2) and box.height < 4 * line.box_px.height
+
+
+def _goes_on(above: TextLine, line: TextLine) -> bool:
+    """Whether a line stands right below another one, with no more room between them than within a paragraph."""
+    gap = line.box_px.top - above.box_px.bottom
+    is_beside = abs(line.box_px.center[1] - above.box_px.center[1]) < 0.4 * above.box_px.height
+    height = min(above.box_px.height, line.box_px.height)
+    is_below = -4 <= gap <= 0.9 * height and abs(line.box_px.left - above.box_px.left) <= 8
+    is_alike = abs(line.box_px.height - above.box_px.height) <= 0.7 * height
+    return is_alike and (is_below or (is_beside and 0 < line.box_px.left - above.box_px.right < 2 * height))
+
+
+def plan_select_text(step: SelectText, sight: Sight, progress: Progress) -> Move:
+    """Drag over the text, or take all of the editor's; then the style's key; see that it looks different."""
+    screen = sight.now
+    if progress.count("part") and sight.before is not None:
+        if not find_changed_boxes(sight.before, screen):
+            return Failed(reason=f"nothing looks different after I did this: {step}")
+        return Already(thought="It looks marked now.")
+    keys = (f"pyautogui.hotkey('ctrl', '{step.style}')",) if step.style else ()
+    if step.is_all:
+        inside = _find_edited(screen)
+        if not inside:
+            return Failed(reason="I see no text in an editor")
+        code = (f"pyautogui.click({at(screen, inside[0].box_px.center)})", "pyautogui.hotkey('ctrl', 'a')", *keys)
+        return Act(code=code, thought="I mark all of the text.", phase="part")
+    span = _find_span(screen, step)
+    if span is None:
+        if step.text:
+            return miss(screen, Target(text=step.text))
+        count = len(find_paragraphs(screen))
+        return Failed(reason=f"{step}: I see {count} paragraphs, and cannot tell which one is meant")
+    start, end = span
+    code = (
+        f"pyautogui.moveTo({at(screen, start)})",
+        f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
+    )
+    return Act(code=(*code, *keys), thought="I drag over the text.", phase="part")
+
+
+def _find_edited(screen: Screen) -> list[TextLine]:
+    """The lines of the largest box that holds text and is neither a button nor the page."""
+    inside = [
+        screen.lines_in(rectangle.box_px)
+        for rectangle in reversed(screen.rectangles)
+        if rectangle.box_px.left > 0
+        and rectangle.box_px.area < _MAX_EDITOR_SHARE * screen.width * screen.height
+        and not is_button(screen, rectangle.box_px)
+    ]
+    return next((lines for lines in inside if any(len(line.text) > 1 for line in lines)), [])
+
+
+def _find_span(screen: Screen, step: SelectText) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Where a text begins and ends, for a drag."""
+    if step.text:
+        places = [place for place in find_text(screen, step.text) if place.fit >= CONTAINED]
+        if not places:
+            return None
+        box = places[0].box_px
+        return (box.left, box.center[1]), (box.right + 1, box.center[1])
+    chosen = nth(find_paragraphs(screen), step.paragraph)
+    if chosen is None:
+        return None
+    first, last = chosen[0].box_px, chosen[-1].box_px
+    return (first.left - 1.0, first.center[1]), (last.right + 3.0, last.center[1])
+
+
+def plan_type_answer(step: TypeAnswer, sight: Sight, progress: Progress) -> Move:
+    """Type what was read last."""
+    if not progress.answers:
+        return Failed(reason="nothing was read that could be typed")
+    answer, field = progress.answers[-1], step.field
+    if field.text or field.relation is not None:
+        return type_and_check(field, answer, sight, progress)
+    if progress.last == "type" and sight.before is not None:
+        was = find_writable(sight.before, field, is_area=False)
+        if was is None:
+            return Already(thought="I typed it.")
+        return check_typed(answer, _as_field(sight.before, was), sight.before, sight.now)
+    box = find_writable(sight.now, field, is_area=False)
+    if box is None:
+        return miss_field(sight.now, field)
+    code = (click_field(sight.now, box), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({answer!r})")
+    return Act(code=code, thought=f'I type "{answer}".', phase="type")
+
+
+def _as_field(screen: Screen, box: Box) -> Field:
+    return Field(box_px=box, label=None, texts=tuple(line.text for line in screen.lines_in(box)), why="")
+
+
+def plan_fill_from_page(step: FillFromPage, sight: Sight, progress: Progress) -> Move:
+    """Type the next value; done when no empty field is left whose label stands somewhere else too."""
+    screen = sight.now
+    done = progress.count("part")
+    labelled = list_labelled_values(screen)
+    empty = [(label, value) for label, value, holds in labelled if not holds]
+    unknown = [label.text for label, value in empty if value is None]
+    if unknown and not done:
+        return Failed(reason=f'I see no value for "{unknown[0]}" beside the same words elsewhere')
+    if len(labelled) - len(empty) < done:
+        return Failed(reason="a field does not show what I typed")
+    if not empty:
+        return Already(thought="Each field has its value.") if done else Missing(what="a field to fill from the page")
+    if done >= _MAX_FIELDS:
+        return Failed(reason=f"there are more than {_MAX_FIELDS} fields")
+    label, value = empty[0]
+    if value is None:
+        return Failed(reason=f'I see no value for "{label.text}" beside the same words elsewhere')
+    found = find_field(screen, Target(text=label.text, role="field", ordinal=_count_above(screen, label)))
+    if found is None or found.label is None or found.label.box_px != label.box_px:
+        found = _field_right_of(screen, label)
+    if found is None:
+        return Failed(reason=f'I cannot tell the field of "{label.text}"')
+    code = (click_field(screen, found.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
+    return Act(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
+
+
+def _count_above(screen: Screen, label: TextLine) -> int | None:
+    same = [line for line in screen.lines if normalize(line.text) == normalize(label.text)]
+    return same.index(label) + 1 if len(same) > 1 else None
+
+
+def _field_right_of(screen: Screen, label: TextLine) -> Field | None:
+    boxes = [
+        box
+        for box in find_inputs(screen)
+        if box.left >= label.box_px.right - 4
+        and box.overlap_y(label.box_px) > 0.5 * min(box.height, label.box_px.height)
+    ]
+    nearest = min(boxes, key=lambda box: box.left, default=None)
+    return None if nearest is None else Field(box_px=nearest, label=label, texts=(), why="right of its label")
+
+
+def list_labelled_values(screen: Screen) -> list[tuple[TextLine, str | None, bool]]:
+    """Labels with a field right of them, the value beside the same words elsewhere, whether the field is filled."""
+    fields = find_inputs(screen)
+    labels = [line for line in screen.lines if not any(box.contains(line.box_px, slack_px=2) for box in fields)]
+    found = []
+    for label in labels:
+        field = _field_right_of(screen, label)
+        if field is None or any(_is_between(label, other, field.box_px) for other in labels):
+            continue
+        others = [line for line in screen.lines if line is not label and _field_right_of(screen, line) is None]
+        same = [line for line in others if squash(line.text) == squash(label.text)]
+        alike = same or [line for line in others if _is_misread(squash(line.text), squash(label.text))]
+        value = _value_beside(screen, alike[0]) if len(alike) == 1 else None
+        found.append((label, value, bool(screen.lines_in(field.box_px)) or _has_ink(screen, field.box_px)))
+    return found
+
+
+def _is_between(label: TextLine, other: TextLine, field: Box) -> bool:
+    """Whether another text stands between a label and a field, so that the field is the other one's."""
+    is_in_row = other.box_px.overlap_y(label.box_px) > 0.5 * min(other.box_px.height, label.box_px.height)
+    return other is not label and is_in_row and label.box_px.right <= other.box_px.left <= field.left
+
+
+def _is_misread(one: str, other: str) -> bool:
+    return min(len(one), len(other)) > _MIN_ALIKE and nearness(one, other) > _ALIKE
+
+
+def _has_ink(screen: Screen, box: Box) -> bool:
+    return bool(find_ink(screen.crop(box.padded(-3))).any())
+
+
+def _value_beside(screen: Screen, label: TextLine) -> str | None:
+    beside = [
+        line
+        for line in screen.lines
+        if line.box_px.left >= label.box_px.right
+        and line.box_px.overlap_y(label.box_px) > 0.5 * min(line.box_px.height, label.box_px.height)
+    ]
+    nearest = min(beside, key=lambda line: line.box_px.left, default=None)
+    return None if nearest is None or nearest.confidence < _SURE else nearest.text

@@ -1,0 +1,279 @@
+"""Which rectangles of a screen take text or open a list: neither buttons, nor tools, nor frames around other things."""
+
+import re
+
+import numpy as np
+
+from apps.literal.find_text import find_button
+from apps.literal.screen import Screen
+from apps.literal.text_match import squash
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
+from visual_tools.widgets import has_down_arrow
+
+_MAX_FIELD_SHARE = 0.4
+_MIN_ROWS = 3
+_TOOLBAR_GAP_PX = 12
+_MIN_TOOLS = 3
+_STRONG_COLOUR = 70
+_SELECTED_PX = 5
+_MAX_PADDING_PX = 44
+_SAME_COLOUR = 12
+_BORDER_STEP = 20
+_MANY_LINES = 2.3
+_GRIP_PX = 12
+_MIN_GRIP = 5
+_CELL_GAP_PX = 24
+_MIN_DOTS = 2
+_DOT_FILL = 0.45
+_MIN_DOT_STEP = 24
+
+
+def find_field_boxes(screen: Screen) -> list[Box]:
+    """Rectangles that may take text: wide enough, low or large, holding no other such rectangle."""
+    boxes: list[Box] = []
+    for rectangle in screen.rectangles:
+        box = rectangle.box_px
+        if box.height < 15 or box.width < 36 or (box.width < 1.2 * box.height and box.height < 60):
+            continue
+        if box.area > 0.75 * screen.width * screen.height or any(
+            box.contains(inner) and inner.height > 14 for inner in boxes
+        ):
+            continue
+        boxes.append(box)
+    return boxes
+
+
+def find_outlines(screen: Screen) -> list[Box]:
+    """Boxes with a border of their own on all four sides, whatever their inside holds: letters may touch the border."""
+    cv2 = require("cv2", "literal")
+    differs = (screen.strength > _BORDER_STEP).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=8)
+    found = []
+    for index in range(1, count):
+        left, top, width, height = (int(value) for value in stats[index, :4])
+        if width < 30 or height < 11 or width * height > _MAX_FIELD_SHARE * screen.width * screen.height:
+            continue
+        mask = labels[top : top + height, left : left + width] == index
+        sides = (mask[:3].any(axis=0), mask[-3:].any(axis=0), mask[:, :3].any(axis=1), mask[:, -3:].any(axis=1))
+        if all(side.mean() > 0.9 for side in sides):
+            found.append(Box(left + 1, top + 1, left + width - 1, top + height - 1))
+    return found
+
+
+def find_inputs(screen: Screen) -> list[Box]:
+    """Fields of any height that may take text, in reading order: those with a border of their own, and `find_fields`.
+
+    Cells of a table and buttons are none.
+    """
+    outlined = [box for box in find_outlines(screen) if not is_button(screen, box) and not _is_frame(screen, box)]
+    others = [box for box in find_fields(screen) if not any(box.intersection(one) > 0.5 * box.area for one in outlined)]
+    boxes = [*outlined, *others]
+    buttons = [found for line in screen.lines if (found := find_button(screen, line.box_px)) is not None]
+    grid = [*boxes, *find_field_boxes(screen)]
+    free = [box for box in boxes if not is_cell(box, boxes) and not _is_in_grid(box, grid) and not is_list(screen, box)]
+    free = [box for box in free if not any(box.intersection(button) > 0.8 * box.area for button in buttons)]
+    return sorted(free, key=lambda box: (round(box.center[1] / 8), box.left))
+
+
+def is_text_area(screen: Screen, box: Box) -> bool:
+    """Whether a field takes several lines: it has the grip that resizes it, or room for them."""
+    return has_grip(screen, box) or box.height > max(_MANY_LINES * screen.text_height_px, 48)
+
+
+def has_grip(screen: Screen, box: Box) -> bool:
+    """Whether the lower right corner of a box bears slanting strokes."""
+    corner = Box(box.right - _GRIP_PX, box.bottom - _GRIP_PX, box.right - 1, box.bottom - 1)
+    ink = find_ink(screen.crop(corner.clipped(screen.width, screen.height)))
+    if ink.shape != (_GRIP_PX - 1, _GRIP_PX - 1):
+        return False
+    rows, columns = np.indices(ink.shape)
+    is_lower = rows + columns >= ink.shape[0] - 3
+    strokes = ink & is_lower
+    is_slanted = strokes.any(axis=1).sum() >= _MIN_GRIP and strokes.any(axis=0).sum() >= _MIN_GRIP
+    return bool(is_slanted and not (ink & ~is_lower).any() and strokes.mean() < 0.4)
+
+
+def find_fields(screen: Screen) -> list[Box]:
+    """Boxes that take text: neither buttons nor lists, nor a frame around other things."""
+    boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
+    return [box for box in boxes if not is_list(screen, box) and not _is_frame(screen, box)]
+
+
+def find_lists(screen: Screen) -> list[Box]:
+    """Boxes with an arrow that opens them, or else boxes that show several rows."""
+    closed = [box for box in find_field_boxes(screen) if is_list(screen, box)]
+    return closed or [
+        rectangle.box_px
+        for rectangle in screen.rectangles
+        if len(screen.lines_in(rectangle.box_px)) >= _MIN_ROWS and not _is_page(screen, rectangle.box_px)
+    ]
+
+
+def find_frames(screen: Screen) -> list[Box]:
+    """Boxes that hold other boxes: cards, panels, cells of a table around a field."""
+    return [rectangle.box_px for rectangle in screen.rectangles if _is_frame(screen, rectangle.box_px)]
+
+
+def _is_frame(screen: Screen, box: Box) -> bool:
+    """Whether a box holds other boxes, or lies at the image's corner, as panels and pages do."""
+    if _is_page(screen, box):
+        return True
+    others = (rectangle.box_px for rectangle in screen.rectangles)
+    return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
+
+
+def _is_page(screen: Screen, box: Box) -> bool:
+    return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
+
+
+def _is_inner(other: Box, box: Box) -> bool:
+    return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
+
+
+def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
+    """The field in which a text stands as its placeholder or value; None for a label, a button, a heading of a card.
+
+    Args:
+        screen: Where it stands.
+        text: The text.
+        boxes: What may be fields.
+    """
+    for box in boxes:
+        if not box.contains(text, slack_px=2):
+            continue
+        words = [line for line in screen.lines_in(box) if len(line.text) > 1]  # an icon is read as one letter
+        if any(not text.has_point(*line.box_px.center) for line in words):
+            continue
+        if is_label_cell(screen, box, boxes):
+            continue
+        left, right = text.left - box.left, box.right - text.right
+        if is_filled(screen, box) and max(left, right) <= _SELECTED_PX:
+            return _widen(screen, box)
+        if not is_filled(screen, box) and not is_cell(box, boxes) and not is_button(screen, box):
+            is_low = box.height <= min(4 * text.height, text.height + _MAX_PADDING_PX)
+            return box if is_low and left < right else None
+    return None
+
+
+def _widen(screen: Screen, selected: Box) -> Box:
+    """The field of a text that is selected: it goes on to the right of the mark in one colour."""
+    row = screen.image[int(selected.center[1]), selected.right + 2 :].astype(np.int16)
+    if not len(row):
+        return selected
+    same = np.abs(row - row[0]).max(axis=1) <= _SAME_COLOUR
+    length = len(row) if same.all() else int(np.argmin(same))
+    return Box(selected.left, selected.top, selected.right + 2 + length, selected.bottom)
+
+
+def is_button(screen: Screen, box: Box) -> bool:
+    """Whether a rectangle holds one short text in its middle, as buttons do."""
+    lines = screen.lines_in(box)
+    if len(lines) != 1 or box.height > 70:
+        return False
+    left, right = lines[0].box_px.left - box.left, box.right - lines[0].box_px.right
+    return abs(left - right) <= max(6, 0.2 * max(left, right)) and left > 6
+
+
+def is_cell(box: Box, boxes: list[Box]) -> bool:
+    """Whether a rectangle is one of a grid: a neighbour of the same height touches its side."""
+    return any(
+        other is not box
+        and abs(other.top - box.top) <= 2
+        and abs(other.bottom - box.bottom) <= 2
+        and min(abs(other.left - box.right), abs(box.left - other.right)) <= 3
+        for other in boxes
+    )
+
+
+def is_label_cell(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """True if a rectangle is a cell of a table whose right neighbour holds a field, which is lower than the cells."""
+    return bool(screen.lines_in(box)) and any(
+        abs(other.left - box.right) <= _CELL_GAP_PX
+        and box.top < other.top
+        and other.bottom < box.bottom
+        and other.height > 0.5 * box.height
+        and not is_button(screen, other)
+        for other in boxes
+    )
+
+
+def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
+    """Whether neighbours touch a rectangle at a side and above or below, even such as look like buttons."""
+    return is_cell(box, boxes) and any(
+        abs(other.left - box.left) <= 2
+        and abs(other.right - box.right) <= 2
+        and min(abs(other.top - box.bottom), abs(box.top - other.bottom)) <= 3
+        for other in boxes
+    )
+
+
+def is_list(screen: Screen, box: Box) -> bool:
+    """Whether a box has the arrow of a list."""
+    return has_down_arrow(screen.crop(box))
+
+
+def is_filled(screen: Screen, box: Box) -> bool:
+    """Whether a box is filled with a strong colour, as buttons are and fields are not."""
+    colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
+    return max(colour) - min(colour) > _STRONG_COLOUR
+
+
+def is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """Whether a box is one of a toolbar: low, with its mark in the middle, beside others of its height."""
+    if box.height > 60 or box.width > 150:
+        return False
+    neighbours = [
+        other
+        for other in boxes
+        if abs(other.top - box.top) <= 2
+        and abs(other.height - box.height) <= 3
+        and -box.overlap_x(other) <= _TOOLBAR_GAP_PX * _MIN_TOOLS
+    ]
+    return len(neighbours) >= _MIN_TOOLS or _has_centred_mark(screen, box)
+
+
+def _has_centred_mark(screen: Screen, box: Box) -> bool:
+    """Whether a box holds something, and that in its middle: an icon or a button's text."""
+    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
+    if columns.size < 4:
+        return False
+    left, right = int(columns[0]), box.width - 6 - int(columns[-1])
+    return left > 4 and abs(left - right) <= max(4, 0.2 * max(left, right))
+
+
+def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+    """Whether a box without a label looks like a field: no button, no tool, no cell of a grid, no card."""
+    if is_button(screen, box) or is_cell(box, boxes) or is_filled(screen, box) or is_tool(screen, box, boxes):
+        return False
+    lines = screen.lines_in(box)
+    return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
+
+
+def is_dotted(seen: str, screen: Screen, box: Box) -> bool:
+    """True if a field shows a password: a row of equal marks, which are read as nothing or as one sign, as "o"."""
+    return len(set(squash(seen))) <= 1 and re.search(r"[1-9]", seen) is None and _holds_dots(screen, box)
+
+
+def _holds_dots(screen: Screen, box: Box) -> bool:
+    """True if a field holds a row of equal marks, as passwords are shown."""
+    crop = screen.crop(box.padded(-3))
+    if crop.size == 0:
+        return False
+    difference = largest_channel(np.abs(crop.astype(np.int16) - find_background(crop).astype(np.int16)))
+    ink = difference >= max(_MIN_DOT_STEP, int(difference.max()) // 2)  # soft edges of small dots touch
+    runs = [(start, end) for start, end in find_runs(ink.any(axis=0)) if end - start > 1]
+    if len(runs) < _MIN_DOTS:
+        return False
+    shapes = [ink[:, start:end] for start, end in runs]
+    shapes = [shape[shape.any(axis=1)] for shape in shapes]
+    usual_height, usual_width = (
+        sorted(sizes)[len(runs) // 2] for sizes in zip(*(s.shape for s in shapes), strict=True)
+    )
+    equal = sum(
+        abs(shape.shape[0] - usual_height) <= 1 and abs(shape.shape[1] - usual_width) <= 1 and shape.mean() > _DOT_FILL
+        for shape in shapes
+    )
+    is_round = usual_height <= 1.3 * usual_width and usual_width <= 1.5 * usual_height
+    return bool(is_round and equal >= max(_MIN_DOTS, 0.75 * len(runs)))

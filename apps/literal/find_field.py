@@ -1,0 +1,330 @@
+"""Find the input field that a label belongs to."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from apps.literal.field_boxes import (
+    find_field_boxes,
+    find_fields,
+    find_frames,
+    find_home,
+    find_lists,
+    is_button,
+    is_cell,
+    is_filled,
+    is_label_cell,
+    is_list,
+    is_tool,
+    may_be_field,
+)
+from apps.literal.find_target import distance
+from apps.literal.find_text import Found, find_named, find_text, keep_best
+from apps.literal.screen import Screen
+from apps.literal.targets import Role, Target
+from apps.literal.text_match import WHOLE, fit_texts
+from visual_tools.box import Box
+from visual_tools.ocr import TextLine
+from visual_tools.widgets import find_rectangles
+
+Kind = Literal["", "text", "list"]
+
+_NO_FIELDS: frozenset[Role] = frozenset({"button", "link", "tab", "menu", "result"})
+_GOOD_COST = 1.1
+_MAX_COST = 2.2
+_DATE = re.compile(r"\b(?:[dmyjt]{2}|[yja]{4})\s*[./-]\s*[dmyjt]{2}\b|\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b", re.I)
+_BUTTON_COST = 1.0
+_OTHER_KIND_COST = 0.6
+_SMALL_PX = 56
+_HOME_COST = 0.3
+_PAIR_PX = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """An input field.
+
+    Attributes:
+        box_px: Inside its border.
+        label: The text that names it, if one does.
+        texts: What it holds, placeholders included, one for each line or part of a line.
+        why: How it was found, for the thought.
+    """
+
+    box_px: Box
+    label: TextLine | None
+    texts: tuple[str, ...]
+    why: str
+
+    @property
+    def text(self) -> str:
+        """What it holds, in one line."""
+        return " ".join(self.texts)
+
+
+_NAMED_FIELD = re.compile(r"(?:password|search|date)(?=\s)", re.I)
+"""Kinds of fields whose word may be the label, too."""
+
+
+def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
+    """The field that a target means, or None when neither field nor label is on the screen.
+
+    Args:
+        screen: Where to look.
+        target: What to find.
+        kind: "text" when it is to be typed into: lists come last; "list" the other way round.
+    """
+    boxes = find_field_boxes(screen)
+    if not target.text and target.phrase and target.role in _NO_FIELDS:
+        target = replace(target, text=target.phrase)  # "Link" is the name of a field when it is to be filled
+    named = _NAMED_FIELD.match(target.phrase) if not target.text and target.ordinal is None else None
+    if named is not None and _find_labels(screen, Target(text=named[0], role="field")):
+        target = Target(text=named[0], role="field", relation=target.relation)  # "the password field"
+    if not target.text:
+        return _find_unnamed(screen, target, boxes)
+    labels = _find_labels(screen, target)
+    if not labels:
+        return _find_by_format(screen, target)
+    ranked = sorted(
+        (
+            (cost + 2.0 * (1 - label.fit), box, label, how)
+            for label in labels
+            for cost, box, how in _costs_of(screen, label, boxes, kind)
+        ),
+        key=lambda item: item[0],
+    )
+    if target.ordinal is not None and not _is_name(target, labels):
+        ranked = _by_ordinal(ranked, target.ordinal)
+    bare = None if ranked and ranked[0][0] <= _GOOD_COST else _find_bare(screen, labels[0])
+    if bare is not None:
+        return bare
+    if ranked and ranked[0][0] <= _MAX_COST:
+        _, box, label, how = ranked[0]
+        return _make(screen, box, label.line, f'the box {how} the label "{label.line.text}"')
+    line = labels[0].line
+    return _make(
+        screen, labels[0].box_px, line, f'"{line.text}", near which no box is seen: pressing it focuses its field'
+    )
+
+
+def _find_by_format(screen: Screen, target: Target) -> Field | None:
+    """The field for "the date" or "the time" where no label says so: the only one, or the one that shows a date."""
+    if target.text.lower() not in ("date", "time") or target.relation is not None or target.ordinal is not None:
+        return None
+    boxes = find_fields(screen)
+    if target.text.lower() == "date":
+        dated = [box for box in boxes if any(_DATE.search(line.text) for line in screen.lines_in(box))]
+        boxes = dated or boxes
+    return _make(screen, boxes[0], None, f"the only field for a {target.text.lower()}") if len(boxes) == 1 else None
+
+
+def _is_name(target: Target, labels: list[Found]) -> bool:
+    """Whether an ordinal is a part of the name: "First name"."""
+    return bool(target.phrase) and any(
+        fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text)
+    )
+
+
+def _find_labels(screen: Screen, target: Target) -> list[Found]:
+    labels = keep_best(find_named(screen, target))
+    if target.relation is None or (
+        labels and labels[0].fit >= WHOLE and target.phrase != target.text and labels[0].line.text != target.text
+    ):
+        return labels
+    anchors = keep_best(find_text(screen, target.relation.anchor))
+    relation = target.relation
+    return sorted(
+        labels,
+        key=lambda label: min(
+            (distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0
+        ),
+    )[:1]
+
+
+def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+    """The boxes that may be meant by a text: the field that shows it, or those that stand to it as to a label."""
+    home = find_home(screen, label.line.box_px, boxes)
+    if home is not None:
+        return [
+            (
+                _HOME_COST + min(0.1, (label.box_px.left - home.left) / 400) + _kind_cost(screen, home, kind),
+                home,
+                "with",
+            )
+        ]
+    return _costs(screen, label, boxes, kind)
+
+
+def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+    costs = []
+    cells = [*boxes, *find_frames(screen)]  # the cell beside a label's may hold a field and more
+    for box in boxes:
+        found = _cost(screen, label.box_px, box)
+        if found is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
+            continue
+        cost, how = found
+        cost += _BUTTON_COST if is_button(screen, box) or is_tool(screen, box, boxes) else 0.0
+        cost += 0.7 if is_cell(box, cells) else 0.0
+        cost += 0.5 if len(screen.lines_in(box)) > 1 and box.height < 60 else 0.0
+        if kind == "text" and is_list(screen, box):
+            costs += [(cost + 0.1, beside, how) for beside in boxes if _follows(screen, box, beside)]
+        cost += _kind_cost(screen, box, kind)
+        costs.append((cost, box, how))
+    return costs
+
+
+def _follows(screen: Screen, box: Box, beside: Box) -> bool:
+    """Whether a field stands right of a list that shares its label: a country code before a phone number."""
+    is_in_row = abs(beside.center[1] - box.center[1]) < 0.4 * box.height
+    return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not is_list(screen, beside)
+
+
+def _kind_cost(screen: Screen, box: Box, kind: Kind) -> float:
+    if not kind:
+        return 0.0
+    small = 0.3 if kind == "text" and box.width < _SMALL_PX else 0.0
+    return small + (_OTHER_KIND_COST if is_list(screen, box) == (kind == "text") else 0.0)
+
+
+def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
+    """How unlikely a box belongs to a label, 0 being certain, and where it stands; None for "not at all"."""
+    if box.contains(label, slack_px=2):
+        beside = label.left - box.left
+        if len(screen.lines_in(box)) > 1 or screen.is_large(label):
+            return None  # a card, and the text its heading or a part of it
+        return (0.5 + beside / 200, "with") if beside < 0.5 * box.width and box.height < 400 else None
+    gap_x, gap_y = box.left - label.right, box.top - label.bottom
+    line_height = max(label.height, 10)
+    if (
+        gap_x >= -4
+        and (
+            abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8)
+            or abs(label.bottom - box.bottom) <= line_height  # a large field that stands on its label's base line
+        )
+        and box.top < label.bottom
+    ):
+        if _lines_between(screen, Box(label.right + 2, label.top, box.left - 2, label.bottom)):
+            return None
+        return 0.1 + gap_x / 300, "right of"
+    if gap_y >= -line_height and box.overlap_x(label) > 0 and label.center[1] <= box.top + 2:
+        between = _lines_between(screen, Box(label.left, label.bottom + 2, label.right, box.top - 2))
+        if gap_y > 4 * line_height or not all(_is_hint(screen, line.box_px, label) for line in between):
+            return None
+        cost = 0.1 + max(gap_y, 0) / (4 * line_height) + abs(box.left - label.left) / 250
+        return cost + 0.2 * len(between), "below"
+    if 0 <= label.left - box.right < 60 and abs(label.center[1] - box.center[1]) < box.height / 2:
+        return 1.2, "left of"
+    return None
+
+
+def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
+    """Texts in the gap between a label and a box; stars, colons and the like do not count."""
+    if gap.width <= 0 or gap.height <= 0:
+        return []
+    return [
+        line
+        for line in screen.lines
+        if line.box_px.intersection(gap) > 0.3 * line.box_px.area and len(line.text.strip("*:()")) > 1
+    ]
+
+
+def _is_hint(screen: Screen, line: Box, label: Box) -> bool:
+    """Whether a text below a label is an explanation: smaller or paler than the label."""
+    return line.height < 0.85 * label.height or screen.contrast(line) < 0.85 * screen.contrast(label)
+
+
+def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> list[tuple[float, Box, Found, str]]:
+    best: dict[int, tuple[float, Box, Found, str]] = {}
+    for item in ranked:
+        best.setdefault(id(item[2]), item)
+    ordered = sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left))
+    if ordinal > len(ordered):
+        return []
+    return [ordered[ordinal - 1 if ordinal > 0 else -1]]
+
+
+def _find_bare(screen: Screen, label: Found) -> Field | None:
+    """A field without a closed box: one whose border a label opens, or the space above the next rule."""
+    box = label.box_px
+    framed = _find_framed(screen, box)
+    if framed is not None:
+        return _make(screen, framed, label.line, f'the box whose border bears the label "{label.line.text}"')
+    for rule in screen.rules:
+        gap = rule.top - box.bottom
+        if -2 <= gap < 3.5 * max(box.height, 12) and rule.left - 12 <= box.left <= rule.left + 0.5 * rule.width:
+            space = Box(rule.left, max(box.bottom, rule.top - 26) if gap > 14 else box.top - 4, rule.right, rule.top)
+            return _make(screen, space, label.line, f'the line below "{label.line.text}"')
+        beside = rule.left - box.right
+        if 0 <= beside < 300 and -4 <= rule.top - box.bottom < 16:
+            return _make(
+                screen,
+                Box(rule.left, rule.top - 24, rule.right, rule.top),
+                label.line,
+                f'the line right of "{label.line.text}"',
+            )
+    return None
+
+
+def _find_framed(screen: Screen, label: Box) -> Box | None:
+    """The box in whose border a label stands, which opens the border."""
+    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
+        screen.width, screen.height
+    )
+    barrier = Box(
+        label.left - around.left - 6,
+        label.top - around.top - 2,
+        label.right - around.left + 6,
+        label.bottom - around.top + 2,
+    )
+    for rectangle in find_rectangles(screen.crop(around), barriers=(barrier,)):
+        inner = rectangle.box_px
+        box = Box(
+            inner.left + around.left, inner.top + around.top, inner.right + around.left, inner.bottom + around.top
+        )
+        if (
+            box.width > 40
+            and 15 < box.height < 110
+            and label.top - 4 < box.top < label.bottom + 6
+            and box.left < label.left
+            and box.right > label.right
+        ):
+            return box
+    return None
+
+
+def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
+    """A field without a name ("the editor", "the field below Notes"): the largest, or the nearest one to an anchor."""
+    usable = [box for box in boxes if may_be_field(screen, box, boxes)]
+    if target.relation is not None:
+        anchors = keep_best(find_text(screen, target.relation.anchor))
+        relation = target.relation
+        ranked = sorted(
+            (distance(relation, box, anchor.box_px, screen), box)
+            for box in usable
+            for anchor in anchors
+            if not box.contains(anchor.box_px)
+        )
+        return (
+            _make(screen, ranked[0][1], anchors[0].line, f'the nearest box {relation.kind} "{relation.anchor}"')
+            if ranked
+            else None
+        )
+    if target.role == "area" or not usable:
+        leaves = [rectangle.box_px for rectangle in screen.rectangles if rectangle.box_px.height > 40]
+        usable = (
+            [box for box in leaves if not any(box != other and box.contains(other) for other in leaves)]
+            or leaves
+            or [screen.box]
+        )
+        return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
+    usable = find_lists(screen) if target.role == "list" else find_fields(screen) or usable
+    if target.ordinal is None and len(usable) > 1:
+        return None  # which of them is not said
+    ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
+    index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
+    return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
+
+
+def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:
+    inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px, slack_px=2)]
+    return Field(box_px=box, label=label, texts=tuple(line.text for line in inside), why=why)

@@ -1,0 +1,376 @@
+"""Find drawn figures by colour, shape and size: "the red circle", "a large digit", "the smaller box"."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.literal.colours import COLOURS, name_colours
+from apps.literal.find_text import find_button
+from apps.literal.screen import Screen
+from apps.literal.targets import Looks
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.ink import find_background, largest_channel
+
+_MIN_SIDE_PX = 5
+_MAX_SHARE = 0.5
+_SAME = 20
+_INK_STEP = 24
+_BLEND_STEP = 40
+_MIN_PIXELS = 12
+_MIN_SOLID_PX = 6
+_BAR_PX = 18
+_MAX_SPECK = 8
+_MIN_COVERED_PX = 20
+_MIN_UPON_PX = 12
+_SIGN_PX = (6, 40)
+_MAX_BUTTON_PX = 48
+_MIN_MARK_PX = 9
+_SOLID_SHARE = 0.93
+_LARGE_PX = 14
+_SIZE_STEP = 1.3
+_TWOFOLD = set("oO0lI1")
+"""Signs that are a letter as well as a digit, by their looks."""
+
+_X_HEIGHT = set("acemnorsuvwxz")
+_SOLID = 0.85
+_SURE = 0.6
+_CERTAIN = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A drawn thing.
+
+    Attributes:
+        box_px: Where it is.
+        colour: Its fill, or its border's colour when it is hollow, RGB.
+        kind: circle, square, rectangle, triangle, frame (a hollow rectangle), or glyph.
+        text: What a glyph says.
+        size_px: Its height; a glyph's is what its font would be.
+    """
+
+    box_px: Box
+    colour: tuple[int, int, int]
+    kind: str
+    text: str = ""
+    size_px: float = 0.0
+    num_sides: int = 0
+
+
+def find_figures(screen: Screen) -> list[Figure]:
+    """Figures of one colour each on the page, in reading order; texts, buttons and fields are none."""
+    figures: list[Figure] = []
+    for box, mask in _components(screen.strength > _INK_STEP):
+        pixels = screen.crop(box)
+        background = screen.paper[box.top, box.left]
+        for part, part_mask, colour in _split_colours(pixels, mask, background):
+            place = part.moved(box.left, box.top)
+            if _is_page(screen, place) or any(
+                other.kind != "frame"
+                and other.box_px.padded(2).contains(place)
+                and (min(place.width, place.height) < _MIN_UPON_PX or place.area > 0.7 * other.box_px.area)
+                for other in figures
+            ):
+                continue
+            figure = _describe(screen, place, part_mask, colour)
+            if figure is not None:
+                figures.append(figure)
+    figures = [figure for figure in figures if not _is_scroll_bar(screen, figure.box_px, figures)]
+    return sorted(figures, key=lambda figure: (round(figure.box_px.center[1] / 8), figure.box_px.left))
+
+
+def _is_scroll_bar(screen: Screen, box: Box, figures: Sequence[Figure]) -> bool:
+    """Whether a figure is a scroll bar's thumb or arrow: in the strip at the edge in which a long thin one lies."""
+    for other in figures:
+        long = other.box_px
+        is_upright = long.right >= screen.width - _BAR_PX and long.height > 3 * long.width and long.width < _BAR_PX
+        is_flat = long.bottom >= screen.height - _BAR_PX and long.width > 3 * long.height and long.height < _BAR_PX
+        if (is_upright and box.left >= long.left - 4) or (is_flat and box.top >= long.top - 4):
+            return True
+    return False
+
+
+def _split_colours(
+    pixels: NDArray[np.uint8], mask: NDArray[np.bool_], background: NDArray[np.int16]
+) -> list[tuple[Box, NDArray[np.bool_], tuple[int, int, int]]]:
+    """A shape in one colour with its soft edges as a whole; one of several colours part by part, the largest first."""
+    difference = pixels.astype(np.int16) - background
+    strength = largest_channel(np.abs(difference))
+    strong = mask & (strength >= 0.8 * strength[mask].max())
+    colour = np.median(pixels[strong], axis=0)
+    towards = colour - background
+    share = np.clip((difference @ towards) / max(float(towards @ towards), 1.0), 0, 1)
+    rest = np.abs(difference - share[..., None] * towards).max(axis=2)
+    whole = Box(0, 0, mask.shape[1], mask.shape[0])
+    if (rest[mask] <= _BLEND_STEP).mean() > 0.9:
+        most = _list_colours(pixels, mask)[:1]
+        near = np.abs(pixels[mask].astype(np.int16) - np.array(most[0] if most else colour)).max(axis=1) <= _SAME
+        red, green, blue = (int(value) for value in (most[0] if most and near.mean() > 0.5 else colour))
+        return [(whole, mask, (red, green, blue))]
+    parts = []
+    for each in _list_colours(pixels, mask):
+        near = mask & (largest_channel(np.abs(pixels.astype(np.int16) - np.array(each, np.int16))) <= _SAME)
+        parts += [(part, part_mask, each) for part, part_mask in _components(near)]
+    return sorted(parts, key=lambda part: -int(part[1].sum()))
+
+
+def _list_colours(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """The colours of the pixels in a mask that many of them have, the commonest first."""
+    pixels = image[mask]
+    if not len(pixels):
+        return []
+    codes = (pixels >> 4).astype(np.uint32) @ np.array([256, 16, 1], np.uint32)
+    counts = np.bincount(codes, minlength=4096)
+    found: list[tuple[int, int, int]] = []
+    for code in np.argsort(-counts)[:48]:
+        if counts[code] < _MIN_PIXELS:
+            break
+        red, green, blue = (int(value) for value in np.median(pixels[codes == code], axis=0))
+        if all(max(abs(red - r), abs(green - g), abs(blue - b)) > _SAME for r, g, b in found):
+            found.append((red, green, blue))
+    return found
+
+
+def _components(mask: NDArray[np.bool_]) -> list[tuple[Box, NDArray[np.bool_]]]:
+    cv2 = require("cv2", "literal")
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    found = []
+    for index in range(1, count):
+        left, top, width, height = (int(value) for value in stats[index, :4])
+        if max(width, height) >= _MIN_SIDE_PX and min(width, height) >= 2:
+            found.append(
+                (Box(left, top, left + width, top + height), labels[top : top + height, left : left + width] == index)
+            )
+    return found
+
+
+def _is_page(screen: Screen, box: Box) -> bool:
+    """Whether a component is the page's frame or reaches the edge of the screen."""
+    is_at_edge = min(box.left, box.top) <= 0 or box.right >= screen.width or box.bottom >= screen.height
+    return is_at_edge or box.area > _MAX_SHARE * screen.width * screen.height
+
+
+def _is_in_text(screen: Screen, box: Box) -> bool:
+    """Whether a component is a part of a text, or a button or a field around one."""
+    for line in screen.lines:
+        is_word = len(line.text) > 1 or find_button(screen, line.box_px) is not None
+        if is_word and line.box_px.padded(2).contains(box):
+            return True
+        if is_word and box.contains(line.box_px, slack_px=2) and box.height < 4 * line.box_px.height:
+            return True
+    return False
+
+
+def _is_letter(screen: Screen, box: Box) -> bool:
+    """Whether a shape with a hole was read as a lone letter or digit with certainty: "A" is no triangle."""
+    lone = (line for line in screen.lines if len(line.text) == 1 and line.text.isalnum() and line.confidence > _CERTAIN)
+    return any(line.box_px.intersection(box) > 0.7 * max(line.box_px.area, box.area) for line in lone)
+
+
+def _describe(screen: Screen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
+    cv2 = require("cv2", "literal")
+    padded = np.pad(mask.astype(np.uint8), 1)
+    contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    outline = max(contours, key=len)
+    filled = np.zeros_like(padded)
+    cv2.drawContours(filled, [outline], -1, 1, thickness=-1)
+    area, own = float(filled.sum()), float(mask.sum())
+    kind, num_sides = _name_shape(outline, area, box)
+    is_solid = own >= _SOLID_SHARE * area and min(box.width, box.height) >= _MIN_SOLID_PX
+    if not is_solid and _is_letter(screen, box):
+        return _read_glyph(screen, box, colour)
+    if _is_in_text(screen, box):  # a letter is neither filled nor simple; what a reader takes for one may be
+        holds_text = any(box.contains(line.box_px) for line in screen.lines)
+        if not is_solid or kind == "" or holds_text or max(box.width, box.height) < _MIN_MARK_PX:
+            return None
+    if is_solid and box.height < _MAX_BUTTON_PX and _holds_mark(screen.crop(box), filled[1:-1, 1:-1], colour):
+        return None  # a button
+    if own < 0.6 * area:  # hollow
+        inner = box.padded(-max(2, min(box.width, box.height) // 6))
+        inside = screen.crop(inner)
+        if kind in ("square", "rectangle") and inside.size:
+            red, green, blue = (int(value) for value in find_background(inside))
+            fill = red, green, blue
+            is_paper = max(abs(a - int(b)) for a, b in zip(fill, screen.paper[box.top, box.left], strict=True)) < 12
+            if not is_paper and box.height < _MAX_BUTTON_PX and _holds_mark(screen.crop(box), filled[1:-1, 1:-1], fill):
+                return None
+            return Figure(
+                box_px=box, colour=colour if is_paper else fill, kind="frame" if is_paper else kind,
+                size_px=box.height, num_sides=num_sides,
+            )  # fmt: skip
+        if kind in ("circle", "triangle", "polygon") and max(box.width, box.height) > 24:
+            return Figure(box_px=box, colour=colour, kind=kind, size_px=box.height, num_sides=num_sides)
+    elif kind != "" and (is_solid or (own > 0.7 * area and min(box.width, box.height) >= _MIN_COVERED_PX)):
+        return Figure(box_px=box, colour=colour, kind=kind, size_px=box.height, num_sides=num_sides)
+    return _read_glyph(screen, box, colour)
+
+
+def _holds_mark(crop: NDArray[np.uint8], filled: NDArray[np.uint8], colour: tuple[int, int, int]) -> bool:
+    """Whether something stands in the middle of a shape, as a button's text or icon does."""
+    cv2 = require("cv2", "literal")
+    inner = cv2.erode(filled, np.ones((7, 7), np.uint8), borderValue=0).astype(bool)
+    apart = largest_channel(np.abs(crop.astype(np.int16) - np.array(colour, np.int16))) > 2 * _BLEND_STEP
+    rows, columns = np.nonzero(apart & inner)
+    if len(rows) <= _MAX_SPECK:
+        return False
+    height, width = filled.shape
+    is_middle_x = abs((columns.min() + columns.max()) / 2 - width / 2) < 0.15 * width + 1
+    return bool(is_middle_x and abs((rows.min() + rows.max()) / 2 - height / 2) < 0.2 * height + 1)
+
+
+def _name_shape(outline: NDArray[np.int32], area: float, box: Box) -> tuple[str, int]:
+    """The name of a filled outline and the number of its sides; "" when it is no simple shape."""
+    cv2 = require("cv2", "literal")
+    width, height = box.width, box.height
+    share = area / max(width * height, 1)
+    if width >= 26 and height >= 26:
+        hull = cv2.convexHull(outline)
+        if cv2.contourArea(outline) < _SOLID * cv2.contourArea(hull):
+            return "", 0
+        corners = cv2.approxPolyDP(hull, 0.03 * cv2.arcLength(hull, True), True)
+        circle = area / (np.pi * cv2.minEnclosingCircle(outline)[1] ** 2)
+        if circle > 0.93 and len(corners) > 6:
+            return "circle", 0
+        names = {3: "triangle", 4: "square" if 0.85 < width / height < 1.18 else "rectangle"}
+        return names.get(len(corners), "polygon"), len(corners)
+    if share > 0.93:
+        return ("square" if 0.85 <= width / height <= 1.18 else "rectangle"), 4
+    if 0.72 <= share <= 0.92 and 0.88 <= width / height <= 1.14 and _has_round_corners(outline, width, height):
+        return "circle", 0
+    if 0.42 <= share <= 0.62 and 0.7 <= width / height <= 1.4 and _narrows(outline, height):
+        return "triangle", 3
+    return "", 0
+
+
+def _has_round_corners(outline: NDArray[np.int32], width: int, height: int) -> bool:
+    """Whether none of an outline's points lies in a corner of its box."""
+    points = outline[:, 0] - outline[:, 0].min(axis=0)
+    reach = max(1, round(0.12 * min(width, height)))
+    near_x = (points[:, 0] < reach) | (points[:, 0] >= width - reach)
+    near_y = (points[:, 1] < reach) | (points[:, 1] >= height - reach)
+    return not bool((near_x & near_y).any())
+
+
+def _narrows(outline: NDArray[np.int32], height: int) -> bool:
+    """Whether a shape grows wider evenly from top to bottom, or the other way round."""
+    points = outline[:, 0]
+    widths = [
+        float(np.ptp(points[points[:, 1] == row, 0]))
+        for row in range(int(points[:, 1].min()), int(points[:, 1].max()) + 1)
+    ]
+    steps = np.sign(np.diff([np.mean(part) for part in np.array_split(np.array(widths), 4)]))
+    return bool(height >= 4 and (np.all(steps > 0) or np.all(steps < 0)))
+
+
+def _read_glyph(screen: Screen, box: Box, colour: tuple[int, int, int]) -> Figure | None:
+    """A lone letter or digit, with an empty text when it cannot be read; None when it is no sign at all."""
+    if box.height > 60 or box.width > 1.8 * box.height:
+        return None
+    if min(box.width, box.height) < 2 or max(box.width, box.height) < _MIN_SIDE_PX:
+        return None
+    crop = screen.crop(box.padded(max(3, box.height // 2), max(2, box.height // 4)))
+    text, confidence = screen.engine.read_crop(crop, scale=max(1.0, 30 / box.height), is_latin=True)
+    text = text.strip(" .,'`\"-_|")
+    if len(text) != 1 or not text.isalnum() or confidence < _SURE:
+        return Figure(box_px=box, colour=colour, kind="glyph", size_px=box.height * 1.35)
+    ratio = 1.9 if text in _X_HEIGHT else 1.35
+    return Figure(box_px=box, colour=colour, kind="glyph", text=text, size_px=box.height * ratio)
+
+
+def find_signs(screen: Screen, char: str) -> list[Box]:
+    """Where a lone letter, digit or sign stands, on whatever ground: what the detector of text may miss."""
+    found: list[Box] = []
+    everything = np.ones(screen.image.shape[:2], bool)
+    for colour in _list_colours(screen.image, everything):
+        near = largest_channel(np.abs(screen.image.astype(np.int16) - np.array(colour, np.int16))) <= 2 * _SAME
+        for box, mask in _components(near):
+            if not _SIGN_PX[0] <= box.height <= _SIGN_PX[1] or box.width > 1.5 * box.height or mask.mean() > 0.8:
+                continue
+            if any(box.intersection(known) > 0.3 * box.area for known in found) or _is_in_text(screen, box):
+                continue
+            crop = screen.crop(box.padded(max(3, box.height // 2), max(2, box.height // 4)))
+            text, confidence = screen.engine.read_crop(crop, scale=max(1.0, 30 / box.height), is_latin=True)
+            if text.strip(" .,'`-_|") == char and confidence > _SURE:
+                found.append(box)
+    return found
+
+
+def pick_figures(figures: Sequence[Figure], looks: Looks, paper: Collection[str] = ()) -> list[Figure]:
+    """The figures that look as said, in reading order.
+
+    Args:
+        figures: All of the screen.
+        looks: What was said.
+        paper: Names of the page's own colour, which the inside of a frame has.
+    """
+    sized = _split_sizes(figures)
+    return [
+        figure
+        for figure in figures
+        if (not looks.kind or _is_kind(figure, looks))
+        and (not looks.glyph or figure.text.casefold() == looks.glyph.casefold())
+        and (not looks.colour or looks.colour in name_colours(figure.colour) or _is_paper(figure, looks, paper))
+        and (not looks.size or sized[figures.index(figure)] == looks.size)
+    ]
+
+
+def is_unsure(figures: Sequence[Figure], looks: Looks) -> bool:
+    """Whether something that cannot be read, or read in two ways, may be what is meant or not."""
+    if not (looks.kind or looks.glyph) or looks.kind in ("item", "box"):
+        return False
+    is_sign = looks.kind in ("letter", "digit")
+    sizes = _split_sizes(figures)
+    return any(
+        figure.kind == "glyph"
+        and (not figure.text or (is_sign and figure.text in _TWOFOLD))
+        and (not looks.size or sizes[index] == looks.size)
+        and (not looks.colour or looks.colour in name_colours(figure.colour))
+        for index, figure in enumerate(figures)
+    )
+
+
+def nearest_in_colour(figures: Sequence[Figure], colour: str) -> Figure:
+    """The one whose colour is most like what CSS calls by that name."""
+    wanted = np.array(COLOURS.get(colour, (0, 0, 0)), float)
+    return (
+        min(figures, key=lambda figure: float(np.abs(np.array(figure.colour, float) - wanted).sum()))
+        if colour
+        else figures[0]
+    )
+
+
+def _is_paper(figure: Figure, looks: Looks, paper: Collection[str]) -> bool:
+    return figure.kind == "frame" and looks.colour in paper
+
+
+def _is_kind(figure: Figure, looks: Looks) -> bool:
+    match looks.kind:
+        case "item":
+            return figure.kind != "frame"
+        case "shape":
+            return figure.kind not in ("glyph", "frame")
+        case "box":
+            return figure.kind in ("square", "rectangle", "frame")
+        case "rectangle":
+            return figure.kind in ("square", "rectangle")
+        case "square":
+            return figure.kind == "square"
+        case "letter":
+            return figure.text.isalpha()
+        case "digit":
+            return figure.text.isdigit()
+        case _:
+            return figure.kind == looks.kind
+
+
+def _split_sizes(figures: Sequence[Figure]) -> list[str]:
+    """Small or large for each: by the largest gap between their sizes, or by what is large on a screen."""
+    sizes = sorted(figure.size_px for figure in figures)
+    gaps = [(other / one, (one + other) / 2) for one, other in pairwise(sizes)]
+    widest = max(gaps, default=(1.0, 0.0))
+    limit = widest[1] if widest[0] >= _SIZE_STEP else float(_LARGE_PX)
+    return ["large" if figure.size_px > limit else "small" for figure in figures]

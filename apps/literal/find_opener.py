@@ -1,0 +1,227 @@
+"""Find what shows more when it is pressed: tabs, sections, nodes of a tree, entries with a submenu, the next page."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.literal.find_text import find_text, is_coloured
+from apps.literal.screen import Screen
+from apps.literal.targets import OpenerKind
+from apps.literal.text_match import WHOLE
+from visual_tools.box import Box
+from visual_tools.errors import require
+from visual_tools.ink import find_ink, find_runs, read_sign
+from visual_tools.ocr import TextLine
+
+_MAX_TAB_PX = (260, 64)
+_MIN_TAB_PX = 13
+_TAB_GAP_PX = 14
+_MAX_TAB_CHARS = 24
+_RULE_SHARE = 0.95
+_MIN_SECTION_SHARE = 0.3
+_MAX_SECTION_PX = 72
+_BAR_STEP = 12
+_BAR_SHARE = 0.65
+_EXPANDER_REACH_PX = 48
+_EXPANDER_PX = (4, 16)
+_NEXT_PAGE = (">", "Next", "›", "»", "Next >", "Next page", "Next →", "→", ">>", "Older", "More results")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opener:
+    """Something that shows more when it is pressed.
+
+    Attributes:
+        point: Where to press, in pixels.
+        label: Its text, "" when it has none that can be read.
+    """
+
+    point: tuple[float, float]
+    label: str
+
+
+def find_openers(screen: Screen, kind: OpenerKind) -> list[Opener]:
+    """What of a kind there is to press, from the top; closed ones only for nodes of a tree."""
+    match kind:
+        case "tab":
+            return find_tabs(screen)
+        case "section":
+            return find_sections(screen) or find_expanders(screen)
+        case "node":
+            return find_expanders(screen)
+        case "page":
+            return find_next_page(screen)
+
+
+def find_tabs(screen: Screen) -> list[Opener]:
+    """The topmost row of low boxes of one height that stand side by side, each with a short mark in it."""
+    boxes = [rectangle.box_px for rectangle in screen.rectangles if _may_be_tab(rectangle.box_px)]
+    boxes = [box for box in boxes if not any(box != other and other.contains(box, slack_px=1) for other in boxes)]
+    boxes = [box for box in boxes if find_ink(screen.crop(box.padded(-2))).any()]
+    for first in sorted(boxes, key=lambda box: (box.bottom, box.left)):
+        row = sorted((box for box in boxes if _is_same_row(first, box)), key=lambda box: box.left)
+        row = _take_neighbours(row)
+        if len(row) > 1:
+            return [Opener(point=box.center, label=_label(screen, box)) for box in row]
+    return _find_ruled_tabs(screen)
+
+
+def _may_be_tab(box: Box) -> bool:
+    return _MIN_TAB_PX <= box.height <= _MAX_TAB_PX[1] and _MIN_TAB_PX <= box.width <= _MAX_TAB_PX[0]
+
+
+def _is_same_row(one: Box, other: Box) -> bool:
+    return abs(one.center[1] - other.center[1]) <= 4 and abs(one.height - other.height) <= 6
+
+
+def _take_neighbours(row: list[Box]) -> list[Box]:
+    """The boxes from the left on that follow each other closely."""
+    taken = row[:1]
+    for box in row[1:]:
+        if not -4 <= box.left - taken[-1].right <= _TAB_GAP_PX:
+            break
+        taken.append(box)
+    return taken
+
+
+def _find_ruled_tabs(screen: Screen) -> list[Opener]:
+    """Short texts side by side, in the topmost row of such that has a line below all of them."""
+    for first in sorted(screen.lines, key=lambda line: line.box_px.top):
+        row = [line for line in screen.lines if abs(line.box_px.center[1] - first.box_px.center[1]) <= 4]
+        row.sort(key=lambda line: line.box_px.left)
+        if len(row) < 2 or any(len(line.text) > _MAX_TAB_CHARS for line in row):
+            continue
+        top = max(line.box_px.bottom for line in row)
+        height = first.box_px.height
+        below = screen.strength[top : top + 2 * height, row[0].box_px.left : row[-1].box_px.right] > _BAR_STEP
+        if below.size and below.mean(axis=1).max() > _RULE_SHARE:
+            return [Opener(point=line.box_px.center, label=line.text) for line in row]
+    return []
+
+
+def find_sections(screen: Screen) -> list[Opener]:
+    """Wide low boxes of one size and colour below each other, each with one text at its left end."""
+    found = []
+    for box in find_bars(screen):
+        lines = screen.lines_in(box)
+        if len(lines) == 1 and lines[0].box_px.left - box.left < 0.3 * box.width:
+            found.append(box)
+    groups = [[box for box in found if _is_same_column(box, first)] for first in found]
+    best = max(groups, key=len, default=[])
+    ordered = sorted(dict.fromkeys(best), key=lambda box: box.top)
+    return [Opener(point=_near_label(screen, box), label=_label(screen, box)) for box in ordered]
+
+
+def find_bars(screen: Screen) -> list[Box]:
+    """Low wide boxes: flat or bordered ones, and strips in a colour of their own, gradients included."""
+    cv2 = require("cv2", "literal")
+    differs = (screen.strength > _BAR_STEP).astype(np.uint8)
+    count, _, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=4)
+    strips = [
+        Box(left, top, left + width, top + height)
+        for left, top, width, height, area in (map(int, row) for row in stats[1:count])
+        if area > _BAR_SHARE * width * height
+    ]
+    boxes = [*strips, *(rectangle.box_px for rectangle in screen.rectangles)]
+    wide = [box for box in boxes if box.width >= _MIN_SECTION_SHARE * screen.width]
+    wide = [box for box in wide if _MIN_TAB_PX <= box.height <= _MAX_SECTION_PX]
+    return [box for index, box in enumerate(wide) if not any(_is_twice(box, other) for other in wide[:index])]
+
+
+def _is_twice(one: Box, other: Box) -> bool:
+    return one.intersection(other) > 0.7 * min(one.area, other.area)
+
+
+def _is_same_column(one: Box, other: Box) -> bool:
+    return abs(one.left - other.left) <= 3 and abs(one.width - other.width) <= 6 and abs(one.height - other.height) <= 4
+
+
+def _near_label(screen: Screen, box: Box) -> tuple[float, float]:
+    return screen.lines_in(box)[0].box_px.center
+
+
+def _label(screen: Screen, box: Box) -> str:
+    return " ".join(line.text for line in screen.lines_in(box))
+
+
+def find_expanders(screen: Screen) -> list[Opener]:
+    """Closed nodes: a small plus, or a triangle or angle that points right, left of a text."""
+    openers = []
+    for line in sorted(screen.lines, key=lambda line: (line.box_px.top, line.box_px.left)):
+        sign = re.match(r"([▶▸►▹>›+⊞])\s*(?=\w)", line.text)
+        mark = line.span(0, 1) if sign is not None else _find_mark(screen, line)
+        if mark is not None and (sign is not None or _is_closed(screen, mark)):
+            openers.append(Opener(point=mark.center, label=line.text))
+    return openers
+
+
+def _find_mark(screen: Screen, line: TextLine) -> Box | None:
+    """The leftmost small mark in the room left of a text that no other text takes."""
+    box = line.box_px
+    room = Box(max(0, box.left - _EXPANDER_REACH_PX), box.top - 2, box.left - 1, box.bottom + 2)
+    room = room.clipped(screen.width, screen.height)
+    if room.area <= 0 or any(
+        other is not line and other.box_px.intersection(room) > 0 and len(other.text) > 1 for other in screen.lines
+    ):
+        return None
+    ink = find_ink(screen.crop(room))
+    for start, end in find_runs(ink.any(axis=0), max_gap=1):
+        rows = np.flatnonzero(ink[:, start:end].any(axis=1))
+        found = Box(room.left + start, room.top + int(rows[0]), room.left + end, room.top + int(rows[-1]) + 1)
+        if all(_EXPANDER_PX[0] <= side <= _EXPANDER_PX[1] for side in (found.width, found.height)):
+            return found
+    return None
+
+
+def _is_closed(screen: Screen, mark: Box) -> bool:
+    crop = screen.crop(mark)
+    ink = find_ink(crop, screen.crop(mark.padded(2))[0, 0])
+    if ink.shape[0] > 8 and ink.shape[1] > 8 and ink[0].mean() > 0.8 and ink[:, 0].mean() > 0.8:
+        return read_sign(find_ink(crop[2:-2, 2:-2])) == "+"  # a plus in a box
+    return read_sign(ink) == "+" or _points_right(ink)
+
+
+def _points_right(ink: NDArray[np.bool_]) -> bool:
+    """Whether a mark is a triangle or an angle that points right: its right end lies in the middle rows."""
+    height, width = ink.shape
+    if not 0.4 <= width / height <= 1.1 or height < 5:
+        return False
+    tip = np.flatnonzero(ink[:, -max(1, width // 4) :].any(axis=1))
+    tail = np.flatnonzero(ink[:, : max(1, width // 4)].any(axis=1))
+    if not tip.size or not tail.size:
+        return False
+    is_tip_in_middle = np.ptp(tip) + 1 <= 0.6 * height and abs(float(tip.mean()) - (height - 1) / 2) <= 0.15 * height
+    return bool(is_tip_in_middle and np.ptp(tail) + 1 >= 0.7 * height)
+
+
+def find_submenus(screen: Screen) -> list[Opener]:
+    """Entries of a menu that bear a mark that points right at their end."""
+    openers = []
+    for line in screen.lines:
+        box = line.box_px
+        room = Box(box.right - 7, box.top - 1, box.right + 90, box.bottom + 1).clipped(screen.width, screen.height)
+        ink = find_ink(screen.crop(room))
+        for start, end in find_runs(ink.any(axis=0)):
+            rows = np.flatnonzero(ink[:, start:end].any(axis=1))
+            if _points_right(ink[rows[0] : rows[-1] + 1, start:end]):
+                openers.append(Opener(point=box.center, label=line.text))
+                break
+    return openers
+
+
+def find_next_page(screen: Screen) -> list[Opener]:
+    """The sign that leads to the next page of a list: a link or a button, the lowest one on the screen."""
+    named = [place for text in _NEXT_PAGE for place in find_text(screen, text) if place.fit >= WHOLE]
+    found = [
+        Opener(point=place.point, label=place.line.text)
+        for place in named
+        if place.button is not None or is_coloured(screen, place.box_px.padded(1))
+    ]
+    for line in screen.lines:  # an arrow right behind the page's number
+        if re.search(r"[\d\s][>≥›»]$", line.text) and is_coloured(
+            screen, line.span(len(line.text) - 1, len(line.text))
+        ):
+            found.append(Opener(point=line.span(len(line.text) - 1, len(line.text)).center, label=line.text[-1]))
+    return sorted(found, key=lambda opener: -opener.point[1])[:1]

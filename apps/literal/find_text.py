@@ -1,0 +1,227 @@
+"""Find a text on the screen: which line, which part of it, and how button-like it looks."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apps.literal.screen import Screen
+from apps.literal.targets import Target
+from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness, squash
+from visual_tools.box import Box
+from visual_tools.ink import find_background, find_ink
+from visual_tools.ocr import TextLine
+
+_SAME_ROW = 0.5
+_MAX_JOINED = 4
+_MAX_CHAINS = 400
+_HEADING_COST = 0.12
+_LOOSE_PX = 4
+_MIN_BUTTON_RATIO = 0.8
+_MIN_CUT = 6
+_NEARLY, _MAX_CLOSER = 0.8, 6
+_MARK_PX, _MARK_GAP_PX = 12, 3
+_EDGE_PX = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedLine(TextLine):
+    """Lines that were joined.
+
+    Attributes:
+        first_row_px: Those of the first row.
+    """
+
+    first_row_px: Box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A place where a text stands.
+
+    Attributes:
+        box_px: The text, or the part of the line that was asked for.
+        line: The line that it stands in.
+        fit: How well the text fits, 0 to 1.
+        look: What its surroundings add: positive for buttons and links, negative for running text.
+        button: The button around it, if there is one.
+        is_heading: Whether it is set larger than the screen's other texts, on the page itself.
+    """
+
+    box_px: Box
+    line: TextLine
+    fit: float
+    look: float = 0.0
+    button: Box | None = None
+    is_heading: bool = False
+
+    @property
+    def score(self) -> float:
+        """Fit and look together; the fit weighs more."""
+        return self.fit + self.look
+
+    @property
+    def point(self) -> tuple[float, float]:
+        """Where to click it, in pixels of the image: of several rows in the first one, since links have gaps."""
+        if isinstance(self.line, WrappedLine) and self.box_px == self.line.box_px:
+            return self.line.first_row_px.center
+        return self.box_px.center
+
+
+def find_named(screen: Screen, target: Target) -> list[Found]:
+    """Every place of a target's text; its words as written come first when they stand there as one name."""
+    if target.phrase and target.phrase != target.text:
+        named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
+        if named:
+            return named
+    return find_text(screen, target.text)
+
+
+def find_text(screen: Screen, text: str) -> list[Found]:
+    """Every place of a text, best first; the better kinds of fit shut out the worse ones."""
+    found = _find_in(screen, text, screen.lines)
+    if len(text) <= 3 and not any(place.fit >= WHOLE for place in found):
+        found += _find_in(screen, text, screen.glyph_lines)
+    if " " in text.strip() and not any(place.fit >= CONTAINED for place in found):
+        found += _find_in(screen, text, joined_lines(screen.lines))
+    if not found and len(text) >= _MIN_CUT:
+        covered = [line for line in screen.lines if _is_covered(screen, line, text)]
+        whole = [replace(line, text=text, char_x_px=(*line.char_x_px, line.char_x_px[-1])) for line in covered]
+        found = _find_in(screen, text, whole) or _find_in(screen, text, _read_closer(screen, text))
+    return sorted(found, key=lambda place: (-round(place.score, 2), place.box_px.top, place.box_px.left))
+
+
+def _read_closer(screen: Screen, text: str) -> list[TextLine]:
+    """The lines that are nearly a wanted one, read again at twice their size: a letter of it may have been misread."""
+    near = [line for line in screen.lines if nearness(text, line.text) >= _NEARLY and not line.angle_deg]
+    return [screen.read_closer(line) for line in near[:_MAX_CLOSER]]
+
+
+def keep_best(found: list[Found], at_least: int = 1) -> list[Found]:
+    """The places of the best kind of fit (whole, contained, fuzzy) that gives at least so many places."""
+    for floor in (WHOLE, CONTAINED, 0.0):
+        kept = [place for place in found if place.fit >= floor]
+        if len(kept) >= at_least:
+            return kept
+    return found
+
+
+def name_nearest(screen: Screen, text: str, count: int = 4) -> list[str]:
+    """The texts on the screen that are most like a wanted one."""
+    ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -nearness(text, seen))
+    return [seen for seen in ranked if nearness(text, seen) > 0.3][:count] or ranked[:count]
+
+
+def _is_covered(screen: Screen, line: TextLine, text: str) -> bool:
+    """Whether a line is a text without its last letter, and a mark lies where that would be: a menu's arrow."""
+    if squash(line.text) != squash(text)[:-1]:
+        return False
+    box = line.box_px
+    ink = find_ink(screen.crop(Box(box.right + 1, box.top, box.right + _MARK_PX, box.bottom)))
+    return bool(ink[:, :_MARK_GAP_PX].any())
+
+
+def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
+    found = []
+    for line in lines:
+        for fit in fit_texts(text, line.text):
+            box = line.box_px if fit.end - fit.start >= len(line.text) else line.span(fit.start, fit.end)
+            button = find_button(screen, line.box_px)
+            is_heading = button is None and screen.is_large(line.box_px)
+            look = _look(screen, line, button) - (_HEADING_COST if is_heading else 0.0)
+            found.append(Found(box_px=box, line=line, fit=fit.score, look=look, button=button, is_heading=is_heading))
+    return found
+
+
+def joined_lines(lines: list[TextLine]) -> list[TextLine]:
+    """Neighbouring texts joined: close parts of a row, and a line with its continuation."""
+    lines = [line for line in lines if not line.angle_deg]
+    joined, chains = [], list(lines)
+    for _ in range(_MAX_JOINED - 1):
+        chains = [_join(chain, line) for chain in chains for line in lines if _continues(chain.box_px, line.box_px)]
+        chains = chains[:_MAX_CHAINS]
+        joined += chains
+    return joined
+
+
+def _continues(one: Box, other: Box) -> bool:
+    """Whether a text in `other` may go on from one that ends in `one`: beside it, or on the next line."""
+    height = min(one.height, other.height)
+    is_beside = one.overlap_y(other) > _SAME_ROW * height and -2 < other.left - one.right < 3 * height
+    is_below = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
+    return is_beside or is_below
+
+
+def _join(first: TextLine, second: TextLine) -> WrappedLine:
+    gap = (first.char_x_px[-1][1], first.char_x_px[-1][1])
+    row = first.first_row_px if isinstance(first, WrappedLine) else first.box_px
+    if row.overlap_y(second.box_px) > _SAME_ROW * min(row.height, second.box_px.height):
+        row = row.union(second.box_px)
+    return WrappedLine(
+        text=f"{first.text} {second.text}",
+        box_px=first.box_px.union(second.box_px),
+        confidence=min(first.confidence, second.confidence),
+        char_x_px=(*first.char_x_px, gap, *second.char_x_px),
+        first_row_px=row,
+    )
+
+
+def find_button(screen: Screen, text: Box) -> Box | None:
+    """The smallest rectangle that holds a text in its middle with little room to spare."""
+    for rectangle in screen.rectangles:
+        box = rectangle.box_px
+        if box.height > 4 * text.height + 24 or box.width > text.width + 260:
+            if box.area > 200_000:
+                break
+            continue
+        if not box.contains(text, slack_px=_LOOSE_PX) or box.height < _MIN_BUTTON_RATIO * text.height:
+            continue
+        if box.contains(text, slack_px=1) and box.height >= text.height + 3:
+            inked_left, inked_right = _trim(screen, text, box)
+            left, right = inked_left - box.left, box.right - inked_right
+        else:
+            left, right = _measure_margins(screen, box)
+        if abs(left - right) <= max(6, 0.25 * max(left, right)) and left >= 2:
+            return box
+    return None
+
+
+def _trim(screen: Screen, text: Box, button: Box) -> tuple[int, int]:
+    """Where a text's ink begins and ends; readers leave some room around it, up to the button's edge and corners."""
+    left, right = max(text.left, button.left + _EDGE_PX), min(text.right, button.right - _EDGE_PX)
+    middle = Box(left, text.top + text.height // 4, right, text.bottom - text.height // 4)
+    columns = np.flatnonzero(find_ink(screen.crop(middle)).any(axis=0))
+    return (left + int(columns[0]), left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
+
+
+def _measure_margins(screen: Screen, box: Box) -> tuple[int, int]:
+    """The room left and right of what a box holds; readers draw their boxes loosely around small text."""
+    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-1))).any(axis=0))
+    return (int(columns[0]), box.width - 3 - int(columns[-1])) if columns.size else (0, 0)
+
+
+def is_coloured(screen: Screen, box: Box) -> bool:
+    """Whether a text is in a colour of its own, as links are."""
+    crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
+    if crop.size == 0:
+        return False
+    background = find_background(screen.crop(box)).astype(np.int16)
+    difference = np.abs(crop - background).max(axis=1)
+    ink = crop[difference >= max(40, int(difference.max() * 0.7))]
+    if ink.size == 0:
+        return False
+    colour = np.median(ink, axis=0)
+    grey_background = int(background.max() - background.min()) < 24
+    return bool(grey_background and colour.max() - colour.min() > 70)
+
+
+def _look(screen: Screen, line: TextLine, button: Box | None) -> float:
+    look = 0.0 if screen.dialog is None or screen.dialog.contains(line.box_px) else -0.08
+    if button is not None:
+        look += 0.05
+    elif is_coloured(screen, line.box_px):
+        look += 0.04
+    if len(line.text) > 40:
+        look -= 0.03
+    if screen.contrast(line.box_px) < 110:
+        look -= 0.05
+    return look - 0.15 * (1 - line.confidence)

@@ -1,0 +1,207 @@
+"""Read an instruction as a list of plain steps."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from apps.literal.clauses import Quotes, mask_quotes, split_clauses
+from apps.literal.moves import NotUnderstoodError
+from apps.literal.rules import RULES
+from apps.literal.rules.words import DEEDS, NOUN_DEEDS
+from apps.literal.rules.working import read_opener
+from apps.literal.steps import (
+    CheckShown,
+    ClearField,
+    Click,
+    PlainStep,
+    Report,
+    ScrollUntil,
+    SetValue,
+    Tick,
+    TypeText,
+    Unreadable,
+    WaitFor,
+)
+from apps.literal.targets import OpenerKind, Target
+from apps.literal.work_steps import OpenUntil, TypeAnswer, Work
+
+FORMS = (
+    'click "Save"',
+    'type "12.50" into Amount',
+    "select Travel in Category",
+    "tick Reimbursable",
+    "press Enter",
+    'scroll until "Terms" is seen',
+    'wait until "Saved" appears',
+    "tell me the Total",
+)
+"""Examples of what can be read, for error messages."""
+
+_POLITE = re.compile(
+    r"^(?:(?:please|now|next|then|afterwards|finally|lastly|also|and|first(?:ly)?(?=\s*,)|first(?=\s+(?:click|type|open|go|select|press|fill|enter|set|choose|scroll|wait|tick|check)\b)|second(?:ly)?(?=\s*,)|"
+    r"(?:could|can|would|will)\s+you(?:\s+please)?|you\s+(?:should|must|can|need\s+to|have\s+to)|(?:i|we)\s+(?:want|need|would\s+like)\s+(?:you\s+)?to|"
+    r"i'd\s+like\s+you\s+to|try\s+to|go\s+ahead\s+and|after\s+that|in\s+the\s+end|your\s+task\s+is\s+to|the\s+task\s+is\s+to|again|just|simply|to|(?:find|locate|look\s+for|search\s+for)\s+and(?=\s+(?:click|tap|press|select|pick|choose|open|double|right|tick|check)\b))\s*[,:]?\s+)+",
+    re.I,
+)
+_VERB = re.compile(
+    r"(?:(?:left|double|triple|right|middle|context)[\s-]*click|click|tap|push|press|hit|type|enter|write|input|insert|put|paste|fill|complete|populate|set|"
+    r"change|update|replace|overwrite|clear|empty|erase|select|choose|pick|tick|untick|check|uncheck|deselect|enable|disable|turn\s+(?:on|off)|switch|"
+    r"hover|move\s+the|drag|scroll|wait|pause|open|go|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel\s+the|reject|decline|tell|report|read|answer|"
+    r"what\s+is|what's|how\s+much|return|give|verify|assert|ensure|make\s+sure|append|add|search\s+for|copy|cut|undo|submit|focus|expand|close|launch|start|toggle|un-tick|un-check|use|log\s?in|sign\s?in|"
+    r"back$|make\s+certain|(?:but\s+)?(?:do\s+not|don't|never)\s+(?:submit|send|save)|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
+    re.I,
+)
+_END = r"(?=\s*(?:$|[,.;!]|\s(?:and|then)\s))"
+_THE_NOUN = r"(?:it|them|this|that|(?:the|your|my|all)\s+(?:[\w-]+\s+)?[\w-]+|changes)"
+_DEED = re.compile(rf"(?:{DEEDS}(?:\s+{_THE_NOUN})?|{NOUN_DEEDS}\s+{_THE_NOUN}){_END}", re.I)
+"""A button's verb that ends what stands before it: "... and save", "... and update the cart"."""
+_PRESSING = re.compile(r"(?:left\s|double\s)?(?:click|tap|press|hit|push)\b|(?:button|link|tab)\b.*$", re.I)
+_PAIR_VERB = re.compile(
+    r"(?:set|change|update)\b.*\s(?P<to>to)\s|(?:fill|complete|replace)\b.*\s(?P<with>with)\s"
+    r"|(?:type|enter|write|put|input|insert|fill\s+in|select|choose|pick)\b.*\ue001\s+(?P<into>into|in|from|as|for)\s",
+    re.I | re.S,
+)
+_FIELD_VERB = re.compile(
+    r"(?:type|enter|write|put|input|insert|fill\s+in)\b.*\s(?:into|in)\s.*\b(?:field|box|input)$", re.I
+)
+_FIELD_PAIR = re.compile(r"\S+(?:\s\S+){0,3}?\s(?:into|in)\s+(?:the\s+)?(?:[\w-]+\s+){1,3}(?:field|box|input)\b", re.I)
+_PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
+_NOTHING = re.compile(
+    r"that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thank(?:s|\s+you)+"
+    r"|(?:using|with|in)\s+the\s+(?:rich\s+)?(?:text\s+)?editor(?:\s+below)?|etc|first(?:ly)?|second(?:ly)?|third(?:ly)?|next|then|finally|lastly|please|and",
+    re.I,
+)
+
+
+def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
+    """The steps of an instruction, in order; parts that are no step stand among them as `Unreadable`."""
+    masked, quotes = mask_quotes(instruction)
+    clauses = split_clauses(masked, _starts_step_after)
+    steps: list[PlainStep | Unreadable] = []
+    verb = ""
+    opener: OpenerKind | None = None
+    for index, clause in enumerate(clauses):
+        text = _POLITE.sub("", clause).strip(" ,.")
+        if not text or _NOTHING.fullmatch(text) or _is_heading(text, is_last=index == len(clauses) - 1):
+            verb = _first_words(text) or verb
+            continue
+        if opener is None and (opener := read_opener(text, clauses[index + 1] if index + 1 < len(clauses) else "")):
+            continue
+        found = _read(text, quotes)
+        if found is None and verb and not starts_step(text):
+            found = _read_with(verb, text, quotes)
+        if (
+            (found is None or isinstance(found, NotUnderstoodError))
+            and ":" in text
+            and starts_step(text.partition(":")[2])
+        ):
+            found = _read(text.partition(":")[2].strip(), quotes)
+        if found is None or isinstance(found, NotUnderstoodError):
+            steps.append(_explain(clause, found, quotes))
+            continue
+        if starts_step(text):
+            verb = _first_words(text)
+        if opener is not None:
+            steps.append(_look_for(opener, found[0], clauses[index - 1]))
+            opener = None
+        for step in found:
+            steps.append(_check_answered(_resolve_it(step, steps), steps, clause))
+    return steps
+
+
+def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unreadable:
+    """The step that opens one thing after another until what the next step acts on is seen."""
+    match step:
+        case Click(target=target) | Tick(target=target) | Report(target=target) | CheckShown(target=target):
+            return OpenUntil(kind=kind, target=target)
+        case _:
+            return Unreadable(text=clause, hint="say what to find there, and click")
+
+
+def _check_answered(step: PlainStep, before: Sequence[PlainStep | Unreadable], clause: str) -> PlainStep | Unreadable:
+    """A step that types an answer, when a step before it gives one."""
+    if not isinstance(step, TypeAnswer) or any(isinstance(each, (Work, Report)) for each in before):
+        return step
+    return Unreadable(text=clause, hint="quote what shall be typed letter by letter")
+
+
+def starts_step(text: str) -> bool:
+    """Whether a text begins with a verb that can begin a step."""
+    return _VERB.match(_POLITE.sub("", text.strip())) is not None
+
+
+def _starts_step_after(before: str, text: str) -> bool:
+    """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
+    if starts_step(text):
+        return True
+    if _DEED.match(text) is not None and not _PRESSING.match(_POLITE.sub("", before.strip())):
+        return True
+    if _FIELD_VERB.match(_POLITE.sub("", before.strip())) and _FIELD_PAIR.match(text):
+        return True
+    verb = _PAIR_VERB.match(_POLITE.sub("", before.strip()))
+    if verb is None:
+        return False
+    joint = next(word for word in (verb["to"], verb["with"], verb["into"]) if word)
+    name = r"\ue000\d+\ue001" if verb["into"] else r"(?:\ue000\d+\ue001|\w+(?:\s\w+)?)"
+    return re.match(rf"(?:the\s+)?{name}\s+{joint}\s", text) is not None
+
+
+def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
+    """For "click it": the target that was named last."""
+    if not isinstance(step, Click) or step.target.text.lower() not in _PRONOUNS:
+        return step
+    for earlier in reversed(before):
+        match earlier:
+            case Click(target=target) | ScrollUntil(target=target) | CheckShown(target=target) | Tick(target=target):
+                return replace(step, target=target)
+            case TypeText(field=Target() as target) | SetValue(field=target) | ClearField(field=target):
+                return replace(step, target=target)
+            case WaitFor(text=text):
+                return replace(step, target=Target(text=text))
+            case _:
+                continue
+    return step
+
+
+def _is_heading(text: str, *, is_last: bool) -> bool:
+    return text.endswith(":") and not is_last and "\ue000" not in text
+
+
+def _first_words(text: str) -> str:
+    match = _VERB.match(text)
+    return match[0] if match is not None else ""
+
+
+def _explain(clause: str, found: NotUnderstoodError | None, quotes: Quotes) -> Unreadable:
+    text = quotes.unmask(clause)
+    if found is None or found.words == text:
+        return Unreadable(text=text, hint=found.hint if found is not None else "")
+    return Unreadable(text=text, words=found.words, hint=found.hint)
+
+
+def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
+    """The steps of one clause; what was not understood of it when a rule began to fit; None when no rule did."""
+    leftover: NotUnderstoodError | None = None
+    for pattern, make in RULES:
+        match = pattern.fullmatch(text)
+        if match is None:
+            continue
+        try:
+            made = make(match, quotes)
+        except NotUnderstoodError as error:
+            leftover = leftover or error
+            continue
+        if made is not None:
+            return list(made) if isinstance(made, Sequence) else [made]
+    return leftover
+
+
+def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
+    """Read a clause that leaves its verb out: "fill Amount with 3 and Date with 4", "Amount: 3"."""
+    if re.match(r"fill|enter|set|type|complete|populate|change", verb, re.I):
+        pair = re.fullmatch(r"([^:=]{1,60}?)\s*[:=]\s+(.+)", text, re.S)
+        if pair is not None:
+            return _read(f"set {pair[1]} to {pair[2]}", quotes)
+    if text[0].islower() and not quotes.marks(text) and not _FIELD_PAIR.match(text):
+        return None  # more likely a verb that is not known than a name
+    return _read(f"{verb} {text}", quotes)

@@ -1,0 +1,349 @@
+"""Changes that an act brought to the screen: messages of success, refusal or work in progress, lost texts, spinners."""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.literal.differences import find_effects, find_new_lines, share_kept
+from apps.literal.field_boxes import find_field_boxes
+from apps.literal.find_text import joined_lines
+from apps.literal.message_words import (
+    CODE_ASKED,
+    REFUSED,
+    WALL,
+    Verdict,
+    fold,
+    is_at_work,
+    is_part_done,
+    judge_text,
+    to_number,
+    without_wanted,
+)
+from apps.literal.ongoing import PLACEHOLDERS, has_placeholders
+from apps.literal.progress import Note
+from apps.literal.read_back import compare_typed
+from apps.literal.screen import Screen
+from apps.literal.text_match import CONTAINED, fit_texts, squash
+from apps.literal.trouble import find_tone, is_control
+from visual_tools.box import Box
+from visual_tools.ink import find_background, find_ink
+from visual_tools.ocr import TextLine
+
+_SAME_PAGE, _SAME_FORM = 0.4, 0.6
+_MAX_FORM_LINES, _MAX_LINES, _MAX_WALL_LINES = 10, 4, 15
+_MIN_WALL_WORDS, _MAX_ENTRY_WORDS = 3, 2
+_MAX_QUESTION_LINES = 6
+_MIN_TEXT_PX, _MAX_TEXT_PX = (90, 14), 90
+_NEAR_PX = (300, 60)
+_MIN_LETTERS, _OWN_PX = 3, 6
+_MAX_GREY_SPREAD, _MAX_GREY, _SAME_COLOUR = 12, 244, 24
+UNREADABLE = "a text that cannot be read"
+_LONE_SHARE = re.compile(r"\W*\d{1,2}(?:[.,]\d+)? ?%\W*")
+_MARKS = ".,:;!?\"'()"
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_MIN_MISS, _MISS_RATIO, _MIN_STEM = 5, 0.72, 5
+_STATE = re.compile(r"\W*(?:waiting|in progress|searching|checking|pending)\W*")
+_AGE = re.compile(r".{0,20}\b(?:just now|(?:\d+|an?|a few) \w+ ago|today|now)\W*(?:at [\d:. apm]+)?")
+_TIME = re.compile(r"\d:\d\d")
+_GENERAL = re.compile(
+    r"show|view|see|open|details?|more|menu|next|back|previous|prev|expand|help|info|about|edit|new|home|start|continue|go|the"
+    r"|here|read|all|search|find|visit|learn|get|full|click|to|page|link"
+)
+"""Words of links that a page need not repeat."""
+_SECRET = re.compile(
+    r"\W*(?:password|passwort|kennwort|mot de passe|contrasena|senha|wachtwoord|haslo|losenord|sifre)\W*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """The last act, as far as its result depends on it.
+
+    Attributes:
+        named: Texts of the instruction.
+        typed: What was typed.
+        pressed: What was pressed, where that is known.
+        is_form: True if a form was filled or sent.
+        is_button: True if a button was pressed that does something, and does not only open something.
+        opened: Text of what was pressed, "" for another act.
+        colour: The ground of what was pressed, RGB.
+    """
+
+    named: Sequence[str]
+    typed: Sequence[str]
+    pressed: Box | None
+    is_form: bool
+    is_button: bool
+    opened: str = ""
+    colour: NDArray[np.uint8] | None = None
+
+
+def read_news(before: Screen, now: Screen, deed: Deed) -> tuple[str | None, list[Note]]:
+    """A refusal, if there is one, and what has to be remembered of this screen.
+
+    Args:
+        before: The screen on which the act was done, or the earliest one after it.
+        now: The screen after it.
+        deed: The act.
+    """
+    new = [line for line in find_new_lines(before, now) if not _is_content(line, before, now, deed)]
+    kept = share_kept(before, now, deed.pressed)
+    own = deed.pressed.padded(_OWN_PX) if deed.pressed is not None else Box(0, 0, 0, 0)
+    at_work = [line for line in new if is_at_work(line.text, is_own=own.has_point(*line.box_px.center))]
+    if len(new) > _MAX_LINES:  # such words in rows are contents
+        at_work = [line for line in at_work if not _STATE.fullmatch(fold(line.text))]
+    shares = [line for line in new if _LONE_SHARE.fullmatch(line.text)]
+    at_work += shares if len(shares) == 1 else []
+    notes = [Note(kind="busy", text=line.text) for line in at_work]
+    notes += [Note(kind="busy", text=PLACEHOLDERS)] if has_placeholders(before, now) else []
+    if not now.lines and int(now.image.max()) - int(now.image.min()) < _MAX_GREY_SPREAD:
+        notes.append(Note(kind="busy", text="an empty page"))
+    is_act = deed.is_form or deed.is_button
+    if kept < _SAME_PAGE and is_act:
+        return _find_wall(new, now, deed), [*notes, *_doubt_page(new, now, deed)]
+    wall = _find_wall(new, now, deed) if kept < _SAME_PAGE else None
+    if wall is not None and (CODE_ASKED.search(fold(wall)) or WALL.search(fold(wall))):
+        return (wall, notes) if CODE_ASKED.search(fold(wall)) else (None, [*notes, Note(kind="unsure", text=wall)])
+    num_texts = len({line.text for line in new})
+    if num_texts <= _MAX_QUESTION_LINES:
+        questions = (line for line in new if line.text.rstrip().endswith(("?", "？")))
+        notes += [
+            Note(kind="unsure", text=line.text) for line in questions if len(line.text.split()) >= _MIN_WALL_WORDS
+        ]
+    if kept < _SAME_FORM and is_act and (wall := _find_wall(new, now, deed)) is not None:
+        return wall, notes
+    if kept < _SAME_FORM or num_texts > (_MAX_FORM_LINES if deed.is_form else _MAX_LINES):
+        return None, [*notes, *(_doubt_page(new, now, deed) if is_act else [])]
+    new = [line for line in new if line not in at_work]
+    bad = next((line.text for line in joined_lines(new) if is_part_done(fold(line.text))), None)
+    if bad is not None and is_act:
+        return bad, notes
+    is_good = any(judge_text(line.text, deed.named) == "good" for line in new)
+    for line in new:
+        verdict = _judge_line(line, now, deed)
+        if verdict == "bad" and is_good and judge_text(line.text, deed.named) == "unknown":
+            continue  # a colour says less than words
+        if not is_act:  # what was opened may hold any text, and only a refusal that came alone is one
+            notes += [Note(kind="unsure", text=line.text)] if verdict == "bad" or bad is not None else []
+            continue
+        if verdict == "bad":
+            return line.text, notes
+        if verdict in ("good", "unknown"):
+            notes.append(Note(kind="good" if verdict == "good" else "unsure", text=line.text))
+    return None, notes
+
+
+def note_sign(before: Screen, now: Screen, deed: Deed) -> list[Note]:
+    """Note what speaks for an act (something opened, a new count), or the page that came and is not about it."""
+    new = find_new_lines(before, now)
+    if share_kept(before, now, deed.pressed) < _SAME_PAGE:
+        wanted = {word for word in re.findall(r"[^\W_]{3,}", fold(deed.opened)) if not _GENERAL.fullmatch(word)}
+        shown = " ".join(fold(line.text) for line in now.lines)
+        is_wanted = not wanted or any(word[:_MIN_STEM] in shown for word in wanted)
+        is_sign = is_wanted or len(now.lines) > _MAX_WALL_LINES
+        return [Note(kind="sign" if is_sign else "new", text=line.text) for line in new[:1]]
+    if not new or (len(new) <= _MAX_FORM_LINES and (deed.is_form or deed.is_button)):
+        new = [line for line in new if _is_new_count(line, before)]
+    return [Note(kind="sign", text=line.text) for line in new[:1]]
+
+
+def _is_new_count(line: TextLine, before: Screen) -> bool:
+    """True if a text is an old one with other numbers, and no time."""
+    letters = re.sub(r"\d+", "", _letters_of(line.text))
+    if _TIME.search(line.text) or not re.search(r"\d", line.text):
+        return False
+    return any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
+
+
+def find_entry(now: Screen, deed: Deed, fields: Sequence[Box]) -> str | None:
+    """A text that holds what was typed, outside of the fields into which it was typed."""
+    return next((line.text for line in now.lines if holds_typed(line.text, deed) and not _is_in(line, fields)), None)
+
+
+def _is_in(line: TextLine, boxes: Sequence[Box]) -> bool:
+    return any(box.padded(_OWN_PX).has_point(*line.box_px.center) for box in boxes)
+
+
+def find_near_miss(before: Screen, now: Screen, deed: Deed, fields: Sequence[Box]) -> str | None:
+    """A new text that is nearly what was typed, where that is not shown, and differs by more than a misread sign."""
+    known = {squash(line.text) for line in before.lines}
+    rows = [line.text.split() for line in now.lines if squash(line.text) not in known and not _is_in(line, fields)]
+    for text in deed.typed:
+        size = len(text.split())
+        parts = [" ".join(row[at : at + size]).strip(_MARKS) for row in rows for at in range(len(row) - size + 1)]
+        if any(compare_typed(text, part) != "different" for part in parts):
+            continue
+        words = {squash(word) for row in rows for word in row}
+        figures = [word for word in text.split() if re.search(r"\d", word) and squash(word) not in words]
+        if size > 2 and figures and 2 * len(words & set(map(squash, text.split()))) >= size:
+            return f'"{text}" without "{figures[0]}"'
+        near = next((part for part in parts if _is_near_miss(text, part)), None)
+        if near is not None:
+            return f'"{near}", and I entered "{text}"'
+    return None
+
+
+def _is_near_miss(text: str, part: str) -> bool:
+    """True for another spelling of a name, and for a number with the same figures and another value."""
+    if re.search(r"\d", text) is None:
+        ratio = difflib.SequenceMatcher(None, fold(text), fold(part), autojunk=False).ratio()
+        return len(text) >= _MIN_MISS and ratio >= _MISS_RATIO and fold(text) not in fold(part)
+    figures, shown = (re.sub(r"\D", "", each).strip("0") for each in (text, part))
+    numbers = [_NUMBER.search(each) for each in (text, part)]
+    if figures != shown or len(figures) < 2 or numbers[0] is None or numbers[1] is None:
+        return False
+    is_code = text.startswith("0") and text[1:2].isdigit()
+    return is_code or to_number(numbers[0][0]) != to_number(numbers[1][0])
+
+
+def _doubt_page(new: Sequence[TextLine], now: Screen, deed: Deed) -> list[Note]:
+    """Judge a short page that came in place of the result and refuses nothing: good, a new entry, or a doubt."""
+    if not new or len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, deed) for line in _free_lines(now)):
+        return []
+    good = next((line for line in new if judge_text(line.text, deed.named) == "good"), None)
+    if good is not None:
+        return [Note(kind="good", text=good.text)]
+    first = min(new, key=lambda line: line.box_px.top)
+    return [Note(kind="new", text=first.text)]
+
+
+def _free_lines(now: Screen) -> list[TextLine]:
+    """Texts outside of fields."""
+    fields = find_field_boxes(now)
+    return [line for line in now.lines if not any(field.contains(line.box_px) for field in fields)]
+
+
+def find_gone(before: Screen, now: Screen, named: str, deed: Deed) -> list[Note]:
+    """Texts that are gone, of those that the last step names and those close to what was pressed."""
+    left = {squash(line.text) for line in now.lines}
+    texts = [squash(line.text) for line in before.lines]
+    gone = [
+        line
+        for line, text in zip(before.lines, texts, strict=True)
+        if len(text) > 1 and text not in left and sum(text in other for other in texts) == 1
+    ]
+    return [Note(kind="gone", text=line.text) for line in gone if _is_named(line.text, [named]) or _is_near(line, deed)]
+
+
+def has_unreadable(before: Screen, now: Screen, deed: Deed) -> bool:
+    """True if something of the shape of a message came up in which no text can be read."""
+    fields = find_field_boxes(before)
+    return any(
+        box.width >= max(_MIN_TEXT_PX[0], 3 * box.height)
+        and _MIN_TEXT_PX[1] <= box.height <= _MAX_TEXT_PX
+        and not any(line.box_px.intersection(box) > 0 for line in now.lines)
+        and not any(box.intersection(field) > 0 for field in fields)
+        and find_ink(now.crop(box)).any()
+        for box in find_effects(before, now, deed.pressed)
+    )
+
+
+def _judge_line(line: TextLine, now: Screen, deed: Deed) -> Verdict | None:
+    """Judge one new text by its words, else by its colour; None for text that is not a message, such as a new entry."""
+    verdict, tone = judge_text(line.text, deed.named), find_tone(now, line)
+    if verdict == "good":
+        return verdict
+    if deed.pressed is not None and deed.pressed.padded(_OWN_PX).contains(line.box_px):
+        return _judge_own(line, now, verdict, deed)
+    if verdict != "unknown":
+        return verdict
+    if _is_new_control(line, now, deed) or _holds_entry(line, deed) or _AGE.fullmatch(fold(line.text)):
+        return None
+    if len(re.findall(r"[^\W\d_]", line.text)) < _MIN_LETTERS:
+        return None if re.search(r"\d", line.text) else verdict
+    if tone:
+        return "good" if tone == "green" else "bad" if deed.is_form or tone == "orange" else verdict
+    return verdict
+
+
+def _judge_own(line: TextLine, now: Screen, verdict: Verdict, deed: Deed) -> Verdict | None:
+    """Judge the new text of the pressed button: a refusal such as "Sold out" counts, text on grey is a doubt."""
+    if verdict == "bad" and REFUSED.search(without_wanted(fold(line.text), deed.named)):
+        return verdict
+    ground = find_background(now.crop(line.box_px.padded(2))).astype(int)
+    is_grey = ground.max() - ground.min() < _MAX_GREY_SPREAD and 80 < ground.mean() < _MAX_GREY
+    return "unknown" if is_grey else None
+
+
+def _is_new_control(line: TextLine, now: Screen, deed: Deed) -> bool:
+    """True if a text is a command, or a button that looks like others; a box of another colour is a message."""
+    if not is_control(now, line):
+        return False
+    if deed.colour is None or len(line.text.split()) > _MIN_WALL_WORDS:
+        return len(line.text.split()) <= _MIN_WALL_WORDS
+    ground = find_background(now.crop(line.box_px.padded(2))).astype(int)
+    return any(abs(ground - other.astype(int)).max() < _SAME_COLOUR for other in (deed.colour, now.page_colour))
+
+
+def _is_content(line: TextLine, before: Screen, now: Screen, deed: Deed) -> bool:
+    """True if a new text is one that the instruction names, or an old one with other digits, as in clocks."""
+    if _is_named(line.text, deed.named):
+        return True
+    letters = re.sub(r"\d+", "", _letters_of(line.text))
+    is_counter = any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
+    return is_counter and not is_part_done(fold(line.text))
+
+
+def _letters_of(text: str) -> str:
+    """Letters and digits of a text, in small letters, look-alikes kept apart."""
+    return "".join(char for char in fold(text) if char.isalnum())
+
+
+def _find_wall(new: Sequence[TextLine], now: Screen, deed: Deed) -> str | None:
+    """The text of another page that came in place of the result: a login, a check, a notice; the first counts."""
+    if len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, deed) for line in _free_lines(now)):
+        return None
+    secret = next((line.text for line in new if _SECRET.fullmatch(fold(line.text))), None)
+    if secret is not None:
+        return secret
+    for line in sorted(new, key=lambda line: line.box_px.top):
+        verdict = judge_text(line.text, deed.named)
+        if verdict == "good":
+            return None
+        is_said = now.is_large(line.box_px) or len(line.text.split()) >= _MIN_WALL_WORDS
+        if verdict == "bad" and is_said:
+            return line.text
+    return None
+
+
+def holds_typed(text: str, deed: Deed) -> bool:
+    """True if a text holds what was typed."""
+    return any(fit.score >= CONTAINED for typed in deed.typed if len(typed) > 2 for fit in fit_texts(typed, text))
+
+
+def _holds_entry(line: TextLine, deed: Deed) -> bool:
+    """True if a short text holds what was typed and refuses nothing."""
+    is_short = len(line.text.split()) <= _MAX_ENTRY_WORDS + sum(len(text.split()) for text in deed.typed)
+    return _is_entry(line, deed) or (
+        is_short and holds_typed(line.text, deed) and judge_text(line.text, deed.named) in ("good", "unknown")
+    )
+
+
+def _is_entry(line: TextLine, deed: Deed) -> bool:
+    """True if a text is made of what was typed and numbers: a new entry, and not a message about it."""
+    left = f" {fold(line.text)} "
+    for typed in sorted((fold(text) for text in deed.typed), key=len, reverse=True):
+        left = left.replace(typed, " ")
+    has_typed = holds_typed(line.text, deed) or left.strip() != fold(line.text).strip()
+    return has_typed and len(re.findall(r"[^\W\d_]", left)) < _MIN_LETTERS
+
+
+def _is_named(text: str, named: Sequence[str]) -> bool:
+    return any(text.casefold().strip() in each.casefold() for each in named)
+
+
+def _is_near(line: TextLine, deed: Deed) -> bool:
+    if deed.pressed is None:
+        return False
+    x, y = (abs(a - b) for a, b in zip(line.box_px.center, deed.pressed.center, strict=True))
+    return x < _NEAR_PX[0] and y < _NEAR_PX[1]
+
+
+def find_returned(now: Screen, gone: Sequence[str]) -> Iterator[str]:
+    """Texts that were gone and are shown again."""
+    standing = {squash(line.text) for line in now.lines}
+    return (text for text in gone if squash(text) in standing)

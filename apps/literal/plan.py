@@ -1,0 +1,377 @@
+"""From a list of steps, a screen and the progress so far to the next action: pure, without memory."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from apps.literal.do_calendar import find_calendar, plan_date
+from apps.literal.do_choice import plan_select, plan_set, plan_tick
+from apps.literal.do_exploring import plan_open_until
+from apps.literal.do_figures import plan_drag_figures, plan_press_figures, plan_tell_figures
+from apps.literal.do_keyboard import parse_date, plan_clear, plan_open, plan_press, plan_type
+from apps.literal.do_looking import (
+    plan_check,
+    plan_report,
+    plan_scroll,
+    plan_scroll_until,
+    plan_wait,
+    plan_wait_for,
+    scroll,
+)
+from apps.literal.do_pointer import plan_click, plan_drag
+from apps.literal.do_slider import plan_slide
+from apps.literal.do_suggestion import SUBMIT, plan_suggestion, send
+from apps.literal.do_transfer import (
+    plan_copy,
+    plan_fill_from_page,
+    plan_paste,
+    plan_select_text,
+    plan_type_answer,
+)
+from apps.literal.do_working import plan_work
+from apps.literal.find_field import find_field
+from apps.literal.find_text import Found, find_text, name_nearest
+from apps.literal.look_again import find_message, is_final, look_again
+from apps.literal.moves import Act, Already, Failed, Missing, Move, at, quote
+from apps.literal.progress import Note, Phase, Progress, format_action
+from apps.literal.screen import Screen, Sight
+from apps.literal.steps import (
+    AnswerDialog,
+    CheckShown,
+    ClearField,
+    Click,
+    Drag,
+    OpenAddress,
+    PickSuggestion,
+    PlainStep,
+    PressKeys,
+    Report,
+    ScrollBy,
+    ScrollUntil,
+    SelectOption,
+    SetValue,
+    Tick,
+    TypeText,
+    WaitFor,
+    WaitSeconds,
+    find_typed,
+)
+from apps.literal.targets import Target
+from apps.literal.text_match import WHOLE, normalize
+from apps.literal.work_steps import (
+    CopyText,
+    DragFigures,
+    FillFromPage,
+    LeaveUnsent,
+    OpenUntil,
+    PasteText,
+    PressFigures,
+    SelectText,
+    Slide,
+    TellFigures,
+    TypeAnswer,
+    Work,
+)
+from visual_tools.widgets import has_down_arrow
+
+IS_PART = "These words are a part of the name before."
+
+
+def settle_list(step: PlainStep, screen: Screen, progress: Progress) -> PlainStep:
+    """A step whose target is one part of a list, or the list's words as one name when the screen has that name.
+
+    When the screen has neither, the words count as one name, which is then looked for.
+    """
+    match step:
+        case Click(target=target) | Tick(target=target) | Report(target=target) if target.whole:
+            return replace(step, target=_settle(target, screen, progress))
+        case SelectOption(option=option) if option.whole:
+            return replace(step, option=_settle(option, screen, progress))
+        case _:
+            return step
+
+
+def is_part(step: PlainStep) -> bool:
+    """Whether a step is the rest of a name that the step before it took as a whole."""
+    match step:
+        case Click(target=target) | Tick(target=target) | Report(target=target) | SelectOption(option=target):
+            return target.is_rest and target.text == target.whole
+        case _:
+            return False
+
+
+def _settle(target: Target, screen: Screen, progress: Progress) -> Target:
+    was_one = target.is_rest and f'"{target.whole}"' in progress.last_action
+    if was_one or _stands(screen, target.whole):
+        return replace(target, text=target.whole)
+    is_there = any(place.fit >= WHOLE for place in find_text(screen, target.text))
+    if target.is_rest or is_there:
+        return replace(target, whole="", is_rest=False)
+    return replace(target, text=target.whole)
+
+
+def _stands(screen: Screen, whole: str) -> bool:
+    """Whether a screen has the words as one text; a list with commas has to stand there with them."""
+    if "," in whole:
+        return any(normalize(line.text) == normalize(whole) for line in screen.lines)
+    return any(place.fit >= WHOLE for place in find_text(screen, whole))
+
+
+_ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Allow", "Agree", "Got it")
+_ACCEPT_BESIDE_DISMISS = ("Continue", "Delete", "Remove", "Save", "Discard", "Leave", "Done", "Close")
+_DISMISS = ("Cancel", "No", "Dismiss", "Not now", "Reject", "Decline", "Deny", "Abort", "Stay", "Close")
+"""Texts of buttons in the order in which they are looked for. Those of the second list stand on ordinary pages too,
+so that they only count in a dialog that dims its page, or beside a button that dismisses."""
+
+_BESIDE_PX = 320
+
+
+def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
+    """Press the button that accepts or dismisses."""
+    for text in (*_ACCEPT, *_ACCEPT_BESIDE_DISMISS) if step.accept else (*_DISMISS, "OK"):
+        place = _find_button(screen, text)
+        if place is None:
+            continue
+        if text in _ACCEPT_BESIDE_DISMISS and screen.dialog is None and not _is_beside_dismiss(screen, place):
+            continue
+        return Act(code=(f"pyautogui.click({at(screen, place.point)})",), thought=f'The dialog has a button "{text}".')
+    wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
+    return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
+
+
+def _find_button(screen: Screen, text: str) -> Found | None:
+    """The button of that text: in the dialog when one dims its page."""
+    for place in find_text(screen, text):
+        is_inside = screen.dialog is None or screen.dialog.contains(place.box_px)
+        if place.fit >= WHOLE and is_inside and (place.button is not None or screen.dialog is not None):
+            return place
+    return None
+
+
+def _is_beside_dismiss(screen: Screen, place: Found) -> bool:
+    others = (_find_button(screen, text) for text in _DISMISS[:3])
+    return any(
+        abs(other.box_px.center[1] - place.box_px.center[1]) < place.box_px.height
+        and abs(other.box_px.center[0] - place.box_px.center[0]) < _BESIDE_PX
+        for other in others
+        if other is not None
+    )
+
+
+_MAX_WAITS = 2
+_MAX_SCROLLS = 10
+_NOTCHES = 5
+_PANEL_NOTCHES = 3
+_PANEL_POINTS = ((0.1, 0.5), (0.9, 0.5), (0.3, 0.85), (0.7, 0.85), (0.5, 0.2))
+"""Where the wheel is turned for what does not scroll with the middle, as shares of width and height."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """What to say: the three parts of a reply."""
+
+    thought: str
+    action: str
+    code: str
+
+
+def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> PlannedStep:
+    """The next action.
+
+    Args:
+        steps: The whole instruction.
+        sight: What is seen now, and what was seen before.
+        progress: What was done before.
+    """
+    thoughts: list[str] = []
+    acts = [*steps, SUBMIT] if progress.is_sent else steps
+    if progress.is_sent:
+        progress = replace(progress, index=len(acts))
+    message = find_message(acts, sight, progress)
+    if message is not None and is_final(acts, progress):
+        last = acts[progress.index - 1]
+        return give_up(f'after step {progress.index} of {len(acts)} ({last}) the screen says "{message}"')
+    has_looked = progress.count("scroll down") > 0
+    notes = [Note(kind="saw", text=message)] if message is not None else []
+    while progress.index < len(steps):
+        step = settle_list(steps[progress.index], sight.now, progress)
+        move = (
+            Already(thought=IS_PART)
+            if is_part(step)
+            else plan_step(step, sight, progress, find_typed(steps[: progress.index]))
+        )
+        if isinstance(move, Missing):
+            move = look_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
+        match move:
+            case Already():
+                thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
+                notes += [*move.notes, *([Note(kind="doubt", text=move.doubt)] if move.doubt else [])]
+                progress = progress.next_step()
+            case Act():
+                thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
+                phase = (
+                    Phase(kind=move.phase, number=progress.count(move.phase) + 1, label=move.label)
+                    if move.phase
+                    else None
+                )
+                action = format_action(progress.index, len(steps), str(step), phase, move.answer, [*notes, *move.notes])
+                return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
+            case Failed():
+                thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
+                return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
+            case Missing():
+                raise AssertionError("look_further leaves nothing missing")
+    if not progress.is_sent:
+        sending = send(steps[-1], sight.now, has_looked=has_looked)
+        if isinstance(sending, Failed):
+            return give_up(sending.reason, thoughts)
+        if isinstance(sending, Act):
+            phase = Phase(kind=sending.phase, number=1)
+            action = format_action(len(steps) - 1, len(steps), str(steps[-1]), phase, notes=notes)
+            return PlannedStep(thought=" ".join([*thoughts, sending.thought]), action=action, code=sending.code[0])
+    return _finish(steps, sight, progress, notes, thoughts)
+
+
+def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
+    """What one step leads to on this screen; `typed` is what the steps before typed."""
+    screen = sight.now
+    match step:
+        case Click():
+            return plan_click(step, sight, progress, typed)
+        case TypeText():
+            return plan_type(step, sight, progress)
+        case SetValue():
+            return _plan_set(step, sight, progress)
+        case ClearField():
+            return plan_clear(step, screen)
+        case SelectOption():
+            return _plan_select(step, sight, progress)
+        case PickSuggestion():
+            return plan_suggestion(step, sight, progress)
+        case Tick():
+            return plan_tick(step, sight, progress)
+        case PressKeys():
+            return plan_press(step, screen)
+        case ScrollBy():
+            return plan_scroll(step, screen)
+        case ScrollUntil():
+            return plan_scroll_until(step, screen, progress, sight.is_stuck)
+        case Drag():
+            return plan_drag(step, screen)
+        case WaitFor():
+            return plan_wait_for(step, screen, progress)
+        case WaitSeconds():
+            return plan_wait(step)
+        case OpenAddress():
+            return plan_open(step)
+        case AnswerDialog():
+            return plan_dialog(step, screen)
+        case Report():
+            return plan_report(step, screen, progress)
+        case CheckShown():
+            return plan_check(step, screen)
+        case OpenUntil():
+            return plan_open_until(step, sight, progress)
+        case CopyText():
+            return plan_copy(step, screen)
+        case PasteText():
+            return plan_paste(step, sight, progress)
+        case SelectText():
+            return plan_select_text(step, sight, progress)
+        case Work():
+            return plan_work(step, screen, progress)
+        case TypeAnswer():
+            return plan_type_answer(step, sight, progress)
+        case FillFromPage():
+            return plan_fill_from_page(step, sight, progress)
+        case Slide():
+            return plan_slide(step, sight, progress)
+        case PressFigures():
+            return plan_press_figures(step, screen, progress)
+        case DragFigures():
+            return plan_drag_figures(step, sight, progress)
+        case TellFigures():
+            return plan_tell_figures(step, screen, progress)
+        case LeaveUnsent():
+            return Already(thought="Nothing is sent.")
+
+
+def _plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+    """Choose a row of a list, or a day of a calendar when a date is wanted and the field is no list."""
+    if step.field is not None and parse_date(step.option.text) is not None:
+        found = find_field(sight.now, step.field)
+        if found is None or not has_down_arrow(sight.now.crop(found.box_px)):
+            return plan_date(step.field, step.option.text, sight, progress)
+    return plan_select(step, sight, progress)
+
+
+def _plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
+    """Give a field a value; a date that cannot be typed is chosen in the calendar that came up."""
+    is_choosing = progress.last in ("turn", "pick") and parse_date(step.value) is not None
+    move = Failed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
+    if isinstance(move, Failed) and parse_date(step.value) is not None and not progress.count("open"):
+        is_open = is_choosing or find_calendar(sight.now) is not None
+        return plan_date(step.field, step.value, sight, progress) if is_open else move
+    return move
+
+
+def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:
+    """Wait a little, scroll down to the end, scroll up to the start, then give up."""
+    middle = at(screen, (screen.width / 2, screen.height / 2))
+    thought = f"I do not see {missing.what} yet."
+    if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
+        return Act(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
+    downs, ups = progress.count("scroll down"), progress.count("scroll up")
+    panels = progress.count("panels down")
+    down_is_over = ups + panels > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
+    if not down_is_over:
+        return Act(
+            code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down"
+        )
+    if not ups and panels < _MAX_SCROLLS and not (progress.last == "panels down" and is_stuck):
+        return Act(code=_scroll_panels("down", screen), thought=f"{thought} I look in the panels.", phase="panels down")
+    up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
+    if not up_is_over and not progress.count("panels up"):
+        return Act(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up")
+    backs = progress.count("panels up")
+    if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
+        return Act(code=_scroll_panels("up", screen), thought=f"{thought} I look in the panels.", phase="panels up")
+    nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
+    return Failed(
+        reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}"
+    )
+
+
+def _scroll_panels(direction: str, screen: Screen) -> tuple[str, ...]:
+    """Turn the wheel beside the middle, where side panels, lists and logs are; what has reached its end stays."""
+    points = [(screen.width * x, screen.height * y) for x, y in _PANEL_POINTS]
+    return tuple(scroll(direction, _PANEL_NOTCHES, at(screen, point)) for point in points)
+
+
+def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
+    """End as a failure that says why."""
+    code = f"computer.terminate(status={quote('failure')}, answer={quote(reason)})"
+    return PlannedStep(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
+
+
+def _finish(
+    steps: Sequence[PlainStep], sight: Sight, progress: Progress, notes: list[Note], thoughts: list[str]
+) -> PlannedStep:
+    """Look whether the last act worked, then end."""
+    total = len(steps)
+    known = replace(progress, notes=(*progress.notes, *notes))
+    move = look_again([*steps, SUBMIT] if progress.is_sent else steps, sight, known)
+    if isinstance(move, Act):
+        look = Phase(kind=move.phase, number=progress.num_looks + 1)
+        action = format_action(total - 1, total, str(steps[-1]), look, notes=[*notes, *move.notes])
+        return PlannedStep(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
+    if isinstance(move, Failed):
+        return give_up(move.reason, thoughts)
+    done = f"all {total} steps are done" if total > 1 else "the step is done"
+    doubts = [*known.noted("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
+    said = [f"{done}, and I cannot tell whether it worked: {doubt}" for doubt in doubts]
+    answers = "\n".join([*progress.answers, *said])
+    answer = f", answer={quote(answers)}" if answers else ""  # nothing was asked for: no answer
+    code = f"computer.terminate(status={quote('success')}{answer})"
+    return PlannedStep(
+        thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code
+    )

@@ -1,0 +1,379 @@
+"""Typed text read back from its field: equal, equal but for signs that readers confuse, or another text."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.literal.differences import find_new_lines, has_changed_inside
+from apps.literal.field_boxes import is_dotted
+from apps.literal.find_field import Field
+from apps.literal.moves import Already, Failed
+from apps.literal.screen import Screen
+from apps.literal.text_match import CONTAINED, fit_texts, plain_signs, squash
+from visual_tools.box import Box
+from visual_tools.ink import find_ink, find_runs
+
+Likeness = Literal["same", "doubtful", "different"]
+Part = Literal["whole", "start", "end"]
+
+_CONFUSED = ("0Oo", "1Il|L")
+"""Of 4,323 characters in 360 random texts (codes, amounts, addresses, names) in five fonts of 13 to 17 px, the reader
+took 20 for another one: 12 times 0 for O or O for 0, 8 times I, l and L. All other signs were read right."""
+
+_MIN_READABLE = 3
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
+_READ_SCRIPTS = re.compile(r"LATIN|CJK|HIRAGANA|KATAKANA|HANGUL|FULLWIDTH|MICRO|ORDINAL")
+_GROUPED = re.compile(r"([-+]?)\d{1,3}(?:[,.'](\d{3}))+(?:[.,]\d+)?")
+_MAX_CUT = 2
+_MIN_PART = 4
+_SCALES = (2.0, 3.0)
+_ROOM_PX, _CARET_PX = 4, 2
+_ICON_GAP, _ICON_WIDTH = 0.4, 1.6
+_PALE = 0.8
+
+Row = list[tuple[str, Box]]
+
+
+def check_typed(
+    text: str, field: Field, before: Screen, now: Screen, *, shown: str | None = None, part: Part = "whole"
+) -> Already | Failed:
+    """Compare the text that a field shows with the text typed into it: the same, perhaps the same, or another one.
+
+    A field may show a part of a long text, the date in its own format, dots (a password), or what cannot be read back
+    (one letter, a script that is not known): then it must have changed.
+
+    Args:
+        text: What was typed.
+        field: Where, as it was found on the screen before.
+        before: The screen before typing.
+        now: The screen after it.
+        shown: The text in the field's own format, a date for instance.
+        part: Which part of the field's text was typed.
+    """
+    box = _find_box(field.box_px, now)
+    rows = _read_rows(now, box)
+    seen = _join(rows)
+    likeness = max(
+        (
+            _find_likeness(each, rows, field, before, now, box, part, is_moment=shown is not None)
+            for each in (text, shown)
+            if each is not None
+        ),
+        key=("different", "doubtful", "same").index,
+    )
+    if likeness == "same":
+        return Already(thought="The text stands there.")
+    doubt = f'the field shows "{seen}" after I typed "{text}"'
+    if likeness == "doubtful":
+        return Already(thought=f"{doubt}, which may be the same.", doubt=doubt)
+    has_changed = has_changed_inside(before, now, box)
+    if has_changed and is_dotted(seen, now, box):
+        return Already(thought="The text stands there, as dots.")
+    if has_changed and not is_readable(text):
+        is_number = text.strip().isdigit() and seen.strip().isdigit()
+        return Failed(reason=doubt) if is_number else Already(thought="I typed it; it cannot be read back.")
+    elsewhere = _find_elsewhere(text, before, now, box)
+    if elsewhere:
+        return Failed(reason=f'the text went to another place: it stands in "{elsewhere}"')
+    if not has_changed:
+        return Failed(reason="the field did not change when I typed" + (f'; it shows "{seen}"' if seen else ""))
+    if squash(seen):
+        return Failed(reason=doubt)
+    if find_ink(now.crop(box.padded(-2))).any():
+        return Already(thought="I typed it; it cannot be read back.", doubt=f'"{text}" cannot be read back')
+    return Failed(reason="the field is empty after I typed")
+
+
+def read_field(field: Field, now: Screen) -> str:
+    """The text that a field shows, icons at the ends of its rows aside."""
+    return _join(_read_shown(now, _find_box(field.box_px, now)))
+
+
+def find_altered(text: str, field: Field, now: Screen, *, was: str, held: str, shown: str | None) -> str | None:
+    """The text that a field shows instead of the one typed into it; None when it is the same, or the field is empty.
+
+    Args:
+        text: What was typed.
+        field: Where it is on the screen of now.
+        now: The screen to judge.
+        was: What the field showed after typing, when that was found to be right.
+        held: What the field showed before, perhaps a placeholder.
+        shown: The text in the format of a date field, as for `check_typed`.
+    """
+    box = _find_box(field.box_px, now)
+    rows = _read_shown(now, box)
+    seen = _join(rows)
+    is_kept = not squash(seen) or _bare(seen) == _bare(was) or _is_placeholder(seen, held, field, now)
+    if is_kept or is_dotted(seen, now, box):
+        return None
+    if not is_readable(text) and not (text.strip().isdigit() and seen.strip().isdigit()):
+        return None
+    for wanted in (each for each in (text, was, shown) if each):
+        likeness = _find_likeness(wanted, rows, field, now, now, box, "whole", is_moment=shown is not None)
+        if likeness != "different" or (_is_full(rows, box) and _is_start(wanted, seen)):
+            return None
+    return seen
+
+
+def _is_placeholder(seen: str, held: str, field: Field, now: Screen) -> bool:
+    """True if a field shows what it showed before anything was typed, in paler letters than its label's, or an icon."""
+    inside = now.lines_in(field.box_px)
+    if _bare(seen) != _bare(held):
+        return False
+    if len(_bare(seen)) == 1 and not seen.isdigit():
+        return True
+    return (
+        field.label is not None
+        and bool(inside)
+        and now.contrast(inside[0].box_px) < _PALE * now.contrast(field.label.box_px)
+    )
+
+
+def _is_start(text: str, seen: str) -> bool:
+    """True if a text begins as the one read does, whose last letter may be cut."""
+    wanted, read = _bare(text), _bare(seen)[:-1]
+    return len(read) >= _MIN_PART and compare_typed(wanted[: len(read)], read) != "different"
+
+
+def compare_typed(text: str, seen: str) -> Likeness:
+    """Compare a text that was read with a typed one, blanks aside; a word may hold one sign that readers confuse."""
+    wanted, read = _bare(text), _bare(seen)
+    if wanted == read:
+        return "same"
+    ends = {0}
+    for word in text.split():
+        ends = {end for start in ends for end in _find_ends(_bare(word), read, start)}
+    if len(read) in ends or (_without_marks(wanted) == _without_marks(read)):
+        return "doubtful"
+    return "doubtful" if _is_grouped(wanted, read) else "different"
+
+
+def is_readable(text: str) -> bool:
+    """True if a text can be expected to be read back: enough letters of a known script, no secret's placeholder."""
+    letters = (char for char in text if char.isalpha())
+    is_known = all(_READ_SCRIPTS.match(unicodedata.name(char, "")) for char in letters)
+    return is_known and _PLACEHOLDER.search(text) is None and len(squash(text)) >= _MIN_READABLE
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"\s+", "", plain_signs(text))
+
+
+def _without_marks(text: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+
+
+def _find_ends(word: str, read: str, start: int) -> Iterator[int]:
+    """Where a word ends that begins at `start`, with no sign or one sign taken for one that is easily confused."""
+    if read.startswith(word, start):
+        yield start + len(word)
+        return
+    for index, char in enumerate(word):
+        at = start + index
+        if at >= len(read):
+            return
+        is_confused = any(char in alike and read[at] in alike for alike in _CONFUSED)
+        if is_confused and read.startswith(word[index + 1 :], at + 1):
+            yield start + len(word)
+        if read[at] != char:
+            return
+
+
+def _is_grouped(wanted: str, read: str) -> bool:
+    """True if a number was written with separators of thousands, or a long one in groups ("(555) 123-4567")."""
+    if re.sub(r"\D", "", wanted) != re.sub(r"\D", "", read):
+        return False
+    if re.fullmatch(r"\d{7,}", wanted) and re.fullmatch(r"\(?\d+(?:[-()/]+\d+)+", read):
+        return True
+    grouped = _GROUPED.fullmatch(read)
+    thousands = re.sub(r"(?<=\d)[,.'](?=\d{3}(?!\d))", "", read)
+    return grouped is not None and thousands.replace(",", ".") == wanted.replace(",", ".")
+
+
+def _compare_moment(text: str, seen: str) -> Likeness:
+    """Compare a date or a time with one that a field shows in its own order; "different" for other texts."""
+    numbers, shown = ([int(part) for part in re.findall(r"\d+", each)] for each in (text, seen))
+    is_time = ":" in text and ":" in seen
+    if len(numbers) < 2 or len(numbers) != len(shown) or not (is_time or len(numbers) == 3):
+        return "different"
+    halves = [set(re.findall(r"[ap](?=\.?m\b)", each.lower())) for each in (text, seen)]
+    if halves[0] != halves[1] or re.sub(r"[\d\s:./,T-]|[ap]\.?m\b", "", seen, flags=re.I):
+        return "different"
+    if numbers == shown:
+        return "same"
+    is_iso = re.match(r"\s*\d{4}-\d{1,2}-\d{1,2}", text) is not None and sorted(numbers) == sorted(shown)
+    if not is_iso:
+        return "different"
+    return "same" if numbers[2] > 12 or numbers[1] == numbers[2] else "doubtful"
+
+
+def _find_likeness(
+    text: str, rows: Sequence[Row], field: Field, before: Screen, now: Screen, box: Box, part: Part, *, is_moment: bool
+) -> Likeness:
+    """The best likeness of a text and one of the readings of a field; dates are compared as such if `is_moment`."""
+    best: Likeness = "different"
+    for seen in _readings(rows, field, before, now, box):
+        likeness = _compare_part(text, seen, part, is_moment=is_moment)
+        if likeness == "different" and _is_full(rows, box):
+            likeness = _compare_cut(text, seen)
+        if likeness == "same":
+            return likeness
+        best = likeness if likeness == "doubtful" else best
+    return best
+
+
+def _compare_part(text: str, seen: str, part: Part, *, is_moment: bool) -> Likeness:
+    if part == "whole":
+        moment = _compare_moment(text, seen) if is_moment or ":" in text else "different"
+        return compare_typed(text, seen) if moment == "different" else moment
+    wanted, read = _bare(text), _bare(seen)
+    return compare_typed(wanted, read[: len(wanted)] if part == "start" else read[-len(wanted) :])
+
+
+def _compare_cut(text: str, seen: str) -> Likeness:
+    """A text of which a full field shows the end, where the caret is; its first letters may be cut."""
+    wanted, read = _bare(text), _bare(seen)
+    if not _MIN_PART <= len(read) < len(wanted):
+        return "different"
+    ends = (read[cut:] for cut in range(_MAX_CUT + 1))
+    likeness = max(
+        (compare_typed(wanted[-len(end) :], end) for end in ends), key=("different", "doubtful", "same").index
+    )
+    if likeness == "different" and compare_typed(wanted[: len(read) - 1], read[:-1]) != "different":
+        return "doubtful"
+    return likeness
+
+
+def _readings(rows: Sequence[Row], field: Field, before: Screen, now: Screen, box: Box) -> Iterator[str]:
+    """Possible readings of a field, the surest first; some leave out text that was there before."""
+    typed = [row for row in (_without_old(row, before, now) for row in rows) if row]
+    known = {squash(each) for each in (*field.texts, field.label.text if field.label is not None else "")}
+    values = [row for row in typed if squash(_join([row])) not in known]
+    for chosen in (rows, typed, values):
+        yield _join(chosen)
+    spans = dict.fromkeys(tuple(map(_span, chosen)) for chosen in (rows, typed, values))
+    if len(rows) == 1:
+        spans[(Box(box.left, _span(rows[0]).top, box.right, _span(rows[0]).bottom),)] = None
+    for scale in _SCALES if now.engine is not None else ():
+        for places in spans:
+            crops = [_crop_row(now, place, box) for place in places]
+            yield _read_crops(now, crops, scale)
+            bare = [*(_without_icon(crop, now) for crop in crops[:1]), *crops[1:]]
+            if any(one.shape != other.shape for one, other in zip(bare, crops, strict=True)):
+                yield _read_crops(now, bare, scale)
+
+
+def _span(row: Row) -> Box:
+    tops, bottoms = ([getattr(place, side) for _, place in row] for side in ("top", "bottom"))
+    return Box(row[0][1].left, min(tops), row[-1][1].right, max(bottoms))
+
+
+def _without_old(row: Row, before: Screen, now: Screen) -> Row:
+    """A row without the words that stood there before, such as a unit, and without icons at its end."""
+    return _without_icons([(word, place) for word, place in row if has_changed_inside(before, now, place.padded(3))])
+
+
+def _without_icons(row: Row) -> Row:
+    """A row without lone signs that stand apart at its end."""
+    kept = [*row]
+    while len(kept) > 1 and len(kept[-1][0]) == 1 and kept[-1][1].left - kept[-2][1].right > kept[-2][1].height:
+        kept = kept[:-1]
+    return kept
+
+
+def _crop_row(screen: Screen, row: Box, box: Box) -> NDArray[np.uint8]:
+    """A row of a field without the field's border and the caret."""
+    left, right = max(row.left - _ROOM_PX, box.left + 1), min(row.right + _ROOM_PX, box.right - 1)
+    top, bottom = max(row.top - _ROOM_PX, box.top + 1), min(row.bottom + _ROOM_PX, box.bottom - 1)
+    crop = screen.crop(Box(left, top, right, bottom))
+    return _without_caret(crop) if crop.size else crop
+
+
+def _read_crops(screen: Screen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
+    return " ".join(screen.engine.read_crop(crop, scale=scale)[0] if crop.size else "" for crop in crops)
+
+
+def _without_icon(crop: NDArray[np.uint8], screen: Screen) -> NDArray[np.uint8]:
+    """A row of text without an icon at its start, which is about as wide as high and apart from the letters."""
+    ink = find_ink(crop)
+    rows = np.flatnonzero(ink.any(axis=1))
+    if rows.size == 0:
+        return crop
+    height = int(rows[-1] - rows[0] + 1)
+    groups = find_runs(ink.any(axis=0), max_gap=int(_ICON_GAP * height))
+    if len(groups) < 2 or groups[0][1] - groups[0][0] > _ICON_WIDTH * height:
+        return crop
+    sign, _ = screen.engine.read_crop(crop[:, : groups[0][1] + 1], scale=2.0)
+    is_icon = (
+        len(sign) <= 1
+        and not sign.isdigit()
+        and int(np.ptp(np.flatnonzero(ink[:, : groups[0][1]].any(axis=1)))) > height // 2
+    )
+    return crop[:, groups[1][0] - 1 :] if is_icon else crop
+
+
+def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A row of text without a last stroke that is higher than all letters."""
+    ink = find_ink(crop)
+    runs = find_runs(ink.any(axis=0))
+    if len(runs) < 2 or runs[-1][1] - runs[-1][0] > _CARET_PX:
+        return crop
+    start = runs[-1][0]
+    letters, caret = (np.flatnonzero(part.any(axis=1)) for part in (ink[:, :start], ink[:, start:]))
+    is_caret = caret[0] < letters[0] and caret[-1] >= letters[-1]
+    return crop[:, :start] if is_caret else crop
+
+
+def _find_box(box: Box, now: Screen) -> Box:
+    """The field's box on the screen of now: it may have grown with its text."""
+    for rectangle in now.rectangles:
+        found = rectangle.box_px
+        if found.padded(4).contains(box) and found.area < 3 * box.area:
+            return found
+    return box
+
+
+def _read_rows(screen: Screen, box: Box) -> list[Row]:
+    """The words that stand in a box, row by row, also when the reader joined them with those before it."""
+    reach = box.padded(2)
+    inside = [pair for line in screen.lines for pair in line.words if reach.has_point(*pair[1].center)]
+    rows: list[Row] = []
+    for word, place in sorted(inside, key=lambda pair: pair[1].center[1]):  # a caret may cut a line in two
+        if rows and place.overlap_y(rows[-1][0][1]) > 0.5 * min(place.height, rows[-1][0][1].height):
+            rows[-1].append((word, place))
+        else:
+            rows.append([(word, place)])
+    return [sorted(row, key=lambda pair: pair[1].left) for row in rows]
+
+
+def _read_shown(screen: Screen, box: Box) -> list[Row]:
+    return [_without_icons(row) for row in _read_rows(screen, box)]
+
+
+def _join(rows: Sequence[Row]) -> str:
+    return re.sub(r"(?<=.)\|$", "", " ".join(word for row in rows for word, _ in row))  # the caret
+
+
+def _is_full(rows: Sequence[Row], box: Box) -> bool:
+    """True if a field holds no more text: its longest row, or all its rows, fill it."""
+    if not rows:
+        return False
+    height = rows[0][0][1].height
+    width = max(row[-1][1].right - row[0][1].left for row in rows)
+    return width > box.width - 3 * height or (
+        len(rows) > 1 and rows[-1][0][1].bottom - rows[0][0][1].top > 0.6 * box.height
+    )
+
+
+def _find_elsewhere(text: str, before: Screen, now: Screen, box: Box) -> str | None:
+    if not is_readable(text):
+        return None
+    for line in find_new_lines(before, now):
+        for fit in fit_texts(text, line.text):
+            if fit.score >= CONTAINED and not box.padded(4).has_point(*line.span(fit.start, fit.end).center):
+                return line.text
+    return None

@@ -1,0 +1,1 @@
+"""Suites of tasks: the environment, tasks and evaluation of each benchmark."""

@@ -1,0 +1,20 @@
+"""Real web apps on loopback as an environment, and the suite `apps` on them."""
+
+from envs.suites.apps.app import Command, Facts, Packages, WebApp, apps_dir, run_tool
+from envs.suites.apps.env import AppsEnv
+from envs.suites.apps.running import RunningApp
+from envs.suites.apps.task import AppTask, TaskConfig, has
+
+__all__ = [
+    "AppTask",
+    "AppsEnv",
+    "Command",
+    "Facts",
+    "Packages",
+    "RunningApp",
+    "TaskConfig",
+    "WebApp",
+    "apps_dir",
+    "has",
+    "run_tool",
+]

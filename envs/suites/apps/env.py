@@ -1,0 +1,202 @@
+"""`AppsEnv`: a browser and the web apps of a task, which nothing leaves and nobody else sees."""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from envs.actions import Action
+from envs.browser.env import BrowserEnv, OpenBrowser
+from envs.browser.gate import Gate
+from envs.browser.launch import RunningBrowser, launch
+from envs.browser.options import BrowserOptions
+from envs.desktop.programs import Programs
+from envs.domain_rules import DomainRules
+from envs.env import Env, Task
+from envs.errors import EnvDiedError, EnvSetupError, nearest
+from envs.geometry import parse_size
+from envs.observation import Observation, StepResult
+from envs.registry import EnvKind, EnvRequest
+from envs.suites.apps.app import Facts, WebApp
+from envs.suites.apps.running import RunningApp
+from envs.target import Check
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_STORE_TIMEOUT_S = 6.0
+"""Longest wait for pages to store what was entered: TiddlyWiki waits a second before it sends it."""
+_POLL_S = 0.05
+_PAGE_TIMEOUT_S = 1.0
+
+
+class AppsEnv(BrowserEnv):
+    """A `BrowserEnv` in front of real web apps.
+
+    A task names its `sites`; these, and nothing else, are found at `http://NAME.localhost`, each in its first state.
+    An app is started when a task first needs it, and kept for the next one. Ports, data and cookies belong to this env
+    alone: the addresses are the same in every env, and lead to the env's own apps.
+
+    Args:
+        apps: All that tasks can name.
+        options: Settings of the browser; its domain rules are replaced.
+        open_browser: As in `BrowserEnv`.
+    """
+
+    def __init__(
+        self, apps: Sequence[WebApp], options: BrowserOptions | None = None, *, open_browser: OpenBrowser | None = None
+    ) -> None:
+        self._apps = {app.name: app for app in apps}
+        hosts = tuple(f"{name}.localhost:80" for name in self._apps)
+        self._open_inner = open_browser or launch
+        super().__init__(
+            replace(options or BrowserOptions(), allowed_domains=hosts, proxy=None), open_browser=self._open_noted
+        )
+        self._gate: Gate | None = None
+        self._programs: Programs | None = None
+        self._running: dict[str, RunningApp] = {}
+        self._sites: tuple[str, ...] = ()
+
+    async def reset(self, task: Task) -> Observation:
+        """Put the apps of the task back to their first state, open a fresh browser context, set up, and look.
+
+        Raises:
+            EnvSetupError: No browser, no such app, or one that is not installed or does not start.
+            EnvError: The env was closed.
+        """
+        sites = tuple(dict.fromkeys(getattr(task, "sites", ())))
+        for site in sites:
+            if site not in self._apps:
+                raise EnvSetupError(f"there is no app {site!r}; the nearest is {nearest(site, self._apps) or 'none'}")
+        self._sites = sites
+        return await super().reset(task)
+
+    async def open(self) -> None:
+        """As in `BrowserEnv`; the apps of the last task that was reset to are in their first state afterwards."""
+        await super().open()
+        ready = [await asyncio.to_thread(self._make_running, site) for site in self._sites]
+        done = await asyncio.gather(*(asyncio.to_thread(app.prepare) for app in ready), return_exceptions=True)
+        for failure in done:
+            if isinstance(failure, BaseException):
+                raise failure
+        assert self._gate is not None
+        self._gate.route({f"{app.app.name}.localhost:80": app.port for app in ready})
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """As in `BrowserEnv`.
+
+        Raises:
+            EnvDiedError: The browser or an app is gone.
+            EnvError: There was no reset, or the env was closed.
+        """
+        result = await super().step(actions, check)
+        self._check_alive()
+        return result
+
+    def app(self, site: str) -> RunningApp:
+        """A running app of the task.
+
+        Raises:
+            EnvSetupError: The task has no such site.
+        """
+        if site not in self._sites or site not in self._running:
+            raise EnvSetupError(f"the task has no site {site!r}; it has {', '.join(self._sites) or 'none'}")
+        return self._running[site]
+
+    async def sign_in(self) -> None:
+        """Give the browser what says that the person of the tasks is signed in, in each app of the task."""
+        for site in self._sites:
+            app = self.app(site)
+            cookies = await asyncio.to_thread(app.app.cookies, app)
+            given = [{"name": name, "value": value, "url": app.app.url} for name, value in cookies.items()]
+            await self.page.context.add_cookies(cast(Any, given))
+
+    async def facts(self) -> Facts:
+        """What counts in the state of the task's apps, once their pages have stored what was entered: `SITE/...`.
+
+        Raises:
+            EnvDiedError: An app is gone.
+        """
+        await self._let_store()
+        self._check_alive()
+        found: dict[str, Any] = {}
+        for site in self._sites:
+            app = self.app(site)
+            facts: Mapping[str, Any] = await asyncio.to_thread(app.app.facts, app)
+            found |= {f"{site}/{path}": value for path, value in facts.items()}
+        return found
+
+    async def close(self) -> None:
+        """End the browser, the apps, and all that they stored."""
+        await super().close()
+        programs, self._programs = self._programs, None
+        self._running.clear()
+        if programs is not None:
+            await asyncio.to_thread(programs.close)
+
+    async def _open_noted(self, options: BrowserOptions, rules: DomainRules) -> RunningBrowser:
+        opened = await self._open_inner(options, rules)
+        self._gate = opened.gate
+        return opened
+
+    def _make_running(self, site: str) -> RunningApp:
+        if self._programs is None:
+            self._programs = Programs(Path(tempfile.mkdtemp(prefix="k25-apps-")))
+        if site not in self._running:
+            self._running[site] = RunningApp(self._apps[site], self._programs)
+        return self._running[site]
+
+    def _check_alive(self) -> None:
+        for site in self._sites:
+            if not self._running[site].is_alive:
+                raise EnvDiedError(f"the app {site} is gone")
+
+    async def _let_store(self) -> None:
+        """Wait until no page has anything to store any more and no request is under way; at most some seconds."""
+        assert self._gate is not None
+        until_s = time.monotonic() + _STORE_TIMEOUT_S
+        while time.monotonic() < until_s:
+            if self._gate.num_open == 0 and not await self._is_pending():
+                return
+            await asyncio.sleep(_POLL_S)
+
+    async def _is_pending(self) -> bool:
+        questions = [self._apps[site].is_pending for site in self._sites if self._apps[site].is_pending]
+        asked = [_ask(page, question) for page in self.page.context.pages for question in questions]
+        return any(await asyncio.gather(*asked))
+
+
+async def _ask(page: "Page", question: str) -> bool:
+    """What a page answers; False when it cannot (a dialog is up, it is going away)."""
+    with contextlib.suppress(Exception):  # Playwright's errors have no one class
+        return bool(await asyncio.wait_for(page.evaluate(question), _PAGE_TIMEOUT_S))
+    return False
+
+
+def _make(request: EnvRequest) -> Env:
+    """The apps as settings and task files name them.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
+    from envs.suites.apps.suite import APPS
+
+    options = dict(request.options)
+    values: dict[str, Any] = {
+        "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
+        "device_scale": options.get("device_scale"),
+        "headless": not options.get("headed", False),
+        "a11y_tree": options.get("a11y_tree"),
+        "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    return AppsEnv(APPS, BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
+
+
+_SHOWN = ("viewport", "device_scale", "headed")
+KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"a11y_tree"}, shown=_SHOWN, masks_secrets=True)
+"""The web apps in `envs.registry`."""

@@ -1,0 +1,79 @@
+"""The suite `apps`: tasks on real web apps, all on loopback."""
+
+from collections.abc import Mapping, Sequence
+
+from envs.env import Task
+from envs.suite import Baseline, Suite
+from envs.suites.apps.app import WebApp
+from envs.suites.apps.dokuwiki import DokuWiki
+from envs.suites.apps.oscar import Oscar
+from envs.suites.apps.task import AppTask, TaskConfig, Wording
+from envs.suites.apps.tasks_cross_site import TASKS as CROSS_SITE_TASKS
+from envs.suites.apps.tasks_dokuwiki import TASKS as DOKUWIKI_TASKS
+from envs.suites.apps.tasks_harbour_sites import TASKS as HARBOUR_SITES_TASKS
+from envs.suites.apps.tasks_oscar import TASKS as OSCAR_TASKS
+from envs.suites.apps.tasks_tiddlywiki import TASKS as TIDDLYWIKI_TASKS
+from envs.suites.apps.tasks_trac import TASKS as TRAC_TASKS
+from envs.suites.apps.tasks_wagtail import TASKS as WAGTAIL_TASKS
+from envs.suites.apps.tiddlywiki import TiddlyWiki
+from envs.suites.apps.trac import Trac
+from envs.suites.apps.wagtail import Wagtail
+
+APPS: tuple[WebApp, ...] = (TiddlyWiki(), DokuWiki(), Wagtail(), Trac(), Oscar())
+"""In the order in which they are installed."""
+TASKS: tuple[TaskConfig, ...] = (
+    *TIDDLYWIKI_TASKS,
+    *DOKUWIKI_TASKS,
+    *WAGTAIL_TASKS,
+    *TRAC_TASKS,
+    *OSCAR_TASKS,
+    *HARBOUR_SITES_TASKS,
+    *CROSS_SITE_TASKS,
+)
+REVISION = "2"
+_BASELINES: Mapping[str, Baseline] = {
+    name: Baseline(score=score, num_episodes=88, command=f"cua eval apps --baseline {name} --parallel 2")
+    for name, score in {"null": 0.0, "fail": 6 / 88, "random": 0.0}.items()
+}
+"""Who gives up at once is right about the six tasks that cannot be done, and about nothing else."""
+
+
+def find_missing(sites: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return by task id the apps that it needs and that are not installed, in one clause.
+
+    Args:
+        sites: Names of the apps that each task needs, by its id.
+    """
+    missing = {app.name: why for app in APPS if (why := app.why_missing()) is not None}
+    lacks = {id: [f"{name} ({missing[name]})" for name in names if name in missing] for id, names in sites.items()}
+    return {id: f"needs {' and '.join(apps)}; install with: cua setup apps" for id, apps in lacks.items() if apps}
+
+
+def make_suite(wording: Wording = "goal") -> Suite:
+    """All tasks.
+
+    Args:
+        wording: `goal` says what is wanted, `steps` how it is done, step by step.
+
+    Raises:
+        ValueError: There is no such wording.
+    """
+    if wording not in ("goal", "steps"):
+        raise ValueError(f"wording is {wording!r}, expected 'goal' or 'steps'")
+    configs = {config.id: config for config in TASKS}
+
+    def make_task(task_id: str, seed: int | None) -> Task:
+        return AppTask(configs[task_id], wording)
+
+    return Suite(
+        name="apps",
+        about=f"{len(configs)} tasks on {len(APPS)} real web apps; the verdict is the apps' own state",
+        task_ids=tuple(configs),
+        make_task=make_task,
+        find_unavailable=lambda task_ids: find_missing({id: configs[id].sites for id in task_ids}),
+        revision=f"{REVISION}-{wording}",
+        steps_option="wording=steps" if wording == "goal" else "",
+        max_steps=50,
+        max_time_s=600.0,
+        baselines=_BASELINES,
+    )

@@ -1,0 +1,146 @@
+"""TiddlyWiki: notes on one page that stores each note ("tiddler") on its server."""
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from envs.errors import EnvDiedError
+from envs.suites.apps.app import Command, Facts, Packages, WebApp, run_tool
+from envs.suites.apps.running import Answer, RunningApp
+
+_FIRST: dict[str, tuple[str, str]] = {
+    "Boats": ("travel", "The ferry leaves at nine. See [[Harbours]]."),
+    "Harbours": ("travel", "Bergen, Kiel and Gdynia."),
+    "Packing list": ("travel", "Rain coat, boots, charts."),
+    "Shopping list": ("home", "Bread, milk, 12 eggs."),
+    "Meeting notes": ("work", "Budget of 2031: 4200 euro."),
+    "Phone numbers": ("work", "* Anna: 555-0101\n* Bjarne: 555-0102\n* Dora: 555-0104"),
+    "Old draft": ("work", "Nobody needs this."),
+    "$:/SiteTitle": ("", "Harbour notes"),
+    "$:/SiteSubtitle": ("", "what we should not forget"),
+    "$:/config/Toolbar/Text": ("", "yes"),
+    "$:/DefaultTiddlers": ("", "[[Shopping list]] [[Meeting notes]] Boats"),
+}
+"""Tags and text by title."""
+_WRITTEN = "20310101120000000"
+_NOISE = ("$:/StoryList", "$:/HistoryList", "$:/state/", "$:/temp/", "$:/status/", "$:/Import")
+_UNCOUNTED = frozenset({"title", "type", "revision", "bag", "created", "modified", "modifier", "creator"})
+_API = "/recipes/default/tiddlers"
+_HEADERS = {"X-Requested-With": "TiddlyWiki", "Content-Type": "application/json"}
+
+
+class TiddlyWiki(WebApp):
+    """The notes; nobody signs in, everybody may write.
+
+    Its server takes seconds to start and keeps everything in memory, so that it is put back by its own API.
+    """
+
+    name = "tiddlywiki"
+    role = "notes"
+    packages = Packages(npm=("tiddlywiki@5.4.1",), apt=("nodejs", "npm"), needs=("node",))
+    start_path = "/status"
+    is_pending = "() => Boolean(window.$tw && $tw.syncer && $tw.syncer.isDirty())"
+
+    @property
+    def _program(self) -> tuple[str | Path, ...]:
+        return ("node", self.home / "node_modules" / "tiddlywiki" / "tiddlywiki.js")
+
+    def make_state(self, folder: Path) -> None:
+        """A wiki as `--init server` makes it, with our notes."""
+        run_tool(Command(argv=(*self._program, ".", "--init", "server")), folder)
+        (folder / "tiddlers").mkdir()
+        for title in _FIRST:
+            fields = _first_fields(title)
+            head = "".join(f"{name}: {value}\n" for name, value in fields.items() if name != "text")
+            (folder / "tiddlers" / f"{re.sub(r'[^A-Za-z0-9]', '_', title)}.tid").write_text(
+                f"{head}\n{fields['text']}", "utf-8"
+            )
+
+    def command(self, folder: Path, port: int) -> Command:
+        """Node, the only process."""
+        return Command(argv=(*self._program, ".", "--listen", f"port={port}", "host=127.0.0.1"))
+
+    def put_back(self, app: RunningApp) -> None:
+        """Write and delete the notes that are not as they were."""
+        held, files = _read_all(app), _system_files(app.folder)
+        for title in held.keys() - _FIRST.keys():
+            _write(app, title, None)
+            if title in files:  # the server takes its time; until then the program's own tiddler would count as ours
+                files[title].unlink(missing_ok=True)
+        for title in _FIRST:
+            wanted = _first_fields(title)
+            if {
+                name: value for name, value in held.get(title, {}).items() if name in wanted or _counts(name)
+            } != wanted:
+                _write(app, title, wanted)
+
+    def facts(self, app: RunningApp) -> Facts:
+        """`TITLE/FIELD` for each tiddler that is no draft and does not belong to the user interface."""
+        return {
+            f"{title}/{name}": value.strip()
+            for title, fields in _read_all(app).items()
+            if "draft.of" not in fields and not title.startswith(_NOISE)
+            for name, value in fields.items()
+            if _counts(name) and value.strip()
+        }
+
+
+def _counts(name: str) -> bool:
+    return name not in _UNCOUNTED
+
+
+def _first_fields(title: str) -> dict[str, str]:
+    tags, text = _FIRST[title]
+    held = {"title": title, "created": _WRITTEN, "modified": _WRITTEN, "text": text}
+    return held | ({"tags": tags} if tags else {})
+
+
+def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
+    """The fields of all tiddlers that the server holds; of the system's, those that it has written to its files."""
+    listed = _read_json(app.ask("GET", f"{_API}.json?exclude=none", headers=_HEADERS))
+    found = {held["title"]: {name: str(value) for name, value in held.items()} for held in listed}
+    for title in sorted(_system_files(app.folder).keys() | {title for title in _FIRST if title.startswith("$:/")}):
+        answer = app.ask("GET", f"{_API}/{quote(title, safe='')}", headers=_HEADERS)
+        if answer.status != 404:
+            held = _read_json(answer)
+            found[title] = {name: str(value) for name, value in {**held, **held.pop("fields", {})}.items()}
+    return found
+
+
+def _read_json(answer: Answer) -> Any:
+    """Return what the server says.
+
+    Raises:
+        EnvDiedError: It answers with an error, or not in JSON.
+    """
+    try:
+        if answer.status == 200:
+            return json.loads(answer.body)
+    except ValueError:
+        pass
+    raise EnvDiedError(f"TiddlyWiki answers {answer.status} with {answer.body[:80]!r} to a question about its notes")
+
+
+def _system_files(folder: Path) -> dict[str, Path]:
+    """The files of the system's tiddlers, by title."""
+    found: dict[str, Path] = {}
+    for file in (folder / "tiddlers").glob("$__*.tid"):
+        with contextlib.suppress(FileNotFoundError):  # gone since
+            title = re.search(r"^title: (\$:/.*)$", file.read_text("utf-8", "replace"), re.MULTILINE)
+            found |= {title[1]: file} if title else {}
+    return found
+
+
+def _write(app: RunningApp, title: str, fields: Mapping[str, Any] | None) -> None:
+    """Store a tiddler, or (None) delete it."""
+    path = (
+        f"{_API}/{quote(title, safe='')}" if fields is not None else f"/bags/default/tiddlers/{quote(title, safe='')}"
+    )
+    body = None if fields is None else json.dumps(fields).encode()
+    answer = app.ask("DELETE" if fields is None else "PUT", path, body=body, headers=_HEADERS)
+    if answer.status != 204 and (fields is not None or answer.status != 404):
+        raise EnvDiedError(f"TiddlyWiki answers {answer.status} to a note that is put back")

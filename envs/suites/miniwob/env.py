@@ -1,0 +1,385 @@
+"""`MiniWobEnv`: a browser that plays pages of MiniWoB++ and hands on the rewards that they give."""
+
+import asyncio
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.actions import Action
+from envs.browser.env import BrowserEnv, OpenBrowser
+from envs.browser.options import BrowserOptions
+from envs.domain_rules import DomainRules
+from envs.env import Env, Task, spec_of
+from envs.errors import EnvDiedError, EnvSetupError
+from envs.geometry import parse_size
+from envs.observation import Observation, StepResult
+from envs.registry import EnvKind, EnvRequest
+from envs.suites.miniwob.pages import PageServer, get_pages
+from envs.target import Check
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+PREFIX = "miniwob/"
+"""What the ids of all tasks begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniWobOptions:
+    """Settings of a `MiniWobEnv`.
+
+    Attributes:
+        page_size_px: Width and height of the window; the pages are made for 332x214 and draw in the left 160x210 of it.
+        device_scale: Device pixels for one CSS pixel.
+        headed: Show the window.
+        keep_strip: Leave the yellow strip with the instruction, the score and the clock in the screenshot.
+        settle: Wait for the page to come to rest after actions. False is for speed: frames are not held back, either.
+        go_on: Let the episode go on after the page's verdict, so that it is the agent who ends it.
+        a11y_tree: Read the accessibility tree for each observation.
+    """
+
+    page_size_px: tuple[int, int] = (332, 214)
+    device_scale: float = 1.0
+    headed: bool = False
+    keep_strip: bool = False
+    settle: bool = True
+    go_on: bool = False
+    a11y_tree: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> "MiniWobOptions":
+        """The settings of options by name, as an `EnvSpec` or a command line has them.
+
+        Raises:
+            ValueError: An option that there is not, or a value that it does not take.
+        """
+        given = dict(options)
+        for name in given:
+            if name not in NAMES:
+                raise ValueError(f"the environment 'miniwob' has no option {name!r}; it has {', '.join(sorted(NAMES))}")
+        values: dict[str, Any] = {name: given[name] for name in NAMES - {"page_size"} if name in given}
+        for name, value in values.items():
+            if name != "device_scale" and not isinstance(value, bool):
+                raise ValueError(f"{name} is {value!r}, expected true or false")
+        scale = values.get("device_scale", 1.0)
+        if isinstance(scale, bool) or not isinstance(scale, int | float):
+            raise ValueError(f"device_scale is {scale!r}, expected a number such as 1.5")
+        if "page_size" in given:
+            values["page_size_px"] = parse_size("page_size", str(given["page_size"]))
+        return cls(**values)
+
+    def for_browser(self, **more: Any) -> BrowserOptions:
+        """The browser for it: dates and times are written as in the United States, in UTC, wherever it runs.
+
+        Raises:
+            ValueError: A value that the browser does not take.
+        """
+        return BrowserOptions(
+            viewport_px=self.page_size_px,
+            device_scale=self.device_scale,
+            headless=not self.headed,
+            a11y_tree=self.a11y_tree,
+            locale="en-US",
+            timezone="UTC",
+            quiet_s=_QUIET_S if self.settle else 0.0,
+            extra_args=() if self.settle else _FAST_FRAMES,
+            **more,
+        )
+
+
+NAMES = frozenset({"page_size", "device_scale", "headed", "keep_strip", "settle", "go_on", "a11y_tree"})
+"""Options by name."""
+
+
+MAX_EPISODE_MS = 24 * 3600 * 1000
+"""The pages' own clocks end an episode after 7 to 30 s; limits of time are the loop's."""
+_START_TIMEOUT_S = 15.0
+_MAX_INSTRUCTION_CHARS = 10_000
+_MAX_EPISODES_A_CONTEXT = 200
+_SCRIPT = (Path(__file__).parent / "start.js").read_text(encoding="utf-8")
+_QUIET_S = 0.05
+_FAST_FRAMES = ("--disable-frame-rate-limit",)
+"""Input and screenshots wait for frames, 60 a second as a rule; this saves 14 of 47 ms of a step, and costs processor
+time where a page draws without end."""
+_SHOWS = "svg, canvas, img, .ui-icon, [style*=background]"
+"""What a strip may show that the sentence speaks of ("the following color", "the item with the ... icon")."""
+_HIDES = (
+    f"#query:not(:has({_SHOWS})) {{ opacity: 0 !important }}"
+    " #reward-display, #click-canvas { visibility: hidden !important }"
+)
+"""A strip that shows such a thing stays; of others the text can still be selected and clicked, as on the page."""
+_BINDING = "k25MiniWobEnded"
+_RENEW_TIMEOUT_S = 5.0
+RESTARTABLE = frozenset(
+    """
+    ascending-numbers bisect-angle buy-ticket choose-list circle-center click-button click-button-sequence
+    click-checkboxes click-checkboxes-large click-checkboxes-soft click-checkboxes-transfer click-collapsible
+    click-collapsible-2 click-collapsible-2-nodelay click-collapsible-nodelay click-color click-link click-option
+    click-shades click-shape click-test click-test-2 click-test-transfer click-widget copy-paste count-shape
+    count-sides daily-calendar drag-box drag-circle drag-shapes drag-shapes-2 drag-single-shape draw-circle
+    draw-line email-inbox email-inbox-delete email-inbox-forward email-inbox-forward-nl
+    email-inbox-forward-nl-turk email-inbox-important email-inbox-nl-turk email-inbox-noscroll email-inbox-reply
+    email-inbox-star-reply enter-date enter-password enter-text enter-text-2 enter-text-dynamic enter-time
+    find-greatest find-midpoint find-word focus-text focus-text-2 form-sequence-2 form-sequence-3 generate-number
+    grid-coordinate guess-number highlight-text highlight-text-2 identify-shape login-user login-user-popup
+    multi-orderings number-checkboxes odd-or-even read-table read-table-2 right-angle sign-agreement
+    simple-algebra simple-arithmetic text-transform tic-tac-toe unicode-test visual-addition
+    """.split()
+)
+"""Pages whose own restart is the same as loading them: after episodes of clicks, keys, drags and scrolling, document,
+values, scroll, focus, listeners and image were equal to those of a fresh load with the same seed. Left out are also
+those that keep a scroll position, a plug-in's state or the time of day (by the marks in miniwob's registry)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a page said when its episode ended.
+
+    Attributes:
+        raw_reward: Its reward before it takes off for time: 1 is right, -1 wrong, some pages know values between.
+        reason: Why, where the page says it.
+    """
+
+    raw_reward: float
+    reason: str | None = None
+
+
+class MiniWobEnv(BrowserEnv):
+    """A browser on the pages of MiniWoB++; keeps the contract of `envs.env.Env`.
+
+    A task calls `start` in its `setup`. The page's verdict comes with the step in which it falls, once, as the
+    step's reward, whatever the agent does to the page after it. It ends the episode (`terminated`), unless `go_on`.
+    A page that was left or loaded anew cannot give one any more, and that ends the episode, too, with no reward.
+
+    One context serves many episodes: its storage is cleared, and a page is made anew by its own restart where that is
+    the same as loading it (`restartable`), else it is loaded. What an agent left behind that cannot be undone so (tabs,
+    dialogs, held keys) gets the next episode a fresh context. Nothing but the pages can be reached.
+
+    Args:
+        options: Its settings.
+        masked_texts: As in `BrowserOptions`.
+        downloads_dir: As in `BrowserOptions`.
+        open_browser: As for `BrowserEnv`.
+    """
+
+    def __init__(
+        self,
+        options: MiniWobOptions | None = None,
+        *,
+        masked_texts: tuple[str, ...] = (),
+        downloads_dir: Path | None = None,
+        open_browser: OpenBrowser | None = None,
+    ) -> None:
+        self.miniwob = options or MiniWobOptions()
+        browser = self.miniwob.for_browser(masked_texts=masked_texts, downloads_dir=downloads_dir)
+        super().__init__(browser, open_browser=open_browser)
+        self._server: PageServer | None = None
+        self._watched: Page | None = None
+        self._is_for_page = False
+        self._num_renewed = 0
+        self._name: str | None = None
+        self._token = ""
+        self._verdict: Verdict | None = None
+        self._is_rewarded = False
+        self._is_left = False
+        self._has_crashed = False
+
+    @property
+    def raw_reward(self) -> float | None:
+        """The page's verdict on this episode; None: it has given none."""
+        return self._verdict.raw_reward if self._verdict is not None else None
+
+    async def reset(self, task: Task) -> Observation:
+        """Open a context, or take the one at hand if it is as good as new, set the task up, and look.
+
+        Raises:
+            EnvSetupError: No browser, or the pages are not installed.
+            EnvError: The env was closed.
+        """
+        self._is_for_page = spec_of(task).id.startswith(PREFIX)
+        return await super().reset(task)
+
+    async def open(self) -> None:
+        """End the episode that is going on, and open a context, see `reset`.
+
+        Raises:
+            EnvSetupError: No browser, or the pages are not installed.
+            EnvError: The env was closed.
+        """
+        self._enter_server()
+        is_renewed = self._is_for_page and await self._renew()
+        self._verdict, self._is_rewarded, self._is_left, self._has_crashed = None, False, False, False
+        if not is_renewed:
+            self._name, self._watched, self._num_renewed = None, None, 0
+            await super().open()
+
+    async def start(self, name: str, seed: int) -> str:
+        """Have a page draw the problem of a seed; for a task's `setup`.
+
+        Returns:
+            The page's instruction.
+
+        Raises:
+            EnvSetupError: There is no such page, or it does not get ready.
+            EnvDiedError: The browser is gone.
+        """
+        page, was = self.page, self._name
+        self._name, self._verdict, self._is_rewarded = None, None, False
+        self._token = secrets.token_hex(8)
+        await self._watch(page)
+        found = None
+        if was == name and name in RESTARTABLE and not self.miniwob.keep_strip and not self._is_left:
+            found = await self._run(page, name, seed, is_restart=True)
+        if found is None:
+            await self.goto(f"{self._base_url}/miniwob/{name}.html", settle=False)
+            found = await self._run(page, name, seed, is_restart=False) or {"fault": "it was left"}
+        if "fault" in found:
+            raise EnvSetupError(f"the page {name} of MiniWoB++ was not set up: {found['fault']}", retryable=True)
+        self._name, self._is_left = name, False
+        return " ".join(str(found["instruction"]).split())[:_MAX_INSTRUCTION_CHARS]
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """As the browser's; the page's verdict is the reward of the step in which it falls.
+
+        `info["miniwob"]` has the verdict so far, and whether the page was left.
+
+        Raises:
+            EnvDiedError: The browser is gone, or the page crashed.
+            EnvError: There was no reset, or the env was closed.
+        """
+        result = await super().step(actions, check)
+        if self._name is None:
+            return result
+        if self._has_crashed:
+            raise EnvDiedError(f"the page {self._name} of MiniWoB++ crashed, and its episode with it")
+        verdict, is_new = self._verdict, self._verdict is not None and not self._is_rewarded
+        self._is_rewarded = verdict is not None
+        is_left = self._is_left or self._watched not in self._open_episode().session.tabs.pages
+        is_over = (verdict is not None or is_left) and not self.miniwob.go_on
+        facts = {
+            "raw_reward": verdict.raw_reward if verdict else None,
+            "reason": verdict.reason if verdict else None,
+            "is_left": is_left,
+        }
+        return replace(
+            result,
+            reward=verdict.raw_reward if verdict and is_new else 0.0,
+            terminated=result.terminated or is_over,
+            info={**result.info, "miniwob": facts},
+        )
+
+    async def close(self) -> None:
+        """End the browser and everything that belongs to it."""
+        await super().close()
+        server, self._server = self._server, None
+        if server is not None:
+            await asyncio.to_thread(server.leave)
+
+    @property
+    def _base_url(self) -> str:
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.port}"
+
+    def _enter_server(self) -> None:
+        """Have the pages served, and nothing else within reach."""
+        if self._server is not None or self._is_closed:
+            return
+        self._server = PageServer.enter(get_pages())
+        allowed = (f"127.0.0.1:{self._server.port}",)
+        self.options = replace(self.options, allowed_domains=allowed)
+        self._rules = DomainRules(allowed=allowed)
+
+    async def _renew(self) -> bool:
+        """Begin an episode in the context at hand; False where only a fresh one will do."""
+        from playwright.async_api import Error
+
+        episode = self._episode
+        if episode is None or self._name is None or self._is_left or self._has_crashed:
+            return False
+        session = episode.session
+        is_untidy = bool(session.overlay or session.crashed or session.background or session.interrupts.stranded)
+        if is_untidy or episode.executor.held or session.tabs.pages != [self._watched] or not session.is_connected:
+            return False
+        if self._num_renewed >= _MAX_EPISODES_A_CONTEXT:
+            return False
+        try:
+            async with asyncio.timeout(_RENEW_TIMEOUT_S):
+                await self.page.mouse.move(-1, -1)
+                await session.context.clear_cookies()
+        except (Error, TimeoutError):
+            return False
+        session.notes.clear()
+        session.firewall.take()
+        self.terminate = None
+        self._num_renewed += 1
+        self._episode = self._make_episode(session)
+        return True
+
+    async def _watch(self, page: "Page") -> None:
+        """Hear of the page's verdicts, and of the end of its document."""
+        if self._watched is page:
+            return
+        await page.expose_binding(_BINDING, self._on_verdict)
+        page.on("domcontentloaded", self._on_document)
+        page.on("crash", self._on_crash)
+        self._watched = page
+
+    def _on_verdict(self, _source: object, token: str, raw_reward: object, reason: object) -> None:
+        if token != self._token or self._verdict is not None:
+            return
+        raw = float(raw_reward) if isinstance(raw_reward, int | float) and math.isfinite(raw_reward) else 0.0
+        self._verdict = Verdict(raw_reward=raw, reason=reason[:200] if isinstance(reason, str) else None)
+
+    def _on_document(self, _page: object) -> None:
+        self._is_left = True
+
+    def _on_crash(self, _page: object) -> None:
+        self._has_crashed = True
+
+    async def _run(self, page: "Page", name: str, seed: int, *, is_restart: bool) -> dict[str, Any] | None:
+        """Run the start script; None: the page cannot be restarted.
+
+        Raises:
+            EnvSetupError: It does not answer.
+            EnvDiedError: The browser is gone.
+        """
+        from playwright.async_api import Error
+
+        settings = {
+            "token": self._token,
+            "seed": seed,
+            "limit_ms": MAX_EPISODE_MS,
+            "wait_ms": _START_TIMEOUT_S * 1000,
+            "binding": _BINDING,
+            "is_restart": is_restart,
+            "hides": "" if self.miniwob.keep_strip else _HIDES,
+        }
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S + 2.0):
+                found: dict[str, Any] | None = await page.evaluate(_SCRIPT, settings)
+        except TimeoutError as error:
+            raise EnvSetupError(f"the page {name} of MiniWoB++ does not answer", retryable=True) from error
+        except Error as error:
+            if not self._open_episode().session.is_connected:
+                raise EnvDiedError("the browser process is gone") from error
+            why = error.message.splitlines()[0]
+            raise EnvSetupError(f"the page {name} of MiniWoB++ was not set up: {why}", retryable=True) from error
+        return found
+
+
+def _make(request: EnvRequest) -> Env:
+    """The env as a task's spec names it.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
+    options = MiniWobOptions.parse(request.options)
+    downloads = request.files_dir / "downloads" if request.files_dir else None
+    return MiniWobEnv(options, masked_texts=request.masked_texts, downloads_dir=downloads)
+
+
+KIND = EnvKind(make=_make, options=NAMES, shown=("device_scale",), masks_secrets=True)
+"""MiniWoB++ in `envs.registry`."""

@@ -1,0 +1,384 @@
+"""Verdicts on the guest's state, for the kinds of comparison that most tasks need; written anew, not upstream's.
+
+A task that needs another function or another source of results is `UnsupportedError`, never 0: it takes upstream's own
+evaluators.
+
+Source: `evaluators` of xlang-ai/OSWorld, for what each function and each kind of result means.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from envs.errors import EvaluationError
+from envs.suites.osworld.downloads import get_file, inside
+from envs.suites.osworld.guest_client import Command, GuestClient
+from envs.suites.osworld.guest_http import GuestAnswerError
+from envs.suites.osworld.patterns import find_patterns
+from envs.suites.osworld.program_settings import (
+    ALONE,
+    CHROME_PROFILE,
+    CHROME_SETTINGS,
+    GIMP_FOLDER,
+    SETTINGS_METRICS,
+    VIDEO_TYPES,
+    VLC_CONFIG,
+    chrome_setting,
+    commonest,
+)
+from envs.suites.osworld.tables import compare_table, why_not_compared
+from envs.suites.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskFile
+
+COMPARE_TABLE = "compare_table"
+"""Takes its rules as options, beside both files."""
+_MAX_FILE_BYTES = 256 * 2**20
+_FAILED = "__EVALUATION_FAILED__"
+"""What upstream's getters put where a value could not be found out."""
+
+
+class UnsupportedError(EvaluationError):
+    """A task is judged by something that is not here."""
+
+
+class MissingFileError(Exception):
+    """A file that is judged is not there; the score of that comparison is 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a verdict is made from.
+
+    Attributes:
+        guest: The guest, in the state that the agent left it in.
+        cache_dir: Folder of the task here: what its setup has stored, files that come from the guest, reference files.
+    """
+
+    guest: GuestClient
+    cache_dir: Path
+
+
+def why_unsupported(task: TaskFile) -> str | None:
+    """Why a task cannot be judged by these functions, in one clause; None: it can."""
+    for metric in task.metrics:
+        if metric.function == INFEASIBLE:
+            continue
+        if metric.function not in (*METRICS, COMPARE_TABLE):
+            return f"the function {metric.function}"
+        if metric.function == COMPARE_TABLE and (why := why_not_compared(metric.options)) is not None:
+            return why
+        for where, config in (("result", metric.result), ("expected", metric.expected)):
+            if config is not None and config.get("type") not in GETTERS:
+                return f"the {where} {config.get('type')}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a task's episode is worth.
+
+    Attributes:
+        score: In [0, 1].
+        upstream: What upstream's harness would give, its faults included; None: it would crash and count nothing.
+    """
+
+    score: float
+    upstream: float | None
+
+    @staticmethod
+    def of(scores: Sequence[float], conjunction: Conjunction, *, upstream: float | None) -> "Verdict":
+        """The verdict of several comparisons, up to the one that decides."""
+        score = max(scores) if conjunction == "or" else 0.0 if 0.0 in scores else sum(scores) / len(scores)
+        return Verdict(score=score, upstream=upstream)
+
+
+Compare = Callable[[TaskFile, Scene], Awaitable[Verdict]]
+"""Makes the comparisons of a task that can be done."""
+
+
+async def judge(
+    task: TaskFile, scene: Scene, *, has_said_failure: bool, has_ended: bool = True, compare: Compare | None = None
+) -> Verdict:
+    """The verdict on a task, after its `postconfig`.
+
+    Args:
+        task: The task.
+        scene: What it is judged by.
+        has_said_failure: Whether the agent ended by saying that it cannot be done.
+        has_ended: Whether the agent ended at all; upstream takes it for FAIL when it did not.
+        compare: Makes the comparisons; None: those here.
+
+    Raises:
+        EvaluationError: They cannot tell.
+        EnvError: The guest does not answer.
+    """
+    has_failed_upstream = has_said_failure or not has_ended
+    if task.is_infeasible:
+        return Verdict(score=float(has_said_failure), upstream=float(has_failed_upstream))
+    if has_said_failure:
+        return Verdict(score=0.0, upstream=0.0)
+    verdict = await (compare or compare_here)(task, scene)
+    return replace(verdict, upstream=0.0) if has_failed_upstream else verdict
+
+
+async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
+    """The verdict of the functions of this module.
+
+    Raises:
+        UnsupportedError: They cannot tell.
+        EnvError: The guest does not answer.
+    """
+    missing = why_unsupported(task)
+    if missing is not None:
+        raise UnsupportedError(f"the task {task.key} needs {missing}, which is not among our evaluators")
+    scores: list[float] = []
+    has_crashed = False
+    for metric in task.metrics:
+        try:
+            score = await _compare(metric, scene)
+        except MissingFileError:  # upstream's getter of such files asserts that they are there
+            score, has_crashed = 0.0, True
+        scores.append(score)
+        if score == (1.0 if task.conjunction == "or" else 0.0):
+            break
+    verdict = Verdict.of(scores, task.conjunction, upstream=None)
+    return verdict if has_crashed else replace(verdict, upstream=verdict.score)
+
+
+async def _compare(metric: Metric, scene: Scene) -> float:
+    """One comparison.
+
+    Raises:
+        MissingFileError: What it compares is not there.
+    """
+    result = await GETTERS[metric.result["type"]](scene, metric.result)
+    if metric.expected is None and metric.function not in (*ALONE, COMPARE_TABLE):
+        raise UnsupportedError(f"the function {metric.function} compares with nothing")
+    expected = await GETTERS[metric.expected["type"]](scene, metric.expected) if metric.expected is not None else None
+    if metric.function == COMPARE_TABLE:
+        return await asyncio.to_thread(compare_table, result, expected, metric.options)
+    return await asyncio.to_thread(METRICS[metric.function], result, expected)
+
+
+async def _run(scene: Scene, config: Mapping[str, Any]) -> tuple[str, str]:
+    command: Command = config["command"]
+    ended = await scene.guest.execute(command, shell=bool(config.get("shell")))
+    return ended.stdout, ended.stderr
+
+
+async def _get_output(scene: Scene, config: Mapping[str, Any]) -> str:
+    return (await _run(scene, config))[0]
+
+
+async def _get_error(scene: Scene, config: Mapping[str, Any]) -> str:
+    return (await _run(scene, config))[1]
+
+
+async def _get_terminal(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    return await scene.guest.terminal_output()
+
+
+async def _get_rule(scene: Scene, config: Mapping[str, Any]) -> Any:
+    return config.get("rules")
+
+
+async def _get_guest_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    """Path of a copy of a file of the guest; None: it has none. Of several files the first is what is judged."""
+    if config.get("time_suffix"):
+        raise UnsupportedError("a result that is named by the time")
+    copies = [await _copy(scene, path, dest) for path, dest in _files(config)]
+    return copies[0]
+
+
+async def _copy(scene: Scene, source: str, dest: str) -> str | None:
+    data = await scene.guest.read_file(source, max_bytes=_MAX_FILE_BYTES)
+    path = inside(scene.cache_dir, dest)
+    if data is None:
+        path.unlink(missing_ok=True)  # of an earlier try
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return str(path)
+
+
+def _files(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where files come from and what they are called here.
+
+    Raises:
+        UnsupportedError: Others than the first one are judged.
+    """
+    if not config.get("multi"):
+        return [(str(config["path"]), str(config["dest"]))]
+    if config.get("gives", [0]) != [0]:
+        raise UnsupportedError("several files that are judged together")
+    return list(zip(map(str, config["path"]), map(str, config["dest"]), strict=True))
+
+
+async def _get_cached_file(scene: Scene, config: Mapping[str, Any]) -> str:
+    path = inside(scene.cache_dir, str(config["path"]))
+    if not path.is_file():
+        raise MissingFileError(path)
+    return str(path)
+
+
+async def _get_reference_file(scene: Scene, config: Mapping[str, Any]) -> str:
+    paths = [(inside(scene.cache_dir, dest), source) for source, dest in _files(config)]
+    for path, source in paths:
+        await get_file(source, path)
+    return str(paths[0][0])
+
+
+async def _get_vlc_config(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    return await _get_guest_file(scene, {**config, "path": VLC_CONFIG})
+
+
+async def _get_gimp_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
+    return await _get_guest_file(scene, {**config, "path": f"{GIMP_FOLDER}/{config['file_name']}"})
+
+
+async def _get_chrome_setting(scene: Scene, config: Mapping[str, Any]) -> Any:
+    return chrome_setting(await _read_json(scene, f"{CHROME_PROFILE}/Preferences"), str(config["type"]))
+
+
+async def _get_bookmarks(scene: Scene, config: Mapping[str, Any]) -> Any:
+    found = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
+    return found.get("roots") if found else None
+
+
+async def _read_json(scene: Scene, path: str) -> Mapping[str, Any] | None:
+    data = await scene.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
+    try:
+        found = json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+async def _get_default_video_player(scene: Scene, config: Mapping[str, Any]) -> str:
+    script = "\n".join(f"xdg-mime query default video/{kind}" for kind in VIDEO_TYPES)
+    return commonest((await scene.guest.execute(script, shell=True)).stdout.splitlines())
+
+
+async def _get_folder(scene: Scene, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return await scene.guest.list_directory(str(config["path"]))
+    except GuestAnswerError as error:
+        if error.is_absent:
+            raise MissingFileError(config["path"]) from error
+        raise
+
+
+async def _get_accessibility_tree(scene: Scene, config: Mapping[str, Any]) -> str:
+    return await scene.guest.accessibility_tree()
+
+
+Getter = Callable[[Scene, Mapping[str, Any]], Awaitable[Any]]
+GETTERS: Mapping[str, Getter] = {
+    "rule": _get_rule,
+    "vm_command_line": _get_output,
+    "vm_command_error": _get_error,
+    "vm_terminal_output": _get_terminal,
+    "vm_file": _get_guest_file,
+    "cache_file": _get_cached_file,
+    "cloud_file": _get_reference_file,
+    "vlc_config": _get_vlc_config,
+    "gimp_config_file": _get_gimp_file,
+    "bookmarks": _get_bookmarks,
+    "default_video_player": _get_default_video_player,
+    "list_directory": _get_folder,
+    "accessibility_tree": _get_accessibility_tree,
+    **dict.fromkeys(CHROME_SETTINGS, _get_chrome_setting),
+}
+"""Where results and what they are compared with come from, by `type`."""
+
+
+def exact_match(result: object, rules: Mapping[str, Any]) -> float:
+    """Whether it is `expected`, and nothing else."""
+    return float(result == rules["expected"])
+
+
+def match_in_list(result: object, rules: Mapping[str, Any]) -> float:
+    """Whether it is one of `expected`."""
+    return float(result in rules["expected"])
+
+
+def is_in_list(result: Any, rules: Mapping[str, Any]) -> float:
+    """Whether it has `expected` in it."""
+    return float(rules["expected"] in result)
+
+
+def check_include_exclude(result: str | None, rules: Mapping[str, Any]) -> float:
+    """Whether a text has all of `include` and none of `exclude`."""
+    if result is None:
+        return 0.0
+    has_all = all(text in result for text in rules.get("include", ()))
+    return float(has_all and not any(text in result for text in rules.get("exclude", ())))
+
+
+def check_list(result: str | None, rules: Mapping[str, Any]) -> float:
+    """Whether each pattern of `expect` is found in some line of a file, and none of `unexpect` in any."""
+    if result is None:
+        return 0.0
+    lines = Path(result).read_text("utf-8").splitlines(keepends=True)
+    wanted, unwanted = (find_patterns(rules.get(name, ()), lines) for name in ("expect", "unexpect"))
+    return float(all(wanted) and not any(unwanted))
+
+
+def check_json_settings(result: str | None, rules: Mapping[str, Any]) -> float:
+    """Whether a JSON file has all keys of `expected` with their values."""
+    if not result:
+        return 0.0
+    try:
+        found = json.loads(Path(result).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return 0.0
+    absent = object()
+    return float(
+        isinstance(found, dict) and all(found.get(key, absent) == value for key, value in rules["expected"].items())
+    )
+
+
+def check_direct_json_object(result: Any, rules: Mapping[str, Any]) -> float:
+    """Whether an object, or a text that is one, has the values of `expected`.
+
+    With `expect_in_result` a value may be one of several, or a part of the text.
+    """
+    if isinstance(result, str):
+        result = json.loads(result.strip().replace("'", '"'))
+    expected = rules.get("expected") or {}
+    if not isinstance(result, dict) or _FAILED in expected.values():
+        return 0.0
+    is_right = _is_in if rules.get("expect_in_result") else _is_equal
+    in_any_order = bool(expected.get("ignore_list_order"))
+    return float(all(is_right(result.get(key), value, in_any_order) for key, value in expected.items()))
+
+
+def _is_equal(found: Any, wanted: Any, in_any_order: bool) -> bool:
+    return bool(sorted(found) == sorted(wanted) if in_any_order else found == wanted)
+
+
+def _is_in(found: Any, wanted: Any, in_any_order: bool) -> bool:
+    if isinstance(wanted, list):
+        return any(value in found if isinstance(found, list) else value == found for value in wanted)
+    return isinstance(wanted, str) and isinstance(found, str | list) and wanted in found
+
+
+MetricFunction = Callable[[Any, Any], float]
+METRICS: Mapping[str, MetricFunction] = {
+    **{
+        function.__name__: function
+        for function in (
+            exact_match,
+            match_in_list,
+            is_in_list,
+            check_include_exclude,
+            check_list,
+            check_json_settings,
+            check_direct_json_object,
+        )
+    },
+    **SETTINGS_METRICS,
+}
+"""Comparisons by name."""

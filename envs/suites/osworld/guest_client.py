@@ -1,0 +1,254 @@
+"""A client of OSWorld's guest server: the program on the desktop's machine that runs commands and takes screenshots.
+
+Source: `desktop_env/server` of xlang-ai/OSWorld, whose routes, bodies and answers these are.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.errors import EnvDiedError
+from envs.suites.osworld.guest_http import READ_TIMEOUT_S, GuestAnswerError, GuestHttp
+
+_EXECUTE_TIMEOUT_S = 130.0
+"""The server ends a command after 120 s itself."""
+_OPEN_TIMEOUT_S = 1810.0
+"""The server waits up to 1,800 s for a window."""
+_TRANSFER_TIMEOUT_S = 600.0
+_A11Y_TIMEOUT_S = 60.0
+_MAX_SCREENSHOT_BYTES = 64 * 2**20
+MAX_FILE_BYTES = 2 * 2**30
+
+Command = str | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a command ended on the guest.
+
+    Attributes:
+        returncode: 0 is fine, as a rule.
+        stdout: Its standard output.
+        stderr: Its standard error.
+    """
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class GuestClient:
+    """Speaks to one guest. For one event loop.
+
+    What changes nothing is asked again when it fails, up to three times. What changes something (a command, an upload,
+    a click on a window) is sent once: a server that answers with an error may have done it, which is `UncertainError`.
+
+    Args:
+        base_url: `http://HOST:PORT`.
+        token: Sent as a bearer token, if the guest wants one; upstream's has none.
+        retry_s: Seconds between tries.
+    """
+
+    def __init__(self, base_url: str, *, token: str | None = None, retry_s: float = 1.0) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._http = GuestHttp(base_url, token, retry_s)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._http.close()
+
+    async def screenshot(self) -> bytes:
+        """The screen as a whole PNG file, with the pointer drawn in.
+
+        Raises:
+            EnvDiedError: The guest does not give one.
+        """
+        try:
+            return await self._http.ask("GET", "/screenshot", max_bytes=_MAX_SCREENSHOT_BYTES)
+        except GuestAnswerError as error:
+            raise EnvDiedError(f"the guest gives no screenshot: {error}", retryable=error.retryable) from error
+
+    async def execute(
+        self, command: Command, *, shell: bool = False, timeout_s: float = _EXECUTE_TIMEOUT_S
+    ) -> Execution:
+        """Run a command to its end. It is sent once.
+
+        Raises:
+            UncertainError: Whether it ran is not known.
+            EnvDiedError: The guest is not there; it did not run.
+        """
+        given = command if isinstance(command, str) else list(command)
+        return _execution(await self._http.change("/execute", {"command": given, "shell": shell}, timeout_s))
+
+    async def run_script(self, script: str, *, timeout_s: float = 100.0, working_dir: str | None = None) -> Execution:
+        """Run a bash script to its end. It is sent once.
+
+        Raises:
+            UncertainError: Whether it ran is not known.
+        """
+        body = {"script": script, "timeout": timeout_s, "working_dir": working_dir}
+        return _execution(await self._http.change("/run_bash_script", body, timeout_s + READ_TIMEOUT_S))
+
+    async def launch(self, command: Command, *, shell: bool = False) -> None:
+        """Start a program and do not wait for it.
+
+        Raises:
+            UncertainError: Whether it started is not known.
+        """
+        given = command if isinstance(command, str) else list(command)
+        await self._http.change("/setup/launch", {"command": given, "shell": shell})
+
+    async def open_file(self, path: str) -> None:
+        """Open a file with its program, and wait for its window.
+
+        Raises:
+            UncertainError: It did not open.
+        """
+        await self._http.change("/setup/open_file", {"path": path}, _OPEN_TIMEOUT_S)
+
+    async def activate_window(self, name: str, *, strict: bool = False, by_class: bool = False) -> None:
+        """Bring a window to the front."""
+        await self._http.change("/setup/activate_window", {"window_name": name, "strict": strict, "by_class": by_class})
+
+    async def close_window(self, name: str, *, strict: bool = False, by_class: bool = False) -> None:
+        """Close a window."""
+        await self._http.change("/setup/close_window", {"window_name": name, "strict": strict, "by_class": by_class})
+
+    async def change_wallpaper(self, path: str) -> None:
+        """Show an image of the guest behind its windows."""
+        await self._http.change("/setup/change_wallpaper", {"path": path})
+
+    async def upload(self, path: str, data: bytes) -> None:
+        """Write a file on the guest; folders above it are made. Sent again when it fails: it says the same twice.
+
+        Raises:
+            EnvError: The guest did not take it.
+        """
+        fields, files = {"file_path": path}, {"file_data": (path.rpartition("/")[2] or "file", data)}
+        await self._http.ask("POST", "/setup/upload", data=fields, files=files, timeout_s=_TRANSFER_TIMEOUT_S)
+
+    async def read_file(self, path: str, *, max_bytes: int = MAX_FILE_BYTES) -> bytes | None:
+        """A file of the guest; None: there is none.
+
+        Raises:
+            EnvError: The guest does not give it, or it is larger than `max_bytes`.
+        """
+        try:
+            return await self._http.ask(
+                "POST", "/file", data={"file_path": path}, max_bytes=max_bytes, timeout_s=_TRANSFER_TIMEOUT_S
+            )
+        except GuestAnswerError as error:
+            if error.is_absent:
+                return None
+            raise
+
+    async def screen_size_px(self) -> tuple[int, int]:
+        """Width and height of the screen.
+
+        Raises:
+            EnvError: The guest does not tell.
+        """
+        found = await self._ask_json("POST", "/screen_size")
+        return found["width"], found["height"]
+
+    async def pointer_px(self) -> tuple[int, int] | None:
+        """Position of the mouse pointer; None where the guest does not give it."""
+        try:
+            x_px, y_px = await self._ask_json("GET", "/cursor_position")
+        except GuestAnswerError:
+            return None
+        return x_px, y_px
+
+    async def accessibility_tree(self, *, timeout_s: float = _A11Y_TIMEOUT_S) -> str:
+        """The XML of what is on the screen. Upstream's client waits for it without end.
+
+        Raises:
+            EnvError: The guest does not give it in time.
+        """
+        found = await self._ask_json("GET", "/accessibility", timeout_s=timeout_s, num_tries=1)
+        return str(found["AT"])
+
+    async def terminal_output(self) -> str | None:
+        """What the active terminal shows; None: no terminal is active.
+
+        Raises:
+            EnvError: The guest does not tell.
+        """
+        output: str | None = (await self._ask_json("GET", "/terminal"))["output"]
+        return output
+
+    async def platform(self) -> str:
+        """`Linux`, `Windows` or `Darwin`.
+
+        Raises:
+            EnvError: The guest does not tell.
+        """
+        return (await self._http.ask("GET", "/platform")).decode("utf-8", "replace").strip()
+
+    async def wallpaper(self) -> bytes | None:
+        """The image behind the windows; None: there is none.
+
+        Raises:
+            EnvError: The guest does not tell.
+        """
+        try:
+            return await self._http.ask("POST", "/wallpaper", max_bytes=_MAX_SCREENSHOT_BYTES)
+        except GuestAnswerError as error:
+            if error.is_absent:
+                return None
+            raise
+
+    async def desktop_path(self) -> str:
+        """The folder that the desktop shows.
+
+        Raises:
+            EnvError: The guest does not tell.
+        """
+        return str((await self._ask_json("POST", "/desktop_path"))["desktop_path"])
+
+    async def list_directory(self, path: str) -> Mapping[str, Any]:
+        """A folder and everything below it: `type`, `name`, `children`.
+
+        Raises:
+            EnvError: There is no such folder.
+        """
+        found = await self._ask_json("POST", "/list_directory", json_body={"path": path})
+        tree: Mapping[str, Any] = found["directory_tree"]
+        return tree
+
+    async def window_size_px(self, app_class_name: str) -> tuple[int, int] | None:
+        """Width and height of a program's window; None: there is none.
+
+        Raises:
+            EnvError: The guest does not tell.
+        """
+        try:
+            found = await self._ask_json("POST", "/window_size", data={"app_class_name": app_class_name})
+        except GuestAnswerError as error:
+            if error.is_absent:
+                return None
+            raise
+        return found["width"], found["height"]
+
+    async def start_recording(self) -> None:
+        """Begin to record the screen."""
+        await self._http.change("/start_recording", {})
+
+    async def end_recording(self) -> bytes:
+        """End the recording; an mp4 file.
+
+        Raises:
+            EnvError: None was going on.
+        """
+        return await self._http.ask(
+            "POST", "/end_recording", max_bytes=MAX_FILE_BYTES, timeout_s=_TRANSFER_TIMEOUT_S, num_tries=1
+        )
+
+    async def _ask_json(self, method: str, path: str, **asked: Any) -> Any:
+        return json.loads(await self._http.ask(method, path, **asked))
+
+
+def _execution(data: bytes) -> Execution:
+    found = json.loads(data)
+    return Execution(returncode=found["returncode"], stdout=found["output"], stderr=found["error"])

@@ -1,0 +1,255 @@
+"""What a local guest sees of this machine: arguments of bubblewrap, small files of its own, programs by other names.
+
+And what is seen of a guest from here: its first process, and what all of them use.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import site
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import envs
+from envs.suites.osworld.local_session import HOME, RUN
+
+_END_TIMEOUT_S = 20.0
+_FIRST_USER = 1_800_000_000
+"""Users of guests that root starts; a guest's port is added, so that no two have the same and share its limits."""
+_NOBODY = 65534
+_USER_INSIDE = 1000
+BIN = "/k25/bin"
+GUEST_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/games"
+"""Where a guest's programs are looked for, after `BIN`."""
+_PYTHON_PACKAGES = "/k25/python"
+TEMPLATE = "/k25/home"
+_SYSTEM_PYTHON = "/usr/bin/python3"
+_NEEDED_BY_PYAUTOGUI = ("python3/dist-packages/Xlib/display.py", "python3.*/lib-dynload/_tkinter*")
+"""Of Debian's python3-xlib and python3-tk."""
+_ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ETC = (
+    "ImageMagick-6 X11 alternatives bash.bashrc ca-certificates ca-certificates.conf chromium chromium.d dbus-1 dconf "
+    "debian_version default dictionaries-common environment fonts gimp glvnd gnome gtk-2.0 gtk-3.0 gtk-4.0 host.conf "
+    "inputrc java-17-openjdk ld.so.cache ld.so.conf ld.so.conf.d libpaper.d libreoffice locale.alias localtime magic "
+    "magic.mime mailcap menu-methods mime.types networks openal os-release papersize profile profile.d protocols pulse "
+    "python3 python3.11 services shells skel ssl/certs ssl/openssl.cnf terminfo thunderbird timezone vulkan xattr.conf "
+    "xdg xml"
+).split()
+_VAR = ("/var/cache/fontconfig", "/var/lib/aspell", "/var/lib/ispell", "/var/lib/libreoffice", "/var/lib/xfonts")
+_NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+
+
+def local_dir() -> Path:
+    """Where `cua setup osworld-local` puts what is not the system's: `python` with packages, `home`, the template."""
+    import platformdirs
+
+    return platformdirs.user_data_path("k25", appauthor=False) / "osworld-local"
+
+
+def find_python_packages() -> Path | None:
+    """Folder with pyautogui for the guest's programs: of `cua setup osworld-local`, else of a checkout's bootstrap."""
+    places = (local_dir() / "python", Path(sys.prefix) / "guest")
+    return next((place for place in places if (place / "pyautogui").is_dir()), None)
+
+
+class Files:
+    """Small files that are made inside, each from a descriptor."""
+
+    def __init__(self, opened: ExitStack) -> None:
+        self._opened = opened
+        self.fds: list[int] = []
+
+    def arguments(self, path: str, text: str, mode: str = "0644") -> list[str]:
+        """What makes a file of this text."""
+        return ["--perms", mode, "--ro-bind-data", str(self.descriptor(text)), path]
+
+    def descriptor(self, text: str) -> int:
+        """A descriptor from which a text is read."""
+        fd = os.memfd_create("file")
+        self._opened.callback(os.close, fd)
+        os.write(fd, text.encode())
+        os.lseek(fd, 0, os.SEEK_SET)
+        self.fds.append(fd)
+        return fd
+
+
+def bubblewrap_arguments(files: Files, *, template: Path, disk_bytes: int, user: int | None) -> list[str]:
+    """Arguments up to the command.
+
+    Args:
+        files: Makes those that are not this system's.
+        template: Folder from which the session fills the home; it need not be there.
+        disk_bytes: Of the home, and of each other folder that is written to.
+        user: The user that the session becomes, when it is started by root; None: who starts it is mapped.
+    """
+    argv = [*_NAMESPACES, "--hostname", "osworld", "--new-session"]
+    argv += ["--die-with-parent", "--clearenv", "--cap-drop", "ALL"]
+    if user is None:
+        argv += ["--unshare-user", "--disable-userns", "--uid", str(_USER_INSIDE), "--gid", str(_USER_INSIDE)]
+    else:
+        argv += [part for name in ("SETUID", "SETGID", "CHOWN") for part in ("--cap-add", f"CAP_{name}")]
+    argv += _writable_arguments(str(disk_bytes))
+    argv += _system_arguments(template)  # after those: this Python may lie in one of them
+    argv += ["--perms", "1777", "--dir", "/tmp/.X11-unix", "--symlink", "/tmp", "/var/tmp"]
+    for path, text in _etc_files(_USER_INSIDE if user is None else user).items():
+        argv += files.arguments(path, text)
+    for name, text in shims().items():
+        argv += ["--perms", "0755", "--dir", BIN, *files.arguments(f"{BIN}/{name}", text, "0755")]
+    return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+
+
+def _writable_arguments(size: str) -> list[str]:
+    """Empty folders in memory, devices and processes."""
+    argv = []
+    for place, most in ((HOME, size), (RUN, str(64 * 2**20))):
+        argv += ["--perms", "0755", "--dir", str(place.parent)]
+        argv += ["--perms", "0755", "--size", most, "--tmpfs", str(place)]
+    argv += ["--dev", "/dev", "--proc", "/proc"]
+    for shared in ("/tmp", "/dev/shm"):
+        argv += ["--perms", "1777", "--size", size, "--tmpfs", shared]
+    return argv
+
+
+def _system_arguments(template: Path) -> list[str]:
+    """The system's programs, this Python and its packages, to read; not the tasks, which say what is looked at."""
+    shown = ["/usr", "/opt", *(f"/{name}" for name in _ROOT_NAMES), *(f"/etc/{name}" for name in _ETC), *_VAR]
+    python = (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1]))
+    ours = str(Path(envs.__file__).resolve().parent)
+    packages = find_python_packages()
+    argv = []
+    for path in dict.fromkeys([*shown, *python, *site.getsitepackages(), *package_folders()[1:], ours]):
+        if Path(path).is_symlink() and path[1:] in _ROOT_NAMES:
+            argv += ["--symlink", str(Path(path).readlink()), path]
+        elif Path(path).exists():
+            argv += _shown(path, path)
+    for folder, target in ((template, TEMPLATE), (packages, _PYTHON_PACKAGES)):
+        if folder is not None and folder.is_dir():
+            argv += _shown(str(folder), target)
+    tasks = f"{ours}/osworld/data"
+    return [*argv, "--tmpfs", tasks, "--remount-ro", tasks]
+
+
+def _shown(source: str, target: str) -> list[str]:
+    """What shows a file or folder, to be read; folders above it would be closed to all but root."""
+    above = [str(folder) for folder in reversed(Path(target).parents[:-1])]
+    return [part for folder in above for part in ("--perms", "0755", "--dir", folder)] + ["--ro-bind", source, target]
+
+
+def package_folders() -> list[str]:
+    """Folders that an isolated Python has to add to find what this one finds: this package, the user's packages."""
+    user = site.getusersitepackages()
+    return [str(Path(envs.__file__).resolve().parents[1]), *([user] if user in sys.path else [])]
+
+
+def _etc_files(user: int) -> dict[str, str]:
+    return {
+        "/etc/passwd": f"root:x:0:0:root:/root:/bin/bash\nuser:x:{user}:{user}:user:{HOME}:/bin/bash\n",
+        "/etc/group": f"root:x:0:\nuser:x:{user}:\n",
+        "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+        "/etc/hosts": "127.0.0.1 localhost osworld\n",
+        "/etc/hostname": "osworld\n",
+        "/etc/resolv.conf": "nameserver 10.0.2.3\n",
+        "/etc/machine-id": "6f73776f726c642d6c6f63616c2d3131\n",
+    }
+
+
+def shims() -> dict[str, str]:
+    """Return programs by the names that the tasks start them by."""
+    is_system = all(any(Path("/usr/lib").glob(path)) for path in _NEEDED_BY_PYAUTOGUI)
+    interpreter = _SYSTEM_PYTHON if is_system else sys.executable
+    python = f'#!/bin/sh\nPYTHONPATH={_PYTHON_PACKAGES}${{PYTHONPATH:+:$PYTHONPATH}} exec {interpreter} "$@"\n'
+    shims = dict.fromkeys(("python", "python3"), python)
+    if Path("/usr/bin/chromium").exists():
+        shims |= dict.fromkeys(("google-chrome", "google-chrome-stable", "chromium", "chromium-browser"), _CHROME)
+        shims |= dict.fromkeys(("pkill", "killall"), _KILL)
+    return shims
+
+
+_CHROME = """#!/bin/sh
+exec /usr/bin/chromium --no-sandbox --test-type --no-first-run --no-default-browser-check --disable-gpu \\
+  --password-store=basic --force-renderer-accessibility --user-data-dir="$HOME/.config/google-chrome" "$@"
+"""
+"""Its own sandbox needs what is refused inside this one; `--test-type` keeps the bar about that away."""
+_KILL = """#!/bin/sh
+for part; do
+  shift
+  test "$part" = chrome && part=chromium
+  set -- "$@" "$part"
+done
+exec "/usr/bin/${0##*/}" "$@"
+"""
+"""The tasks close the browser by the name that its process has elsewhere."""
+
+
+def choose_user(port: int) -> int | None:
+    """The user that root's guest becomes: one of its own where this machine has so many; None when root is not here."""
+    if os.geteuid() != 0:
+        return None
+    first, _, count = map(int, Path("/proc/self/uid_map").read_text("ascii").split()[:3])
+    wanted = _FIRST_USER + port
+    return wanted if first <= wanted < first + count else _NOBODY
+
+
+class FirstProcess:
+    """The first process of a guest's namespace, as seen from outside: with it everything inside ends."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    def end(self) -> None:
+        """Kill it, and wait until it is gone, which it is after all others."""
+        try:
+            signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+            select.select([self._fd], [], [], _END_TIMEOUT_S)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(self._fd)
+
+    def usage(self) -> tuple[int, int]:
+        """Bytes of memory, files in memory included, and how many files there are."""
+        private, shared, num_bytes, num_files = 0, 0, 0, 0
+        for status in map(_read_status, self._pids()):
+            private += status.get("RssAnon", 0)
+            shared = max(shared, status.get("RssShmem", 0))
+        with contextlib.suppress(OSError):
+            for place in (HOME, RUN, Path("/tmp"), Path("/dev/shm")):
+                found = os.statvfs(f"/proc/{self.pid}/root{place}")
+                num_bytes += (found.f_blocks - found.f_bfree) * found.f_frsize
+                num_files += found.f_files - found.f_ffree
+        return (private + shared) * 1024 + num_bytes, num_files
+
+    def _pids(self) -> Iterator[int]:
+        waiting = [self.pid]
+        while waiting:
+            pid = waiting.pop()
+            yield pid
+            with contextlib.suppress(OSError):  # it may end while it is looked at
+                for children in Path(f"/proc/{pid}/task").glob("*/children"):
+                    waiting += map(int, children.read_text("ascii").split())
+
+
+def _read_status(pid: int) -> dict[str, int]:
+    """Kilobytes by name."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.split(":\t") for line in lines if line.startswith("Rss"))
+    return {name: int(value.split()[0]) for name, value in pairs}
+
+
+def read_first_process(told: int) -> "FirstProcess | None":
+    """The first process, as bubblewrap tells it; None: there is none."""
+    text = b""
+    while chunk := os.read(told, 4096):
+        text += chunk
+    try:
+        return FirstProcess(json.loads(text)["child-pid"])
+    except (ValueError, KeyError, OSError):
+        return None

@@ -1,0 +1,251 @@
+"""What runs inside a local guest: the screen, its programs' bus, the guest server; a home put back from a template.
+
+    python -c "from envs.suites.osworld.local_session import main; main()" '{...}'
+
+`local` starts it within bubblewrap. It becomes an ordinary user, sets its limits, starts Xvfb, a session bus, the
+accessibility bus and openbox, says `{"ready": true}` in one line, and serves. It ends when the screen does.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.desktop.options import DesktopOptions
+from envs.desktop.private_display import PrivateDisplay, save_quiet_config
+from envs.desktop.programs import Programs
+from envs.errors import EnvError, require
+from envs.suites.osworld.guest import Guest
+from envs.suites.osworld.guest_server import make_app
+
+SERVER_PORT = 5000
+HOME = Path("/home/user")
+RUN = Path("/run/user")
+_USUAL_BUS = RUN / "1000" / "bus"
+_TERMINALS = ("gnome-terminal", "xterm -title Terminal")
+_BUS_LAUNCHERS = ("/usr/libexec/at-spi-bus-launcher", "/usr/lib/at-spi2-core/at-spi-bus-launcher")
+_FOLDERS = ("Desktop", "Documents", "Downloads", "Music", "Pictures", "Public", "Templates", "Videos")
+_NUM_FILES = 8192
+_OOM_SCORE = 800
+"""Of 1000: a machine without memory ends these programs before all others."""
+_CHUNK_BYTES = 65_536
+_MAX_NAME_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlan:
+    """What the outside tells the session.
+
+    Attributes:
+        control_fd: Socket over which connections to the guest's ports come in: a port's number with a descriptor.
+        screen_px: Width and height of the screen.
+        user: Number of the user to become; None: the process is that user already.
+        template: Folder whose copy is the home; "": an empty one with the usual folders.
+        num_processes: Most processes and threads of the user.
+        memory_bytes: Most memory of its own of each process.
+        file_bytes: Largest file.
+        path: PATH of the programs.
+    """
+
+    control_fd: int
+    screen_px: tuple[int, int]
+    user: int | None
+    template: str
+    num_processes: int
+    memory_bytes: int
+    file_bytes: int
+    path: str
+
+
+def main() -> None:
+    """Be a guest until the screen or the outside ends."""
+    given = json.loads(sys.argv[1])
+    plan = SessionPlan(**{**given, "screen_px": tuple(given["screen_px"])})
+    try:
+        _become(plan)
+        _restore_home(plan.template)
+        asyncio.run(_Session(plan).serve())
+    except (EnvError, OSError, ValueError) as error:
+        _say({"error": str(error)})
+        sys.exit(1)
+
+
+def _say(told: dict[str, Any]) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def _become(plan: SessionPlan) -> None:
+    """Be an ordinary user within limits, for good."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+    if plan.user is not None:
+        for folder in (HOME, RUN):
+            os.chown(folder, plan.user, plan.user)
+        os.setgroups([])
+        os.setresgid(plan.user, plan.user, plan.user)
+        os.setresuid(plan.user, plan.user, plan.user)
+    limits = (
+        (resource.RLIMIT_NPROC, plan.num_processes),
+        (resource.RLIMIT_DATA, plan.memory_bytes),
+        (resource.RLIMIT_FSIZE, plan.file_bytes),
+        (resource.RLIMIT_NOFILE, _NUM_FILES),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 2**20),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    )
+    for kind, value in limits:
+        _, hard = resource.getrlimit(kind)
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+    os.umask(0o022)
+
+
+def _restore_home(template: str) -> None:
+    """Fill the empty home.
+
+    Raises:
+        OSError: The template cannot be read, or is larger than the home may be.
+    """
+    if template:
+        shutil.copytree(template, HOME, symlinks=True, dirs_exist_ok=True)
+    for name in _FOLDERS:
+        (HOME / name).mkdir(exist_ok=True)
+
+
+class _Session:
+    def __init__(self, plan: SessionPlan) -> None:
+        self._plan = plan
+        folder = RUN / "session"
+        folder.mkdir(mode=0o700)
+        self._programs = Programs(folder)
+        environment = {
+            "PATH": plan.path,
+            "HOME": str(HOME),
+            "TMPDIR": "/tmp",
+            "USER": "user",
+            "LOGNAME": "user",
+            "SHELL": "/bin/bash",
+            "NO_AT_BRIDGE": "0",
+            "QT_ACCESSIBILITY": "1",
+            "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
+            "GSETTINGS_BACKEND": "dconf",
+            "XDG_CURRENT_DESKTOP": "GNOME",
+            "PULSE_SERVER": "none",
+        }
+        options = DesktopOptions(screen_px=plan.screen_px, env=environment, start_timeout_s=60.0)
+        self._display = PrivateDisplay(self._programs, options, HOME)
+        self._ended = asyncio.Event()
+        self._joins: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Start everything and serve until the screen is gone.
+
+        Raises:
+            EnvError: Some part did not start.
+        """
+        self._display.start()
+        server = self._display.server
+        assert server is not None
+        loop = asyncio.get_running_loop()
+        server.ended.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended.set))
+        self._link_bus()
+        self._start_accessibility()
+        _save_keys(HOME / ".config")
+        guest = Guest(self._display.name, environment=self._display.env)
+        self._display.start_window_manager(guest.has_window_manager)
+        serving = asyncio.ensure_future(self._serve_http(guest))
+        control = socket.socket(fileno=self._plan.control_fd)
+        control.setblocking(False)
+        loop.add_reader(control, self._take_connection, control)
+        _say({"ready": True})
+        ending = asyncio.ensure_future(self._ended.wait())
+        await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
+        _say({"error": "the X server ended" if self._ended.is_set() else "the guest server ended"})
+        os._exit(1)  # what it started ends with it: it is the first process of its namespace
+
+    def _link_bus(self) -> None:
+        """Put the session bus where tasks look for it, too."""
+        address = self._display.env.get("DBUS_SESSION_BUS_ADDRESS", "")
+        _USUAL_BUS.parent.mkdir(mode=0o700, exist_ok=True)
+        _USUAL_BUS.symlink_to(address.removeprefix("unix:path="))
+
+    def _start_accessibility(self) -> None:
+        launcher = next((path for path in _BUS_LAUNCHERS if Path(path).exists()), None)
+        if launcher is not None:
+            self._programs.start([launcher, "--launch-immediately"], self._display.env, HOME)
+
+    async def _serve_http(self, guest: Guest) -> None:
+        uvicorn = require("uvicorn", "osworld")
+        listening = socket.create_server(("127.0.0.1", SERVER_PORT))
+        await uvicorn.Server(uvicorn.Config(make_app(guest), log_level="warning")).serve([listening])
+
+    def _take_connection(self, control: socket.socket) -> None:
+        """One connection from outside: pass it on to the port that it is for."""
+        try:
+            name, fds, _, _ = socket.recv_fds(control, _MAX_NAME_BYTES, 1)
+        except BlockingIOError:
+            return
+        if not name:  # the outside is gone
+            os._exit(0)
+        for fd in fds:
+            task = asyncio.ensure_future(_join(socket.socket(fileno=fd), int(name)))
+            self._joins.add(task)
+            task.add_done_callback(self._joins.discard)
+
+
+def _save_keys(config_home: Path) -> None:
+    """Have openbox open a terminal on Ctrl+Alt+T, as Ubuntu does; leaves a configuration of the template alone."""
+    path = config_home / "openbox" / "rc.xml"
+    if path.exists():
+        return
+    save_quiet_config(config_home)
+    terminal = next((command for command in _TERMINALS if shutil.which(command.partition(" ")[0])), None)
+    if path.exists() and terminal is not None:
+        key = f'<keybind key="C-A-t"><action name="Execute"><command>{terminal}</command></action></keybind>'
+        path.write_text(path.read_text("utf-8").replace("</keyboard>", f"{key}</keyboard>"), "utf-8")
+
+
+async def _join(outer: socket.socket, port: int) -> None:
+    reader, writer = await asyncio.open_connection(sock=outer)
+    try:
+        inner = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        writer.close()
+        return
+    await join_streams((reader, writer), inner)
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def join_streams(one: Streams, other: Streams) -> None:
+    """Pass bytes on both ways until both sides are through, then close both."""
+    try:
+        await asyncio.gather(_pump(one[0], other[1]), _pump(other[0], one[1]))
+    finally:
+        for _, writer in (one, other):
+            writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := await reader.read(_CHUNK_BYTES):
+            writer.write(chunk)
+            await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.write_eof()
+
+
+def session_argv(python: Sequence[str], plan: str) -> list[str]:
+    """Command that runs the session; `python` is the interpreter and folders to look for packages in."""
+    interpreter, *folders = python
+    code = f"import sys; sys.path[:0] = {folders!r}; from envs.suites.osworld.local_session import main; main()"
+    return [interpreter, "-I", "-c", code, plan]

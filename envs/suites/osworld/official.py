@@ -1,0 +1,323 @@
+"""OSWorld's own evaluators, as published, in a virtual environment of their own and a child process of their own.
+
+`cua setup osworld-evaluators` installs them. What they are asked goes in as JSON and comes out as JSON; they meet the
+guest by HTTP, see no home of this machine where bubblewrap is there, write into the task's folder alone, and are ended
+when they take too long. Whatever breaks in there is an `EvaluationError`, never a 0.
+"""
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envs.errors import EvaluationError
+from envs.suites.osworld import guest_answers, official_runner
+from envs.suites.osworld.evaluators import Scene, Verdict
+from envs.suites.osworld.guest_http import GuestAnswerError
+from envs.suites.osworld.task_file import INFEASIBLE, TaskFile
+
+PACKAGE = "desktop-env==1.0.2"
+REQUIREMENTS: tuple[str, ...] = (
+    *("numpy>=1.26,<2; python_version < '3.13'", "numpy>=2.1,<2.4; python_version >= '3.13'"),
+    *("pandas>=2.2,<2.3; python_version < '3.13'", "pandas>=2.2.3,<2.4; python_version >= '3.13'"),
+    *("Pillow>=11.0,<12", "opencv-python-headless>=4.5,<5", "scikit-image<0.26", "scipy", "ImageHash"),
+    *("requests", "requests-toolbelt", "python-dotenv", "pytz", "tldextract", "PyYAML", "xmltodict"),
+    *("lxml", "cssselect", "beautifulsoup4", "rapidfuzz", "openpyxl<3.2", "formulas<2"),
+    *("python-docx<2", "python-pptx<2", "odfpy", "pypdf<7", "PyPDF2<4", "pdfplumber", "pymupdf<1.27", "borb<3"),
+    *("mutagen", "pyacoustid", "librosa<0.12", "fastdtw", "playwright<2"),
+)
+"""What `import desktop_env.evaluators` and its controllers need; versions as the package asks for them, where it does.
+
+Without torch, transformers, gymnasium, the clients of clouds and models, all of which it asks for and its evaluators do
+not touch, and without `official_runner.OPTIONAL`.
+"""
+INSTALLED_FILE = "installed.json"
+INSTALL_LINE = "cua setup osworld-evaluators"
+_TIMEOUT_S = 300.0
+_MEMORY_BYTES = 6 * 2**30
+_FILE_BYTES = 2**30
+_MAX_ANSWER_BYTES = 16 * 2**20
+_MAX_STDERR_BYTES = 64 * 2**10
+_PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestAddress:
+    """Where evaluators find the guest.
+
+    Attributes:
+        host: Its name or address.
+        server_port: Of the guest server.
+        chromium_port: Of its browser's debugging.
+        vlc_port: Of its VLC's web interface; 0: it cannot be reached.
+        screen_px: Width and height of its screen.
+        token: What the guest server asks for.
+        password: Of its user.
+    """
+
+    host: str
+    server_port: int
+    chromium_port: int
+    vlc_port: int
+    screen_px: tuple[int, int]
+    token: str | None = None
+    password: str = "password"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialEvaluators:
+    """The evaluators that are installed.
+
+    Attributes:
+        python: Which runs them.
+        metrics: Functions that they have.
+        getters: Kinds of results that they have.
+        missing: Packages that single functions need and that are not there.
+        packages: Versions of what is installed with them.
+        timeout_s: Longest that a verdict may take.
+    """
+
+    python: Path
+    metrics: frozenset[str]
+    getters: frozenset[str]
+    missing: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = _TIMEOUT_S
+
+    def why_unsupported(self, task: TaskFile) -> str | None:
+        """What of a task the published package lacks, in one clause; None: nothing."""
+        for metric in task.metrics:
+            if metric.function == INFEASIBLE:
+                continue
+            if metric.function not in self.metrics:
+                return f"the function {metric.function}, which {PACKAGE} does not have"
+            kinds = [str(config.get("type")) for config in (metric.result, metric.expected) if config is not None]
+            for kind in kinds:
+                if kind not in self.getters:
+                    return f"the result {kind}, which {PACKAGE} does not have"
+            for name in (metric.function, *kinds):
+                if official_runner.NOT_WITHOUT.get(name) in self.missing:
+                    return f"{name}, which needs the package {official_runner.NOT_WITHOUT[name]}"
+        return None
+
+    async def judge(self, task: TaskFile, scene: Scene, guest: GuestAddress) -> Verdict:
+        """The verdict on a task that can be done, after its `postconfig`.
+
+        Raises:
+            EvaluationError: They could not tell, crashed, or took too long.
+            GuestAnswerError: The guest did not answer them as it should.
+        """
+        missing = self.why_unsupported(task)
+        if missing is not None:
+            raise EvaluationError(f"the task {task.key} needs {missing}")
+        request = _request(task, scene.cache_dir, guest)
+        answer = await ask(self.python, request, folder=scene.cache_dir, timeout_s=self.timeout_s, guest=guest.host)
+        if answer.get("guest"):
+            raise GuestAnswerError(f"the guest did not answer OSWorld's evaluator: {answer['guest']}")
+        broken = [one["error"] for one in answer["comparisons"] if "error" in one]
+        if broken:
+            raise EvaluationError(f"OSWorld's evaluator broke: {broken[0]}")
+        return Verdict.of(
+            [float(one["score"]) for one in answer["comparisons"]], task.conjunction, upstream=answer["upstream"]
+        )
+
+
+def official_dir() -> Path:
+    """Where they are installed; another folder for every other list of packages."""
+    import platformdirs
+
+    digest = hashlib.sha256(json.dumps([PACKAGE, *REQUIREMENTS]).encode()).hexdigest()[:10]
+    return platformdirs.user_data_path("k25", appauthor=False) / f"osworld-evaluators-{digest}"
+
+
+def python_of(folder: Path) -> Path:
+    """The Python of a virtual environment in `folder`."""
+    return folder / "venv" / "bin" / "python"
+
+
+def find_official(folder: Path | None = None) -> OfficialEvaluators | None:
+    """What is installed; None: nothing, or not to its end."""
+    folder = folder or official_dir()
+    if not os.access(python_of(folder), os.X_OK):
+        return None
+    try:
+        found = json.loads((folder / INSTALLED_FILE).read_text("utf-8"))
+        return OfficialEvaluators(
+            python=python_of(folder),
+            metrics=frozenset(found["metrics"]),
+            getters=frozenset(found["getters"]),
+            missing=tuple(found["missing"]),
+            packages=dict(found["packages"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _request(task: TaskFile, cache_dir: Path, guest: GuestAddress) -> dict[str, Any]:
+    return {
+        "op": "judge",
+        "guest": {
+            "host": guest.host,
+            "server_port": guest.server_port,
+            "chromium_port": guest.chromium_port,
+            "vlc_port": guest.vlc_port,
+            "screen_px": guest.screen_px,
+            "token": guest.token,
+            "answers": guest_answers.__file__,
+        },
+        "password": guest.password,
+        "cache_dir": str(cache_dir),
+        "task_id": task.id,
+        "instruction": task.instruction,
+        "config": [{"type": step.kind, "parameters": dict(step.parameters)} for step in task.setup],
+        "evaluator": {"func": [metric.function for metric in task.metrics], "conj": task.conjunction},
+        "conj": task.conjunction,
+        "is_list": len(task.metrics) > 1,
+        "metrics": [
+            {
+                "function": metric.function,
+                "result": dict(metric.result),
+                "expected": dict(metric.expected) if metric.expected is not None else None,
+                "options": dict(metric.options),
+            }
+            for metric in task.metrics
+        ],
+    }
+
+
+async def ask(
+    python: Path,
+    request: Mapping[str, Any],
+    *,
+    folder: Path | None = None,
+    timeout_s: float = _TIMEOUT_S,
+    guest: str = "127.0.0.1",
+) -> dict[str, Any]:
+    """Have the runner answer one request, in a process of its own, which is gone afterwards with all it started.
+
+    Args:
+        python: Which has the evaluators.
+        request: See `official_runner`.
+        folder: The only folder, beside one of its own, that it may write to.
+        timeout_s: Then it is ended.
+        guest: The host that no proxy stands before.
+
+    Raises:
+        EvaluationError: There is no answer; the text says why, with the last that it printed.
+    """
+    if not os.access(python, os.X_OK):
+        raise EvaluationError(f"OSWorld's evaluators are not at {python}. Run: {INSTALL_LINE}")
+    with tempfile.TemporaryDirectory(prefix="k25-evaluator-") as scratch:
+        limits = {"memory_bytes": _MEMORY_BYTES, "file_bytes": _FILE_BYTES}
+        script = Path(official_runner.__file__)
+        argv = [str(python), "-I", "-B", str(script)]
+        argv = [*_isolation(python, script, Path(scratch), folder), *argv]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=_environment(scratch, guest),
+                cwd=scratch,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EvaluationError(f"OSWorld's evaluators cannot be started: {error}. Run: {INSTALL_LINE}") from error
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer, told = await _talk(process, json.dumps({**limits, **request}).encode())
+        except TimeoutError as error:
+            raise EvaluationError(f"OSWorld's evaluator took longer than {timeout_s:g} s, and was ended") from error
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return _read_answer(answer, told, process.returncode)
+
+
+async def _talk(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
+    """Its answer, and the end of what it printed."""
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+
+    async def send() -> None:
+        with contextlib.suppress(ConnectionError):
+            stdin.write(request)
+            await stdin.drain()
+        stdin.close()
+
+    async def tail() -> bytes:
+        kept = b""
+        while chunk := await stderr.read(2**16):
+            kept = (kept + chunk)[-_MAX_STDERR_BYTES:]
+        return kept
+
+    async def answer() -> bytes:
+        chunks, size = [], 0
+        while chunk := await stdout.read(2**16):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _MAX_ANSWER_BYTES:
+                raise EvaluationError(f"OSWorld's evaluator answers with more than {_MAX_ANSWER_BYTES} bytes")
+        return b"".join(chunks)
+
+    _, found, told = await asyncio.gather(send(), answer(), tail())
+    await process.wait()
+    return found, told
+
+
+def _read_answer(answer: bytes, told: bytes, code: int | None) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+        if isinstance(found, dict):
+            return found
+    except (ValueError, RecursionError):
+        pass
+    lines = told.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
+    ended = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
+    raise EvaluationError(f"OSWorld's evaluator {ended}: {lines[-1][:300]}")
+
+
+def _environment(scratch: str, guest: str) -> dict[str, str]:
+    """Nothing of ours but the way to the network."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    own = {"HOME": scratch, "TMPDIR": scratch, "NUMBA_CACHE_DIR": scratch, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    return {**kept, **own, "LANG": "C.UTF-8", "NO_PROXY": f"{guest},127.0.0.1,localhost"}
+
+
+def _isolation(python: Path, script: Path, scratch: Path, folder: Path | None) -> Sequence[str]:
+    """Bubblewrap's words: the system to read, no home, two folders to write; nothing where it does not work."""
+    bubblewrap = _find_bubblewrap()
+    if bubblewrap is None:
+        return ()
+    argv = [bubblewrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    home = Path.home()
+    if home != Path("/"):
+        argv += ["--tmpfs", str(home)]
+    for place in (python.parents[1], python.resolve().parents[1], script, Path(guest_answers.__file__)):
+        argv += ["--ro-bind", str(place), str(place)]
+    for written in (scratch, folder):
+        if written is not None:
+            argv += ["--bind", str(written), str(written)]
+    return [*argv, "--unshare-pid", "--unshare-ipc", "--new-session", "--die-with-parent", "--chdir", str(scratch)]
+
+
+@functools.cache
+def _find_bubblewrap() -> str | None:
+    path = shutil.which("bwrap")
+    if path is None:
+        return None
+    tried = [path, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true"]
+    done = subprocess.run(tried, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
+    return path if done.returncode == 0 else None

@@ -1,0 +1,361 @@
+"""The suite `osworld`: OSWorld's tasks on a guest."""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from envs.env import EnvSpec, TaskSpec
+from envs.errors import EnvSetupError, EvaluationError
+from envs.suite import FAMILY, Baseline, Suite
+from envs.suites.osworld.downloads import get_file, inside
+from envs.suites.osworld.env import GuestEnv
+from envs.suites.osworld.evaluators import Compare, Scene, Verdict, compare_here, judge, why_unsupported
+from envs.suites.osworld.guest_http import GuestAnswerError, UncertainError
+from envs.suites.osworld.local_tasks import (
+    BASELINES,
+    LOCAL,
+    LocalTask,
+    Wording,
+    load_local_tasks,
+    local_keys,
+    save_standins,
+)
+from envs.suites.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
+from envs.suites.osworld.preflight import find_unavailable
+from envs.suites.osworld.providers import check_options, has_network
+from envs.suites.osworld.setup_steps import GuestSetup, cached_names, downloads_of
+from envs.suites.osworld.task_file import GROUPS, UPSTREAM, TaskData, TaskFile
+
+PREFIX = "osworld/"
+_DEFAULT_LIST = "nogdrive"
+"""What scores are published on: all tasks but the eight that need an account at Google Drive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Rests around a task.
+
+    Attributes:
+        start_s: Between its setup and the first look.
+        end_s: Between the last step and its verdict.
+    """
+
+    start_s: float = 3.0
+    end_s: float = 3.0
+
+
+UPSTREAM_TIMING = Timing(start_s=60.0, end_s=30.0)
+UPSTREAM_PAUSE_S = 5.0
+BROWSER_TIMING = Timing(end_s=12.0)
+"""Of Chrome's tasks that do not close it first: it stores its settings up to 10 s late."""
+
+
+Evaluator = Literal["auto", "ours", "official"]
+EVALUATORS: tuple[Evaluator, ...] = ("auto", "ours", "official")
+_VERDICT_PAUSES_S = (2.0, 5.0)
+"""Before the verdict is asked for a second and a third time."""
+
+
+_NOT_INSTALLED = f"OSWorld's own evaluators, which are not installed; install them: {INSTALL_LINE}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """How verdicts are made.
+
+    Attributes:
+        evaluator: `ours`, `official` (OSWorld's own), or `auto`: ours where they know the task, else OSWorld's.
+        official: OSWorld's own, when they are installed.
+        is_parity: Whether the score is the one that upstream's harness would give, its faults included.
+    """
+
+    evaluator: Evaluator = "auto"
+    official: OfficialEvaluators | None = None
+    is_parity: bool = False
+
+    def choose(self, task: TaskFile) -> Literal["ours", "official"]:
+        """Which of the two judges a task."""
+        if self.evaluator != "auto":
+            return self.evaluator
+        return "ours" if why_unsupported(task) is None else "official"
+
+    def why_not(self, task: TaskFile) -> str | None:
+        """Why a task cannot be judged so, in one clause; None: it can."""
+        missing = why_unsupported(task)
+        if task.is_infeasible or (missing is None and self.evaluator != "official"):
+            return None
+        if self.evaluator == "ours":
+            return missing
+        if self.official is None:
+            told = "" if missing is None else f"{missing}, which OSWorld's own evaluators may know: "
+            return f"{told}{_NOT_INSTALLED}"
+        return self.official.why_unsupported(task)
+
+    def why_unavailable(self, task: TaskFile) -> str | None:
+        """As `why_not`, in words that are the same for all tasks that one installation mends."""
+        why = self.why_not(task)
+        return _NOT_INSTALLED if why is not None and why.endswith(_NOT_INSTALLED) else why
+
+
+class OsworldTask:
+    """One task; implements `envs.env.Task` on a `GuestEnv`.
+
+    Args:
+        file: What it is.
+        cache_dir: Folder with a folder for each task: files that were downloaded before the run.
+        timing: Rests around it.
+        spec: Which one it is.
+        judging: How its verdict is made.
+        local: What stands in place of its downloads; None: nothing does.
+
+    Attributes:
+        warnings: What went wrong around it without being an error, for the record.
+        other_scores: Once it is judged, the score by the other rules: `upstream`, with parity `default`.
+    """
+
+    def __init__(
+        self,
+        file: TaskFile,
+        cache_dir: Path,
+        timing: Timing,
+        spec: TaskSpec,
+        judging: Judging | None = None,
+        local: LocalTask | None = None,
+    ) -> None:
+        self.file = file
+        self.other_scores: dict[str, float] = {}
+        self._judging = judging or Judging()
+        self._local = local
+        self.instruction = file.instruction
+        self.spec = spec
+        self.warnings: list[str] = []
+        self._files_dir = inside(cache_dir, file.id)
+        self._episode_dir: tempfile.TemporaryDirectory[str] | None = None
+        self._timing = timing
+
+    async def setup(self, env: GuestEnv) -> None:
+        """Do the steps of its file, and rest.
+
+        Raises:
+            EnvSetupError: One cannot be done.
+        """
+        self._files_dir.mkdir(parents=True, exist_ok=True)
+        if self._local is not None:
+            names = cached_names((*self.file.setup, *self.file.postconfig))
+            await asyncio.to_thread(save_standins, self._files_dir, self._local.files, names)
+        for url, name in downloads_of(self.file):
+            await get_file(url, inside(self._files_dir, name))
+        await asyncio.to_thread(shutil.copytree, self._files_dir, self.work_dir(), dirs_exist_ok=True)
+        steps = self._steps(env)
+        self.warnings = steps.warnings  # those before a step that fails, too
+        await steps.run(self.file.setup)
+        await asyncio.sleep(self._timing.start_s)
+
+    async def evaluate(self, env: GuestEnv) -> float:
+        """The score, once the steps before the verdict are done.
+
+        Raises:
+            EvaluationError: The evaluators cannot tell.
+            EnvError: The guest does not answer.
+        """
+        self.other_scores = {}
+        has_said_failure = env.terminate is not None and env.terminate.status == "failure"
+        await env.release()
+        await asyncio.sleep(self._timing.end_s)
+        steps = self._steps(env)
+        try:
+            await steps.run(self.file.postconfig)
+        finally:
+            self.warnings += steps.warnings
+        scene = Scene(guest=env.guest, cache_dir=self.work_dir())
+        ask = partial(
+            judge,
+            self.file,
+            scene,
+            has_said_failure=has_said_failure,
+            has_ended=env.terminate is not None,
+            compare=self._comparer(env),
+        )
+        return self._score(await self._until_answered(ask))
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        """Ask for the verdict, again where the guest gave a wrong answer: it only looks, nothing is played again."""
+        for pause_s in _VERDICT_PAUSES_S:
+            try:
+                return await ask()
+            except (GuestAnswerError, UncertainError) as error:
+                if not error.retryable:
+                    raise
+                self.warnings.append(f"the verdict is asked for again: {error}")
+                await asyncio.sleep(pause_s)
+        return await ask()
+
+    def _comparer(self, env: GuestEnv) -> Compare:
+        judging, options = self._judging, env.options
+        missing = judging.why_not(self.file)
+        if missing is not None:
+            raise EvaluationError(f"the task {self.file.key} needs {missing}")
+        if judging.choose(self.file) == "ours":
+            return compare_here
+        address = GuestAddress(
+            host=options.host,
+            server_port=options.server_port,
+            chromium_port=options.chromium_port,
+            vlc_port=options.vlc_port,
+            screen_px=env.screen_px,
+            token=options.token,
+            password=options.password,
+        )
+        official = judging.official
+        assert official is not None
+        return lambda task, scene: official.judge(task, scene, address)
+
+    def _score(self, verdict: Verdict) -> float:
+        if not self._judging.is_parity:
+            self.other_scores = {} if verdict.upstream is None else {UPSTREAM: verdict.upstream}
+            if verdict.upstream != verdict.score:
+                told = "crash" if verdict.upstream is None else f"give {verdict.upstream:g}"
+                self.warnings.append(f"upstream's harness would {told} here, not give {verdict.score:g}")
+            return verdict.score
+        self.other_scores = {"default": verdict.score}
+        if verdict.upstream is None:
+            raise EvaluationError("upstream's harness crashes here: it compares a file that is not there")
+        return verdict.upstream
+
+    async def teardown(self, env: GuestEnv) -> None:
+        """Remove what the episode has stored here; what brings a guest to a clean state is its provider's."""
+        folder, self._episode_dir = self._episode_dir, None
+        if folder is not None:
+            await asyncio.to_thread(folder.cleanup)
+
+    def work_dir(self) -> Path:
+        """The episode's own copy of the task's files, so that another try of the task does not meet this one's."""
+        if self._episode_dir is None:
+            self._episode_dir = tempfile.TemporaryDirectory(prefix="k25-osworld-", ignore_cleanup_errors=True)
+        return Path(self._episode_dir.name)
+
+    def _steps(self, env: GuestEnv) -> GuestSetup:
+        return GuestSetup(
+            guest=env.guest,
+            cache_dir=self.work_dir(),
+            password=env.options.password,
+            screen_px=env.screen_px,
+            browser_url=f"http://{env.options.host}:{env.options.chromium_port}",
+        )
+
+
+def make_suite(
+    guest: str = "",
+    provider: str = "address",
+    list: str = _DEFAULT_LIST,
+    wording: Wording = "goal",
+    domains: str = "",
+    data: str = "",
+    cache: str = "",
+    parity: bool | str = False,
+    evaluator: Evaluator = "auto",
+    **env_options: Any,
+) -> Suite:
+    """Tasks on a guest.
+
+    Args:
+        guest: `HOST` or `HOST:PORT` of one that runs already; "": 127.0.0.1:5000.
+        provider: Where guests come from: `address`, `local`, `docker` or `vmware`.
+        list: `all`, `nogdrive`, `small`, `infeasible`, or a file like upstream's `test_all.json`; `local`: what a guest
+            of the provider `local` can do, with small files in place of downloads.
+        wording: `goal` says what is wanted; `steps`, with the list `local`, how it is done, step by step.
+        domains: Only these, with commas between them.
+        data: Folder like upstream's `evaluation_examples`; "": the files that come with the package.
+        cache: Folder with a folder for each task, in which downloaded files lie as in upstream's cache.
+        parity: True or `upstream`: rests and scores as upstream's runner does, its faults included.
+        evaluator: `ours`, `official` or `auto`: ours where they know the task, else OSWorld's own.
+        env_options: Options of the env `osworld`.
+
+    Raises:
+        EnvSetupError: No such list or domain.
+        ValueError: A value that is not taken.
+    """
+    import platformdirs
+
+    if parity not in (True, False, "upstream", "true", "false"):
+        raise ValueError(f"parity is {parity!r}, expected 'upstream' or nothing")
+    is_parity = parity in (True, "upstream", "true")
+    if evaluator not in EVALUATORS:
+        raise ValueError(f"evaluator is {evaluator!r}, expected one of {', '.join(EVALUATORS)}")
+    judging = Judging(
+        evaluator=evaluator,
+        official=None if evaluator == "ours" else find_official(),
+        is_parity=is_parity,
+    )
+    if evaluator == "official" and judging.official is None:
+        raise EnvSetupError(f"OSWorld's own evaluators are not installed; install them: {INSTALL_LINE}")
+    tasks = TaskData(Path(data) if data else None)
+    if wording not in ("goal", "steps") or (wording == "steps" and list != LOCAL):
+        raise ValueError(f"wording is {wording!r}, expected 'goal', or, with list=local, 'steps'")
+    is_local = list == LOCAL
+    wanted = [domain.strip() for domain in domains.split(",") if domain.strip()]
+    keys = tasks.keys("all", wanted) if is_local else tasks.keys(list, wanted)
+    keys = tuple(key for key in keys if not is_local or key in local_keys(wording))
+    folder = "osworld-local" if is_local else "osworld"
+    cache_dir = (Path(cache) if cache else Path(platformdirs.user_cache_dir("k25")) / folder).absolute()
+    is_address = provider == "address"
+    named = {"guest": guest or "127.0.0.1:5000"} if is_address else {"provider": provider}
+    if guest and not is_address:
+        raise ValueError(f"guest is for the provider address, not for {provider}")
+    options = {**named, **({"pause_s": UPSTREAM_PAUSE_S} if is_parity else {}), **env_options}
+    check_options(options)
+    if not keys:
+        raise EnvSetupError(f"the list {list!r} has no task of the domains {domains}")
+
+    def make_task(task_id: str, seed: int | None) -> OsworldTask:
+        file = tasks.task(task_id.removeprefix(PREFIX))
+        metadata: dict[str, Any] = {FAMILY: file.domain, "infeasible": file.is_infeasible}
+        metadata["evaluator"] = judging.choose(file)
+        missing = judging.why_not(file)
+        if missing is not None:
+            metadata["needs"] = missing
+        spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="osworld", options=options), metadata=metadata)
+        local = load_local_tasks()[file.key] if is_local else None
+        if local is not None and wording == "steps":
+            file = replace(file, instruction=local.steps)
+        is_read_at_once = file.domain == "chrome" and not file.postconfig and not file.is_infeasible
+        timing = UPSTREAM_TIMING if is_parity else BROWSER_TIMING if is_read_at_once else Timing()
+        return OsworldTask(file, cache_dir, timing, spec, judging, local)
+
+    def look(task_ids: Sequence[str]) -> Mapping[str, str]:
+        files = {}
+        for task_id in task_ids:
+            with contextlib.suppress(EnvSetupError):  # a damaged file is an error of its episode
+                files[task_id] = tasks.task(task_id.removeprefix(PREFIX))
+        return find_unavailable(files, provider, judging.why_unavailable, has_web=has_network(env_options))
+
+    known = BASELINES if is_local and wording == "goal" and not wanted else {}
+    return Suite(
+        name="osworld",
+        about=f"OSWorld-Verified: {len(keys)} tasks on a desktop that a guest server shows",
+        task_ids=tuple(f"{PREFIX}{key}" for key in keys),
+        make_task=make_task,
+        revision=f"{tasks.revision}{'-parity' if is_parity else ''}{f'-local-{wording}' if is_local else ''}",
+        groups=GROUPS,
+        max_steps=100,
+        max_time_s=3600.0,
+        steps_option="wording=steps" if is_local and wording == "goal" else "",
+        find_unavailable=look,
+        baselines={"fail": _score_of_failure(tasks, keys), **known},
+    )
+
+
+def _score_of_failure(tasks: TaskData, keys: Sequence[str]) -> Baseline:
+    """What an agent gets that says failure at once: 1 where nothing can be done, else 0, whatever the guest holds."""
+    num_infeasible = sum(tasks.is_infeasible(key) for key in keys)
+    return Baseline(
+        score=num_infeasible / len(keys),
+        num_episodes=len(keys),
+        command=f"by rule: {num_infeasible} tasks cannot be done",
+    )

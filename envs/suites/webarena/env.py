@@ -1,0 +1,138 @@
+"""`WebArenaEnv`: a browser in front of WebArena's sites, which nothing else leaves or reaches."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from envs.browser.env import BrowserEnv, OpenBrowser
+from envs.browser.options import BrowserOptions
+from envs.env import Env
+from envs.errors import EnvSetupError
+from envs.geometry import parse_size
+from envs.judge import KEY, EndpointJudge
+from envs.registry import EnvKind, EnvRequest
+from envs.suites.webarena.page_checks import Shop
+from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED
+from envs.suites.webarena.sites import Site, SiteFile, read_sites, with_resets
+from envs.suites.webarena.verdict import Grader
+
+
+class WebArenaEnv(BrowserEnv):
+    """A `BrowserEnv` that reaches WebArena's sites and nothing else, and signs in to them.
+
+    Logins are made once, kept, and made anew when a site does not know one any more.
+
+    Args:
+        file: The sites, and who judges.
+        options: Settings of the browser; its domain rules are replaced.
+        parity: Judge as published.
+        open_browser: As in `BrowserEnv`.
+    """
+
+    def __init__(
+        self,
+        file: SiteFile,
+        options: BrowserOptions | None = None,
+        *,
+        parity: bool = False,
+        open_browser: OpenBrowser | None = None,
+    ) -> None:
+        self.sites = dict(file.sites)
+        judge = EndpointJudge(url=file.judge_url, model=file.judge, key=os.environ.get(KEY, ""))
+        self.grader = Grader(
+            judge=judge if file.judge and file.judge_url else None,
+            shop=_shop_of(self.sites),
+            fixes=AS_PUBLISHED if parity else ALL_FIXES,
+        )
+        domains = tuple(site.domain for site in self.sites.values())
+        super().__init__(replace(options or BrowserOptions(), allowed_domains=domains), open_browser=open_browser)
+        self._logins: dict[str, list[Mapping[str, Any]]] = {}
+
+    async def sign_in(self, names: Sequence[str]) -> None:
+        """Be signed in to sites, in this order; those without an account are left as they are.
+
+        Raises:
+            EnvSetupError: A site is not configured, does not answer, or refuses the account.
+        """
+        for name in names:
+            site = self.site(name)
+            if not site.user:
+                continue
+            context = self.page.context
+            if name in self._logins:
+                await context.add_cookies(cast(Any, self._logins[name]))
+                if await site.is_signed_in(self.page):
+                    continue
+                self._logins.pop(name)
+                await context.clear_cookies()
+                for other in names[: names.index(name)]:
+                    await context.add_cookies(cast(Any, self._logins.get(other, [])))
+            await site.sign_in(self.page)
+            self._logins[name] = [cast(Any, cookie) for cookie in await context.cookies(site.url)]
+
+    async def open_tabs(self, urls: Sequence[str]) -> None:
+        """Open addresses, a tab each; the first one is active.
+
+        Raises:
+            EnvSetupError: One cannot be opened.
+        """
+        first = self.page
+        await self.goto(urls[0])
+        for url in urls[1:]:
+            await self.page.context.new_page()
+            await self.goto(url)
+        if len(urls) > 1:
+            await self.show(first)
+
+    def site(self, name: str) -> Site:
+        """A site by name.
+
+        Raises:
+            EnvSetupError: It is not configured.
+        """
+        if name not in self.sites:
+            raise EnvSetupError(f"the site {name} is not configured; there are {', '.join(self.sites)}")
+        return self.sites[name]
+
+
+def _shop_of(sites: Mapping[str, Site]) -> Shop | None:
+    if "shopping" not in sites:
+        return None
+    admin = sites.get("shopping_admin")
+    url = sites["shopping"].url
+    return Shop(url=url, user=admin.user, password=admin.password) if admin is not None else Shop(url=url)
+
+
+def _make(request: EnvRequest) -> Env:
+    """The sites as settings and task files name them.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
+    options = dict(request.options)
+    if "sites" not in options:
+        raise ValueError("the option sites is needed: a TOML file that names WebArena's sites")
+    file = with_resets(read_sites(Path(str(options["sites"]))), str(options.get("reset_command", "")))
+    values: dict[str, Any] = {
+        "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
+        "device_scale": options.get("device_scale"),
+        "headless": not options.get("headed", False),
+        "har_path": options.get("har"),
+        "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    masked = (*request.masked_texts, *(site.password for site in file.sites.values() if site.password))
+    browser = BrowserOptions(**given, masked_texts=masked, http_logins=request.http_logins)
+    return WebArenaEnv(file, browser, parity=options.get("parity") is True)
+
+
+_SHOWN = ("viewport", "device_scale", "headed")
+KIND = EnvKind(
+    make=_make,
+    options=frozenset(_SHOWN) | {"sites", "har", "parity", "reset_command"},
+    shown=_SHOWN,
+    masks_secrets=True,
+)
+"""WebArena's sites in `envs.registry`."""

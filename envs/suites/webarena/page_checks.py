@@ -1,0 +1,263 @@
+"""What a page of a site has to hold at the end: `program_html` of WebArena.
+
+Configs name functions, `func:reddit_get_post_url('__last_url__')`. They are looked up in a table by name; nothing of a
+config is ever run as Python. Locators are JavaScript and run in the page, as published: other engines read selectors
+otherwise than browsers do (209 of them leave a bracket open).
+"""
+
+import ast
+import asyncio
+import html
+from collections.abc import Awaitable, Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from envs.errors import EnvDiedError, EnvSetupError
+from envs.suites.webarena.scoring import ALL_FIXES, clean
+from envs.suites.webarena.task_config import PageCheck
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+LAST = "last"
+_FUNCTION = "func:"
+_LAST_URL, _PAGE = "__last_url__", "__page__"
+_LOAD_TIMEOUT_S = 60.0
+_REST_TIMEOUT_S = 30.0
+_MAX_TEXT_CHARS = 16 * 2**20
+
+_FIND_ROLE = """name => {
+  const accounts = [...document.querySelectorAll("td[data-label='Account'] span.gl-avatar-labeled-sublabel")];
+  const index = accounts.findIndex(account => account.outerText === '@' + name);
+  const role = document.querySelectorAll("td.col-max-role span")[index];
+  return role ? role.outerText : "";
+}"""
+"""GitLab's members page: the role in the row of an account."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """Magento's REST interface, for what no page shows.
+
+    Attributes:
+        url: Of the shop, without a slash at its end.
+        user: Of the admin.
+        password: Likewise; never shown.
+    """
+
+    url: str
+    user: str = "admin"
+    password: str = field(default="admin1234", repr=False)
+
+    async def latest_order_url(self) -> str:
+        """The page of the newest order, whoever ordered it."""
+        query = {
+            "searchCriteria[sortOrders][0][field]": "created_at",
+            "searchCriteria[sortOrders][0][direction]": "DESC",
+            "searchCriteria[pageSize]": "1",
+        }
+        found = await self._get("/rest/V1/orders", query)
+        try:
+            number = int(found["items"][0]["increment_id"])
+        except (TypeError, KeyError, IndexError, ValueError) as error:
+            raise EnvDiedError(f"{self.url} tells no order: {str(found)[:200]}") from error
+        return f"{self.url}/sales/order/view/order_id/{number}/"
+
+    async def latest_review(self, sku: str) -> Mapping[str, Any]:
+        """The newest review of a product; empty: there is none."""
+        reviews = await self._get(f"/rest/V1/products/{quote(sku, safe='')}/reviews", {})
+        if not isinstance(reviews, list) or not all(isinstance(review, dict) for review in reviews):
+            raise EnvDiedError(f"{self.url} tells no list of reviews: {str(reviews)[:200]}")
+        return reviews[-1] if reviews else {}
+
+    async def _get(self, path: str, query: Mapping[str, str]) -> Any:
+        import httpx
+
+        login = {"username": self.user, "password": self.password}
+        try:
+            async with httpx.AsyncClient(timeout=_REST_TIMEOUT_S) as client:
+                token = await client.post(f"{self.url}/rest/default/V1/integration/admin/token", json=login)
+                token.raise_for_status()
+                headers = {"Authorization": f"Bearer {token.json()}"}
+                answer = await client.get(f"{self.url}{path}", params=dict(query), headers=headers)
+                answer.raise_for_status()
+                return answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise EnvDiedError(f"the shop's REST interface at {self.url} does not answer: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where functions of configs look.
+
+    Attributes:
+        page: The page that is judged.
+        shop: For the functions that ask it; None: it is not configured.
+    """
+
+    page: "Page"
+    shop: Shop | None = None
+
+    def open_shop(self) -> Shop:
+        """The shop.
+
+        Raises:
+            EnvSetupError: It is not configured.
+        """
+        if self.shop is None:
+            raise EnvSetupError("this task asks the shop's REST interface; the site shopping is not configured")
+        return self.shop
+
+
+async def _post_url(place: Place, url: str) -> str:
+    """The address of the post that an address belongs to; another address as it is."""
+    parts = urlsplit(url)
+    names = parts.path.split("/")
+    if len(names) < 4 or names[1] != "f":
+        return url
+    return f"{parts.scheme}://{parts.netloc}/f/{names[2]}/{names[3]}/"
+
+
+async def _latest_order_url(place: Place) -> str:
+    return await place.open_shop().latest_order_url()
+
+
+async def _review_author(place: Place, sku: str) -> str:
+    return str((await place.open_shop().latest_review(sku)).get("nickname", ""))
+
+
+async def _review_rating(place: Place, sku: str) -> str:
+    ratings = (await place.open_shop().latest_review(sku)).get("ratings") or [{}]
+    return str(ratings[0].get("percent", ""))
+
+
+async def _member_role(place: Place, name: str) -> str:
+    return str(await place.page.evaluate(_FIND_ROLE, name))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Awaitable[str]]] = {
+    "reddit_get_post_url": _post_url,
+    "shopping_get_latest_order_url": _latest_order_url,
+    "shopping_get_sku_latest_review_author": _review_author,
+    "shopping_get_sku_latest_review_rating": _review_rating,
+    "gitlab_get_project_memeber_role": _member_role,
+}
+"""All that configs call, spelled as there."""
+
+
+def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
+    """Name and arguments of `NAME('...', ...)`; `__page__`, which all functions know, is left out.
+
+    Raises:
+        EnvSetupError: It is no such call, or of a function that there is not.
+    """
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EnvSetupError(f"{text!r} is no call of a function: {error}") from error
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.keywords:
+        raise EnvSetupError(f"{text!r} is no call such as reddit_get_post_url('__last_url__')")
+    if call.func.id not in FUNCTIONS:
+        raise EnvSetupError(f"{text!r} calls a function that there is not; there are {', '.join(FUNCTIONS)}")
+    arguments = []
+    for argument in call.args:
+        if isinstance(argument, ast.Name) and argument.id == _PAGE:
+            continue
+        if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+            raise EnvSetupError(f"{text!r} has an argument that is no text")
+        arguments.append(argument.value)
+    return call.func.id, tuple(arguments)
+
+
+async def call_function(text: str, place: Place) -> str:
+    """What a function of a config tells.
+
+    Raises:
+        EnvSetupError: There is none of that name, or it takes other arguments.
+        EnvDiedError: The site that it asks does not answer.
+    """
+    name, arguments = parse_call(text)
+    given = (argument.replace(_LAST_URL, place.page.url) for argument in arguments)
+    try:
+        return await FUNCTIONS[name](place, *given)
+    except TypeError as error:
+        raise EnvSetupError(f"{text!r} does not take these arguments: {error}") from error
+
+
+async def read_text(check: PageCheck, page: "Page", shop: Shop | None = None, *, wait_s: float = 3.0) -> str | None:
+    """What a page has where a task looks; None: nothing. The page that the agent left stays: others open beside it.
+
+    Args:
+        check: What is wanted where.
+        page: The page that the agent left open.
+        shop: For functions that ask it.
+        wait_s: For a page that is opened to settle; 3 as published.
+
+    Raises:
+        EnvSetupError: The check itself is none.
+        EnvDiedError: A page that has to be opened cannot be.
+    """
+    url = check.url
+    if url.startswith(_FUNCTION):
+        url = await call_function(url.removeprefix(_FUNCTION), Place(page=page, shop=shop))
+    if url == LAST:
+        return await _select(check, page, shop)
+    beside = await _open(page, url, wait_s)
+    try:
+        return await _select(check, beside, shop)
+    finally:
+        await beside.close()
+
+
+async def _open(page: "Page", url: str, wait_s: float) -> "Page":
+    from playwright.async_api import Error
+
+    beside = await page.context.new_page()
+    try:
+        answer = await beside.goto(url, timeout=1000 * _LOAD_TIMEOUT_S)
+        why = f"the site answers {answer.status}" if answer is not None and _is_broken(answer.status) else ""
+    except Error as error:
+        why = str(error).splitlines()[0]
+    if why:
+        await beside.close()
+        raise EnvDiedError(f"{url} cannot be opened for the verdict: {why}")
+    await asyncio.sleep(wait_s)
+    return beside
+
+
+def _is_broken(status: int) -> bool:
+    """True if a page tells nothing of what a site holds; one that is missing or forbidden does."""
+    return status in (401, 407, 408, 429) or status >= 500
+
+
+async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | None:
+    """The text that is judged; None when the page has no such place, "" when it cannot be looked for."""
+    from playwright.async_api import Error
+
+    if not check.locator:
+        return await page.content()
+    if check.locator.startswith(_FUNCTION):
+        return await call_function(check.locator.removeprefix(_FUNCTION), Place(page=page, shop=shop))
+    if not check.locator.startswith(("document.", "[...document.")):
+        raise EnvSetupError(f"the locator {check.locator!r} is neither an expression on the document nor a function")
+    try:
+        for prepare in check.prepare:
+            await page.evaluate(f"() => {prepare}")
+    except Error:
+        pass  # as published: the locator decides
+    try:
+        found = await page.evaluate(f"() => {check.locator}")
+    except Error:
+        return ""
+    return None if found is None else str(found)[:_MAX_TEXT_CHARS]  # by str of Python, as published
+
+
+def is_met(check: PageCheck, text: str | None, *, fixes: Set[str] = ALL_FIXES) -> bool:
+    """Whether a text is what a task wants; without the fix `null`, no text is `None`."""
+    if text is None:
+        text = "" if "null" in fixes else str(None)
+    text = clean(html.unescape(text))
+    if check.exact is not None:
+        return text == clean(check.exact)
+    return all(any(clean(one) in text for one in alternatives) for alternatives in check.includes)

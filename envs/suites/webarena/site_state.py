@@ -1,0 +1,217 @@
+"""Who has a site when, which tasks changed it, and how it is put back, in this and other processes of one machine.
+
+A task that changes a site has it alone, and is noted before it begins, so that a site is known as changed also when a
+process was killed. Where a command puts the site back, the next task that takes the site runs it first.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from envs.errors import EnvSetupError
+from envs.suites.webarena.sites import Site
+
+_POLL_S = 0.1
+_ASK_S, _ASK_TIMEOUT_S = 1.0, 10.0
+_MAX_CHANGES = 2_000
+_MAX_OUTPUT_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Sites that a task has.
+
+    Attributes:
+        warnings: Which of them were changed before and are not put back, and by what, a line each.
+        changes_before: By name of the site, how many tasks changed it before this one, since it was put back.
+    """
+
+    warnings: tuple[str, ...]
+    changes_before: Mapping[str, int]
+
+
+@asynccontextmanager
+async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeout_s: float) -> AsyncIterator[Taken]:
+    """Keep sites for a task, those that other tasks changed put back where a command for it is known.
+
+    Args:
+        sites: Which.
+        task_id: Whose; noted at each site when `alone`.
+        alone: The task changes the sites.
+        timeout_s: Longest wait for all of them.
+
+    Yields:
+        What was found there.
+
+    Raises:
+        EnvSetupError: Somebody kept one for longer, or one cannot be put back.
+    """
+    sites = list(sites)
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(hold_sites(sites, alone=alone, timeout_s=timeout_s))
+        if not alone and _stale(sites):
+            await held.aclose()
+            await held.enter_async_context(hold_sites(sites, alone=True, timeout_s=timeout_s))
+        for site in _stale(sites):
+            await put_back(site)
+        told, before = [], {}
+        for site in sites:
+            changes = load_changes(site)
+            before[site.name] = len(changes)
+            if changes:
+                told.append(f"{site.name} was not put back since {describe_changes(changes)}")
+            if alone:
+                _save_changes(site, [*changes, task_id])
+        yield Taken(warnings=tuple(told), changes_before=before)
+
+
+def _stale(sites: Iterable[Site]) -> list[Site]:
+    return [site for site in sites if site.reset and load_changes(site)]
+
+
+async def put_back(site: Site) -> None:
+    """Run the command that puts a site back, and wait until it answers. Nothing that it started outlasts a failure.
+
+    Raises:
+        EnvSetupError: The command fails, or it and the site take too long.
+    """
+    try:
+        async with asyncio.timeout(site.reset_timeout_s):
+            await _run_command(site)
+            await _wait_until_it_answers(site)
+    except TimeoutError as error:
+        raise EnvSetupError(
+            f"{site.name} was not put back within {site.reset_timeout_s:g} s by {site.reset!r}", retryable=True
+        ) from error
+    _save_changes(site, [])
+
+
+async def _run_command(site: Site) -> None:
+    process = await asyncio.create_subprocess_shell(
+        site.reset,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, "K25_SITE": site.name, "K25_SITE_URL": site.url},
+    )
+    tail = bytearray()
+    reading = asyncio.create_task(_read_tail(process, tail))
+    code = None
+    try:
+        code = await process.wait()
+        await asyncio.wait({reading}, timeout=1.0)  # what it left running may keep its output open
+    finally:
+        reading.cancel()
+        if code != 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if code != 0:
+        last = (tail.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"])[-1]
+        raise EnvSetupError(f"the reset command of {site.name} ended with {code}: {last[:300]}", retryable=True)
+
+
+async def _read_tail(process: asyncio.subprocess.Process, tail: bytearray) -> None:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(_MAX_OUTPUT_BYTES):
+        tail += chunk
+        del tail[:-_MAX_OUTPUT_BYTES]
+
+
+async def _wait_until_it_answers(site: Site) -> None:
+    import httpx
+
+    async with httpx.AsyncClient(timeout=_ASK_TIMEOUT_S) as client:
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                async with client.stream("GET", site.url) as answer:
+                    if site.is_up(answer.status_code, answer.headers.get("location", "")):
+                        return
+            await asyncio.sleep(_ASK_S)
+
+
+def load_changes(site: Site) -> tuple[str, ...]:
+    """The tasks that changed a site since it was put back, in order."""
+    try:
+        content = json.loads(_file_of(site, "changes").read_text("utf-8"))
+        return tuple(str(id) for id in content)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, TypeError):
+        return ("something unknown",)
+
+
+def describe_changes(task_ids: Sequence[str]) -> str:
+    """`2 tasks changed it, last webarena/600`; `nothing changed it`."""
+    if not task_ids:
+        return "nothing changed it"
+    count = f"{len(task_ids)} tasks" if len(task_ids) > 1 else "1 task"
+    return f"{count} changed it, last {task_ids[-1]}"
+
+
+def _save_changes(site: Site, task_ids: Sequence[str]) -> None:
+    path = _file_of(site, "changes")
+    if not task_ids:
+        path.unlink(missing_ok=True)
+        return
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(list(task_ids[-_MAX_CHANGES:])), "utf-8")
+    new.replace(path)
+
+
+@asynccontextmanager
+async def hold_sites(sites: Iterable[Site], *, alone: bool, timeout_s: float) -> AsyncIterator[None]:
+    """Keep sites for a while: for oneself, or together with others who keep them so, in this and other processes.
+
+    Args:
+        sites: Which; they are taken in one order by all, so that nobody waits for somebody who waits.
+        alone: A task that changes a site needs it so.
+        timeout_s: Longest wait for all of them.
+
+    Raises:
+        EnvSetupError: Somebody kept one for longer.
+    """
+    until_s = asyncio.get_running_loop().time() + timeout_s
+    files: list[int] = []
+    try:
+        for site in sorted(sites, key=lambda site: site.url):
+            files.append(_open_lock(site))
+            while not _try_lock(files[-1], alone=alone):
+                if asyncio.get_running_loop().time() > until_s:
+                    raise EnvSetupError(f"another task kept {site.name} for {timeout_s:g} s", retryable=True)
+                await asyncio.sleep(_POLL_S)
+        yield
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def _file_of(site: Site, kind: str) -> Path:
+    folder = Path(tempfile.gettempdir()) / f"k25-webarena-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise EnvSetupError(f"{folder} belongs to somebody else; remove it")
+    name = hashlib.sha256(site.url.encode()).hexdigest()[:16]
+    return folder / f"{name}.{kind}"
+
+
+def _open_lock(site: Site) -> int:
+    return os.open(_file_of(site, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def _try_lock(file: int, *, alone: bool) -> bool:
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

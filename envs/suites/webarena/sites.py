@@ -1,0 +1,275 @@
+"""The sites of WebArena as somebody hosts them: addresses, accounts, logins.
+
+A file in TOML names those that there are; tasks that need another one are left out:
+
+    judge = "gpt-4.1"                     # a model for answers in words, at judge_url; its key is in K25_JUDGE_API_KEY
+    judge_url = "https://api.example.com/v1"
+
+    [shopping]
+    url = "http://shop.example:7770"
+    user = "emma.lopez@gmail.com"         # the published accounts are the defaults
+    password = "Password.123"
+    reset = "./reset.sh shop"             # puts the site back; left out, it stays as tasks change it
+    reset_timeout = 900                   # seconds until it answers again
+
+The accounts are public, the same in every copy of the sites (web-arena-x/webarena, `browser_env/env_config.py`).
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from envs.errors import EnvSetupError, did_you_mean
+from envs.suites.webarena.task_config import SITES, check_sites
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_ACCOUNTS = {
+    "shopping": ("emma.lopez@gmail.com", "Password.123"),
+    "shopping_admin": ("admin", "admin1234"),
+    "reddit": ("MarvelsGrantMan136", "test1234"),
+    "gitlab": ("byteblaze", "hello1234"),
+}
+_KEYS = {"url", "user", "password", "reset", "reset_timeout"}
+WANTS_HTTP_LOGIN = (
+    "asks for a user name and a password by HTTP authentication, and got none or wrong ones; "
+    "the setting http_auth has them"
+)
+_LOGIN_TIMEOUT_S = 60.0
+_RESET_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginForm:
+    """How one signs in to a kind of site.
+
+    Attributes:
+        path: Of the page with the form.
+        user: Selector of the field for the name.
+        password: Likewise.
+        button: Of what sends it.
+        home_path: A page that only somebody who is signed in sees; others land on the form.
+    """
+
+    path: str
+    user: str
+    password: str
+    button: str
+    home_path: str
+
+
+FORMS: Mapping[str, LoginForm] = {
+    "shopping": LoginForm(
+        path="/customer/account/login/",
+        user="#email",
+        password="#pass",
+        button="#send2",
+        home_path="/customer/account/",
+    ),
+    "shopping_admin": LoginForm(
+        path="",
+        user="#username",
+        password="#login",
+        button=".action-login",
+        home_path="/dashboard/",
+    ),
+    "reddit": LoginForm(
+        path="/login",
+        user="[name=_username]",
+        password="[name=_password]",
+        button="form button:has-text('Log in')",
+        home_path="/notifications",
+    ),
+    "gitlab": LoginForm(
+        path="/users/sign_in",
+        user="#user_login",
+        password="#user_password",
+        button="[name=commit], button[type=submit]",
+        home_path="/-/profile",
+    ),
+}
+"""As Magento 2.4, Postmill and GitLab 15 have them; map and encyclopedia have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One site.
+
+    Attributes:
+        name: One of `task_config.SITES`.
+        url: Its address, without a slash at the end.
+        user: Who signs in; "": nobody.
+        password: Of that account; never shown.
+        reset: Command that puts it back to its first state; "": there is none.
+        reset_timeout_s: Longest until it answers again.
+    """
+
+    name: str
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    reset: str = ""
+    reset_timeout_s: float = _RESET_TIMEOUT_S
+
+    @property
+    def domain(self) -> str:
+        """`HOST:PORT`, as a rule of domains."""
+        parts = urlsplit(self.url)
+        return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+    async def is_signed_in(self, page: "Page") -> bool:
+        """Return True if a page that only a signed-in person sees is shown. Leaves the page there.
+
+        Raises:
+            EnvSetupError: The site asks for a login by HTTP that the browser does not have, or it is broken.
+        """
+        form = FORMS[self.name]
+        status = await self._open(page, form.home_path)
+        return status == HTTPStatus.OK and await page.locator(form.password).count() == 0
+
+    async def sign_in(self, page: "Page") -> None:
+        """Sign in by the site's own form.
+
+        Raises:
+            EnvSetupError: The site does not answer, has no such form, or refuses.
+        """
+        from playwright.async_api import Error
+
+        form = FORMS[self.name]
+        try:
+            await self._open(page, form.path)
+            await page.fill(form.user, self.user, timeout=1000 * _LOGIN_TIMEOUT_S)
+            await page.fill(form.password, self.password)
+            await page.click(form.button)
+            await page.wait_for_load_state("load", timeout=1000 * _LOGIN_TIMEOUT_S)
+            if await self.is_signed_in(page):
+                return
+        except Error as error:
+            told = str(error).splitlines()[0]
+            raise EnvSetupError(f"nobody can sign in to {self.name} at {self.url}: {told}", retryable=True) from error
+        raise EnvSetupError(f"{self.name} at {self.url} refuses the account {self.user!r}; check user and password")
+
+    async def _open(self, page: "Page", path: str) -> int | None:
+        """Open a page; returns the status of its answer, None where the browser has none."""
+        answer = await page.goto(f"{self.url}{path}", timeout=1000 * _LOGIN_TIMEOUT_S)
+        status = answer.status if answer is not None else None
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise EnvSetupError(f"{self.name} at {self.url} {WANTS_HTTP_LOGIN}")
+        if status is not None and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise EnvSetupError(f"{self.name} at {self.url} answers {status} for {path or '/'}", retryable=True)
+        return status
+
+    def is_up(self, status: int, location: str = "") -> bool:
+        """Return True if an answer is one of the site itself: a page, a redirect within it, a login by HTTP."""
+        if 300 <= status < 400:
+            return urlsplit(urljoin(self.url, location)).hostname == urlsplit(self.url).hostname
+        return 200 <= status < 300 or status == HTTPStatus.UNAUTHORIZED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFile:
+    """What a file of sites says.
+
+    Attributes:
+        sites: By name.
+        judge: A model's name; "": none.
+        judge_url: Its endpoint, up to `/v1`.
+    """
+
+    sites: Mapping[str, Site]
+    judge: str = ""
+    judge_url: str = ""
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Addresses by name of the site."""
+        return {name: site.url for name, site in self.sites.items()}
+
+
+def find_shared_hosts(sites: Iterable[Site]) -> tuple[tuple[str, str], ...]:
+    """Pairs of sites on one host: their cookies are kept by host, not by port, so that they sign each other out."""
+    hosts = [(site.name, urlsplit(site.url).hostname) for site in sites if site.user]
+    return tuple(
+        (name, other)
+        for number, (name, host) in enumerate(hosts)
+        for other, its_host in hosts[number + 1 :]
+        if host == its_host
+    )
+
+
+def make_sites(urls: Mapping[str, str], accounts: Mapping[str, tuple[str, str]] | None = None) -> dict[str, Site]:
+    """Sites at addresses, with the published accounts where no other is named.
+
+    Raises:
+        EnvSetupError: An unknown site, or an address that is none.
+    """
+    known = {**_ACCOUNTS, **(accounts or {})}
+    found = {}
+    for name, url in check_sites(urls).items():
+        user, password = known.get(name, ("", ""))
+        found[name] = Site(name=name, url=url, user=user, password=password)
+    return found
+
+
+def read_sites(path: Path) -> SiteFile:
+    """Read a file of sites.
+
+    Raises:
+        EnvSetupError: It cannot be read, or says something else than sites.
+    """
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise EnvSetupError(f"the sites cannot be read from {path}: {error}") from error
+    texts = {name: content.pop(name, "") for name in ("judge", "judge_url")}
+    urls, accounts, resets = {}, {}, {}
+    for name, table in content.items():
+        if not isinstance(table, dict) or name not in SITES:
+            raise EnvSetupError(f"{path}: {name!r} is no site{did_you_mean(name, SITES)}; expected a table [shopping]")
+        if unknown := set(table) - _KEYS:
+            raise EnvSetupError(f"{path}: [{name}] has {min(unknown)!r}; expected {', '.join(sorted(_KEYS))}")
+        resets[name] = (table.get("reset", ""), table.get("reset_timeout", _RESET_TIMEOUT_S))
+        urls[name] = table.get("url", "")
+        default = _ACCOUNTS.get(name, ("", ""))
+        accounts[name] = (table.get("user", default[0]), table.get("password", default[1]))
+    if any(not isinstance(text, str) for pair in (*accounts.values(), texts.values()) for text in pair):
+        raise EnvSetupError(f"{path}: judge, judge_url, user and password are texts")
+    for name, (command, timeout_s) in resets.items():
+        is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool) and 0 < timeout_s < 1e6
+        if not isinstance(command, str) or not is_number:
+            raise EnvSetupError(f"{path}: [{name}]: reset is a command, reset_timeout a number of seconds")
+    if not urls:
+        raise EnvSetupError(f"{path} names no site; expected a table such as [shopping] with its url")
+    sites = make_sites(urls, accounts)
+    named = {
+        name: replace(site, reset=resets[name][0], reset_timeout_s=float(resets[name][1]))
+        for name, site in sites.items()
+    }
+    return SiteFile(sites=named, **texts)
+
+
+def with_resets(file: SiteFile, commands: str) -> SiteFile:
+    """A file of sites with other commands that put them back.
+
+    Args:
+        file: Which one.
+        commands: `SITE=COMMAND`, a line each; a line without a site is for all that have none.
+
+    Raises:
+        EnvSetupError: A site that the file does not name.
+    """
+    sites = dict(file.sites)
+    for line in filter(None, map(str.strip, commands.splitlines())):
+        name, _, command = line.partition("=")
+        if name in sites and command.strip():
+            sites[name] = replace(sites[name], reset=command.strip())
+        elif name in SITES:
+            raise EnvSetupError(f"the reset command of {name}: the sites are {', '.join(sites)}, each with a command")
+        else:
+            sites = {id: site if site.reset else replace(site, reset=line) for id, site in sites.items()}
+    return replace(file, sites=sites)

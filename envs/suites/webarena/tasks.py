@@ -1,0 +1,341 @@
+"""The suite `webarena`: WebArena's tasks on sites that somebody hosts."""
+
+import time
+from collections.abc import Mapping, Sequence, Set
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from envs.browser.redact import Redactor
+from envs.env import EnvSpec, TaskSpec
+from envs.errors import EnvDiedError, EnvError, EnvSetupError
+from envs.suite import FAMILY, LABELS, Suite
+from envs.suites.webarena.env import WebArenaEnv
+from envs.suites.webarena.network_trace import AGENT_RESPONSE, NETWORK
+from envs.suites.webarena.preflight import find_unavailable, without_judge
+from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED
+from envs.suites.webarena.site_state import take_sites
+from envs.suites.webarena.sites import Site, SiteFile, find_shared_hosts, read_sites, with_resets
+from envs.suites.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
+from envs.suites.webarena.trace_recorder import TraceRecorder
+from envs.suites.webarena.verdict import Evidence, Grader
+
+PREFIX = "webarena/"
+_MAX_WAIT_S = 3600.0
+"""For a site that another task changes."""
+_SPLITS = ("all", "hard")
+CHANGES_BEFORE, CHANGES, TAKEN_AT = "changes_before", "changes_state", "taken_at"
+"""What a task tells of its sites, in its `info`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A way to judge a task.
+
+    Attributes:
+        config: What is wanted.
+        fixes: What is not judged as published, of `scoring.FIXES`.
+    """
+
+    config: TaskConfig
+    fixes: Set[str]
+
+    def is_that_of(self, config: TaskConfig, grader: Grader) -> bool:
+        """Whether it is the same as judging a config by a grader."""
+        return self.config == config and self.fixes == grader.fixes
+
+
+class SiteTask:
+    """A task on sites, without its verdict.
+
+    Args:
+        spec: Which one it is.
+        sites: Those that it needs.
+        start_urls: One tab each; the first one is active.
+        changes_state: It changes what they hold.
+        logins: Those of the sites that it starts signed in to; None: all.
+
+    Attributes:
+        other_scores: Once it is judged, the score by each of the other rules.
+        warnings: What went wrong around it without being an error, for the record.
+        why_once: As for `envs.env.why_once_of`.
+        info: How many tasks changed its sites before it, for the results.
+        files: Once it is judged, what WebArena-Verified judges by: the answer, and the requests since the first page.
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        sites: Sequence[str],
+        start_urls: Sequence[str],
+        *,
+        changes_state: bool,
+        logins: Sequence[str] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.other_scores: dict[str, float] = {}
+        self.warnings: list[str] = []
+        self.why_once = ""
+        self.info: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
+        self._recorder: TraceRecorder | None = None
+        self._sites = tuple(sites)
+        self._start_urls = tuple(start_urls)
+        self._changes_state = changes_state
+        self._logins = frozenset(sites if logins is None else logins)
+        self._kept: AsyncExitStack | None = None
+
+    async def setup(self, env: WebArenaEnv) -> None:
+        """Wait for the sites, have them put back if tasks changed them, sign in, open the tabs it starts with.
+
+        Raises:
+            EnvSetupError: A site is not configured, does not answer, cannot be put back, or refuses the account.
+        """
+        sites = [env.site(name) for name in self._sites]
+        self._kept = AsyncExitStack()
+        taking = take_sites(sites, task_id=self.spec.id, alone=self._changes_state, timeout_s=_MAX_WAIT_S)
+        try:
+            taken = await self._kept.enter_async_context(taking)
+            self.warnings = list(taken.warnings)
+            before = dict(taken.changes_before)
+            self.info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
+            self.warnings += [
+                f"{one} and {other} are on one host and may sign each other out; give each a host name of its own"
+                for one, other in find_shared_hosts(site for site in sites if site.name in self._logins)
+            ]
+            await env.sign_in([name for name in SITES if name in self._sites and name in self._logins])
+            self._recorder = TraceRecorder(env.page.context, {name: env.site(name).url for name in self._sites})
+            await env.open_tabs(self._start_urls)
+        except BaseException:
+            await self.teardown(env)
+            raise
+
+    async def keep_evidence(self, env: WebArenaEnv, answer: str | None) -> None:
+        """Fill `files`; nothing is recorded any more."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            redact = Redactor(env.options.masked_texts)
+            har = await recorder.stop()
+            self.files = {AGENT_RESPONSE: (answer or "").encode(), NETWORK: redact(har.decode()).encode()}
+
+    async def teardown(self, env: WebArenaEnv) -> None:
+        """Let others have the sites."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.aclose()
+
+
+class WebArenaTask(SiteTask):
+    """One task; implements `envs.env.Task` on a `WebArenaEnv`.
+
+    Args:
+        config: What it is, as it is judged.
+        spec: Which one it is.
+        others: By name, the other rules that it is judged by, too.
+        parity: It starts signed in to those sites only that it is as published.
+    """
+
+    def __init__(
+        self, config: TaskConfig, spec: TaskSpec, others: Mapping[str, "Rule"] | None = None, *, parity: bool = False
+    ) -> None:
+        logins = config.logins if parity else None
+        super().__init__(spec, config.sites, config.start_urls, changes_state=config.changes_state, logins=logins)
+        self.config = config
+        self.instruction = config.intent
+        self._others = dict(others or {})
+
+    async def evaluate(self, env: WebArenaEnv) -> float:
+        """The verdict, from the answer, the active page and the sites; by the other rules in `other_scores` then.
+
+        Raises:
+            EnvSetupError: It needs a judge, and none is named.
+            EnvError: A page, the shop or the judge does not answer.
+        """
+        from playwright.async_api import Error
+
+        answer = env.terminate.answer if env.terminate is not None else None
+        page = env.page
+        await self.keep_evidence(env, answer)
+        evidence = Evidence(answer=answer, page=page)
+        try:
+            score = await env.grader.score(self.config, evidence)
+            self.other_scores = {
+                name: score if rule.is_that_of(self.config, env.grader) else await self._score_by(name, env, evidence)
+                for name, rule in self._others.items()
+            }
+            await env.show(page)  # pages that were opened for the verdict came to the front
+        except Error as error:
+            raise EnvDiedError(f"the browser gave no verdict: {str(error).splitlines()[0]}") from error
+        return score
+
+    async def _score_by(self, name: str, env: WebArenaEnv, evidence: Evidence) -> float:
+        """The score by another rule; where that gives no verdict, 0 and a warning."""
+        rule = self._others[name]
+        try:
+            return await replace(env.grader, fixes=rule.fixes).score(rule.config, evidence)
+        except EnvError as error:
+            self.warnings.append(f"no verdict by the rules {name}, counted 0: {error}")
+            return 0.0
+
+
+def make_suite(
+    sites: str = "",
+    only: str = "",
+    split: str = "all",
+    data: str = "",
+    corrected: bool = True,
+    parity: bool | str = False,
+    reset_command: str = "",
+    **env_options: Any,
+) -> Suite:
+    """Tasks on configured sites; those that need another one are left out.
+
+    Args:
+        sites: A file in TOML that names them; see `envs.suites.webarena.sites`.
+        only: Only tasks on these sites and no other, with commas between them.
+        split: `all`, or the audited set's `hard` 258.
+        data: A file like upstream's `test.raw.json`; "": the one that comes with the package.
+        corrected: Known errors of the configs are mended (`data/corrections.json`).
+        parity: True or `upstream`: judged as published, nothing corrected.
+        reset_command: `SITE=COMMAND`, a line each, puts a site back before a task when another one has changed it; a
+            line without a site is for all others.
+        env_options: Options of the env `webarena`.
+
+    Raises:
+        EnvSetupError: No such file, or no task is left.
+        ValueError: A value that is not taken.
+    """
+    if parity not in (True, False, "upstream", "true", "false"):
+        raise ValueError(f"parity is {parity!r}, expected 'upstream' or nothing")
+    is_parity = parity in (True, "upstream", "true")
+    file, there = choose_sites(sites, only, reset_command)
+    tasks = TaskData(Path(data) if data else None)
+    corrections = load_corrections() if corrected and not is_parity else ()
+    wanted = choose_ids(tasks, split)
+    configs: dict[int, TaskConfig] = {}
+    damaged: dict[int, str] = {}
+    for id in wanted:
+        try:
+            configs[id] = tasks.task(id, file.urls, corrections)
+        except EnvSetupError as error:  # of this task alone
+            damaged[id] = str(error)
+    all_corrections = load_corrections()
+    how = "upstream" if is_parity else "default" if corrected else "raw"
+    # the encyclopedia is reached over the map's homepage; both have to be there
+    kept, left_out = choose_playable(configs, there)
+    options = {**site_options(sites, reset_command), **({"parity": True} if is_parity else {}), **env_options}
+
+    def make_task(task_id: str, seed: int | None) -> WebArenaTask:
+        number = task_id.removeprefix(PREFIX)
+        config = kept.get(int(number)) if number.isdecimal() else None
+        if number.isdecimal() and int(number) in damaged:
+            raise EnvSetupError(damaged[int(number)])
+        if config is None:
+            raise ValueError(f"the suite webarena has no task {task_id!r} here; expected one such as 'webarena/0'")
+        raw = tasks.task(config.id, file.urls)
+        rules = {
+            "default": Rule(config=tasks.task(config.id, file.urls, all_corrections), fixes=ALL_FIXES),
+            "raw": Rule(config=raw, fixes=ALL_FIXES),
+            "upstream": Rule(config=raw, fixes=AS_PUBLISHED),
+        }
+        metadata = {
+            FAMILY: "+".join(sorted(config.sites)),
+            LABELS: {"template": str(config.template_id), "evaluation": "+".join(config.eval_types)},
+            "template": config.template_id,
+            "eval_types": list(config.eval_types),
+        }
+        spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
+        others = {name: rule for name, rule in rules.items() if name != how}
+        task = WebArenaTask(config, spec, others, parity=is_parity)
+        task.why_once = why_once(config, file.sites)
+        return task
+
+    def look(task_ids: Sequence[str]) -> dict[str, str]:
+        chosen = {id: kept[number] for id in task_ids if (number := int(id.removeprefix(PREFIX))) in kept}
+        silent = find_unavailable({id: config.sites for id, config in chosen.items()}, file)
+        return without_judge(chosen, file) | silent
+
+    told = {"upstream": "parity", "default": CORRECTIONS, "raw": "raw"}[how]
+    return Suite(
+        name="webarena",
+        about=f"WebArena: {len(kept)} tasks on {', '.join(sorted(there))}",
+        left_out=left_out,
+        task_ids=tuple(f"{PREFIX}{id}" for id in wanted if id in kept or id in damaged),
+        make_task=make_task,
+        find_unavailable=look,
+        revision=f"{tasks.revision}-{told}",
+        cluster_by="template",
+        max_steps=30,
+        max_time_s=1800.0,
+    )
+
+
+def why_once(task: "OnSites", sites: Mapping[str, Site]) -> str:
+    """Return why a task cannot be tried again from the same state; "" if it changes nothing or its sites are reset."""
+    kept = [name for name in task.sites if not sites[name].reset]
+    return f"it changes {' and '.join(kept)}, which no reset command puts back" if task.changes_state and kept else ""
+
+
+def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, frozenset[str]]:
+    """The file of sites, and the names of those that tasks may need.
+
+    Raises:
+        EnvSetupError: There is no such file.
+        ValueError: None is named.
+    """
+    if not sites:
+        raise ValueError("sites is missing: name a TOML file with the sites, by sites=FILE")
+    file = with_resets(read_sites(Path(sites)), reset_command)
+    names = frozenset(name.strip() for name in only.split(",") if name.strip())
+    return file, frozenset(file.sites) & names if names else frozenset(file.sites)
+
+
+class OnSites(Protocol):
+    """What is known of a task before it is chosen."""
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Those that it needs."""
+        ...
+
+    @property
+    def changes_state(self) -> bool:
+        """True if it changes what they hold."""
+        ...
+
+
+Chosen = TypeVar("Chosen", bound=OnSites)
+
+
+def choose_playable(tasks: Mapping[int, Chosen], there: Set[str]) -> tuple[dict[int, Chosen], str]:
+    """The tasks all of whose sites are there; and what the others lack.
+
+    Raises:
+        EnvSetupError: None is left.
+    """
+    kept = {id: task for id, task in tasks.items() if set(task.sites) <= there}
+    if not kept:
+        raise EnvSetupError(f"no task is left: they need other sites than {', '.join(sorted(there))}")
+    missing = sorted({site for task in tasks.values() for site in task.sites} - there)
+    left_out = f"{len(tasks) - len(kept)} tasks, which need {', '.join(missing)}" if missing else ""
+    return kept, left_out
+
+
+def choose_ids(tasks: TaskData, split: str) -> tuple[int, ...]:
+    """The numbers of the tasks of a split, `all` or `hard`.
+
+    Raises:
+        ValueError: There is no such split.
+    """
+    if split not in _SPLITS:
+        raise ValueError(f"split is {split!r}, expected one of {', '.join(_SPLITS)}")
+    return tasks.hard_ids() if split == "hard" else tasks.ids
+
+
+def site_options(sites: str, reset_command: str) -> dict[str, Any]:
+    """What the env `webarena` has to know of sites."""
+    return {"sites": str(Path(sites).absolute()), **({"reset_command": reset_command} if reset_command else {})}

@@ -1,0 +1,95 @@
+"""The verdict on one episode of WebArena: the product of what was compared, graded once, at the end."""
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from envs.errors import EnvSetupError
+from envs.judge import Judge
+from envs.suites.webarena.judge import is_alike, is_reason
+from envs.suites.webarena.page_checks import Shop, is_met, read_text
+from envs.suites.webarena.scoring import ALL_FIXES, clean, includes_all, is_exactly, is_reached
+from envs.suites.webarena.task_config import NOT_ACHIEVABLE, PageCheck, TaskConfig
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What an episode leaves to be judged.
+
+    Attributes:
+        answer: The text of the agent's last action; None: it ended without one.
+        page: The active page, as the agent left it.
+        texts: What was read for the verdict, by address, locator and preparation: other rules read the same.
+    """
+
+    answer: str | None
+    page: "Page"
+    texts: dict[tuple[str, str, tuple[str, ...]], str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grader:
+    """How episodes are judged.
+
+    Attributes:
+        judge: For answers in words; None: tasks that need it have no verdict.
+        shop: For functions that ask the shop.
+        fixes: What is not judged as published, of `scoring.FIXES`.
+        wait_s: For a page that is opened to settle.
+    """
+
+    judge: Judge | None = None
+    shop: Shop | None = None
+    fixes: Set[str] = ALL_FIXES
+    wait_s: float = 3.0
+
+    async def score(self, config: TaskConfig, evidence: Evidence) -> float:
+        """1 or 0: everything in the order of `eval_types`, to the first miss.
+
+        Raises:
+            EnvSetupError: It needs a judge or the shop, and there is none.
+            EnvDiedError: A page, the shop or the judge does not answer.
+        """
+        for kind in config.eval_types:
+            if kind == "string_match":
+                is_right = await self.is_answered(config, evidence.answer)
+            elif kind == "url_match":
+                is_right = is_reached(config.reference_urls, evidence.page.url)
+            else:
+                is_right = True
+                for check in config.page_checks:
+                    is_right = is_right and is_met(check, await self._read(check, evidence), fixes=self.fixes)
+            if not is_right:
+                return 0.0
+        return 1.0
+
+    async def is_answered(self, config: TaskConfig, answer: str | None) -> bool:
+        """Whether an answer is what the task wants."""
+        if answer is None or (not answer.strip() and "no answer" in self.fixes):
+            return False
+        answer, answers = clean(answer), config.answers
+        parity = "verdict" not in self.fixes
+        if answers.exact is not None and not is_exactly(answers.exact, answer):
+            return False
+        if not includes_all(answers.includes, answer, fixes=self.fixes):
+            return False
+        if answers.is_not_achievable and not is_exactly(NOT_ACHIEVABLE, answer):
+            return await is_reason(self._judge(config), config.intent, answers.why, answer, parity=parity)
+        for reference in answers.alike:
+            if not await is_alike(self._judge(config), config.intent, reference, answer, parity=parity):
+                return False
+        return True
+
+    async def _read(self, check: PageCheck, evidence: Evidence) -> str | None:
+        key = (check.url, check.locator, check.prepare)
+        if key not in evidence.texts:
+            evidence.texts[key] = await read_text(check, evidence.page, self.shop, wait_s=self.wait_s)
+        return evidence.texts[key]
+
+    def _judge(self, config: TaskConfig) -> Judge:
+        if self.judge is None:
+            raise EnvSetupError(f"task {config.id} is judged by a model, and none is named; name one by judge=MODEL")
+        return self.judge

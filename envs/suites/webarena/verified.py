@@ -1,0 +1,374 @@
+"""WebArena-Verified: the audited tasks, judged by the agent's JSON answer and by the requests of its browser.
+
+Nothing is asked of a site or a judge, so that a finished run can be scored offline, from two files for each task:
+`agent_response.json`, the answer's text, and `network.har`. Those are webarena-verified's own names and forms.
+
+Source: the rules of webarena-verified 1.2.3, whose verdicts these have on canned traces; the tasks are its data.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from envs.errors import EnvSetupError
+from envs.json_fields import as_mapping, as_text, as_texts
+from envs.suites.webarena.network_trace import Event, pick
+from envs.suites.webarena.task_config import fill
+from envs.suites.webarena.verified_schema import SchemaReader, parse_json, shown
+from envs.suites.webarena.verified_urls import Query, SiteUrls, Url, UrlRules, read_url
+from envs.suites.webarena.verified_values import Value, read_value
+
+ANSWER_FORM = """Answer with one JSON object and nothing else:
+{"task_type": TYPE, "status": STATUS, "retrieved_data": [...] or null, "error_details": null or "why"}
+TYPE: RETRIEVE when data is asked for, MUTATE when something is to be created, changed or deleted, NAVIGATE when a \
+page is to be shown.
+STATUS: SUCCESS; NOT_FOUND_ERROR when what is asked for does not exist; ACTION_NOT_ALLOWED_ERROR when the site does \
+not offer it; PERMISSION_DENIED_ERROR when this user may not; DATA_VALIDATION_ERROR when given data is missing or \
+wrong; UNKNOWN_ERROR else.
+retrieved_data: for RETRIEVE the list of what was found, all items of one form; null for the others."""
+"""What the agent is told besides; the words are ours."""
+Outcome = Literal["success", "failure", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a task was judged.
+
+    Attributes:
+        outcome: `error` when something could not be compared at all; it counts as a failure.
+        parts: The outcome of each evaluator, in the config's order.
+        reasons: Of each that is no success, in words.
+    """
+
+    outcome: Outcome
+    parts: tuple[Outcome, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """1 or 0."""
+        return 1.0 if self.outcome == "success" else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedTask:
+    """One audited task, its addresses still placeholders.
+
+    Attributes:
+        id: Its number, that of the task it was made from.
+        sites: Those that it needs.
+        start_urls: One tab each; the first one is active.
+        intent: What is asked for, with the form of the data.
+        template_id: Tasks of one template are the same with other values.
+        kind: `retrieve`, `mutate` or `navigate`.
+        checks: The evaluators, as the file has them.
+    """
+
+    id: int
+    sites: tuple[str, ...]
+    start_urls: tuple[str, ...]
+    intent: str
+    template_id: int
+    kind: str
+    checks: tuple[Mapping[str, Any], ...]
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether it changes what a site holds."""
+        return self.kind == "mutate"
+
+    def filled(self, urls: Mapping[str, str]) -> tuple[str, ...]:
+        """Its start pages on sites at these addresses."""
+        return tuple(fill(list(self.start_urls), urls))
+
+
+def parse_verified(content: object, where: str = "a task of WebArena-Verified") -> VerifiedTask:
+    """Read a task.
+
+    Raises:
+        EnvSetupError: Something is missing or of another kind than it has to be.
+    """
+    task = as_mapping(content, where)
+    id, template = task.get("task_id"), task.get("intent_template_id")
+    if isinstance(id, bool) or not isinstance(id, int):
+        raise EnvSetupError(f"{where}: task_id is {id!r}, expected a whole number")
+    where = f"task {id} of WebArena-Verified"
+    checks = task.get("eval")
+    if not isinstance(checks, list):
+        raise EnvSetupError(f"{where}: eval is a {type(checks).__name__}, expected a list")
+    checks = [as_mapping(check, f"{where}: eval") for check in checks]
+    for check in checks:
+        if check.get("evaluator") not in ("AgentResponseEvaluator", "NetworkEventEvaluator"):
+            raise EnvSetupError(f"{where}: there is no evaluator {check.get('evaluator')!r}")
+        as_mapping(check.get("expected"), f"{where}: expected")
+    answers = [check for check in checks if check["evaluator"] == "AgentResponseEvaluator"]
+    if not answers:
+        raise EnvSetupError(f"{where}: no evaluator looks at the answer")
+    return VerifiedTask(
+        id=id,
+        sites=tuple(as_texts(task.get("sites"), f"{where}: sites")),
+        start_urls=tuple(as_texts(task.get("start_urls"), f"{where}: start_urls")),
+        intent=as_text(task.get("intent"), f"{where}: intent"),
+        template_id=template if isinstance(template, int) else -1,
+        kind=as_text(answers[0]["expected"].get("task_type"), f"{where}: task_type").lower(),
+        checks=tuple(checks),
+    )
+
+
+def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls: Mapping[str, str]) -> Verdict:
+    """The verdict on an episode; nothing is asked of anybody.
+
+    Args:
+        task: What was wanted.
+        answer: The agent's last words.
+        events: The requests of its browser, in order.
+        urls: Where the sites were, by name.
+    """
+    missing = [name for name in task.sites if name not in urls]
+    if missing:
+        return Verdict(outcome="error", reasons=(f"nobody says where {missing[0]} was",))
+    if not events:
+        return Verdict(outcome="error", reasons=("there are no requests",))
+    scorer = _Scorer(task, SiteUrls({name: urls[name] for name in task.sites}))
+    parts: list[Outcome] = []
+    reasons = []
+    for check in task.checks:
+        outcome: Outcome = "success"
+        try:
+            reason = scorer.why_not(check, answer, events)
+        except (ValueError, TypeError, AttributeError, KeyError, re.error) as error:  # as published: it is an error
+            outcome, reason = "error", f"{check['evaluator']}: {error}"
+        if reason:
+            outcome = "failure" if outcome == "success" else outcome
+            reasons.append(reason)
+        parts.append(outcome)
+    whole: Outcome = "error" if "error" in parts else "failure" if "failure" in parts else "success"
+    return Verdict(outcome=whole, parts=tuple(parts), reasons=tuple(reasons))
+
+
+class _Scorer:
+    """Compares an episode with what one task wants."""
+
+    def __init__(self, task: VerifiedTask, sites: SiteUrls) -> None:
+        self._task = task
+        self._sites = sites
+        self._reader = SchemaReader(sites)
+
+    def why_not(self, check: Mapping[str, Any], answer: str | None, events: Sequence[Event]) -> str:
+        """Why an evaluator is not met; empty: it is."""
+        if check["evaluator"] == "AgentResponseEvaluator":
+            return self._judge_answer(check, answer)
+        return self._judge_events(check, [event for event in events if event.counts])
+
+    def _judge_answer(self, check: Mapping[str, Any], answer: str | None) -> str:
+        expected, schema = check["expected"], check.get("results_schema") or {}
+        wanted = self._reader.read_data(expected.get("retrieved_data"), schema, strict=True)
+        given = parse_answer(answer)
+        if not isinstance(given, Mapping):
+            return "the answer is no JSON object"
+        values = {name: _lookup(given, name) for name in expected if _has(given, name)}
+        values.setdefault("retrieved_data", None) if "retrieved_data" in expected else None
+        data = None
+        if self._task.kind == "retrieve" and "retrieved_data" in values:
+            data = self._reader.read_data(values["retrieved_data"], schema, strict=False)
+        texts = {name: values[name].strip() for name in ("task_type", "status") if name in values}
+        for name in ("task_type", "status"):
+            said = texts.get(name)
+            if not said or not read_value(expected[name], "string").is_met_by(read_value(said, "string")):
+                return f"{name} is {said!r}, expected {expected[name]!r}"
+        if "retrieved_data" not in values:  # as published: what the config does not name is never given
+            return "retrieved_data is missing"
+        if self._task.kind != "retrieve" or (wanted is None and data is None):
+            return ""
+        if wanted is None or data is None:
+            return (
+                f"retrieved_data is {shown(values['retrieved_data'])}, expected {'none' if wanted is None else 'some'}"
+            )
+        if not is_same(wanted, data, ordered=check.get("ordered") is True):
+            return f"retrieved_data is {shown(values['retrieved_data'])}"
+        return ""
+
+    def _judge_events(self, check: Mapping[str, Any], events: Sequence[Event]) -> str:
+        expected = {"response_status": 200, "http_method": "GET", **check["expected"]}
+        found = list(self._find_events(check, expected, events))
+        wanted = self._read_wanted(check, expected)
+        found = found[-1:] if check.get("last_event_only", True) else found
+        told = f"{expected['http_method']} {shown(expected['url'])}"
+        if check.get("should_not_exist"):
+            return f"there is a request that there should not be, {told}" if found else ""
+        given = [self._read_event(check, expected, event) for event in found]
+        if any(is_same(wanted, one, ordered=False, is_open=True) for one in given):
+            return ""
+        return f"no request is as wanted, {told}" if found else f"there is no request {told}"
+
+    def _find_events(
+        self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[Event]
+    ) -> Iterator[Event]:
+        """Those that are compared: of a navigation the last page, else all with the method and the path."""
+        if self._task.kind == "navigate" and expected["http_method"] == "GET":
+            yield from [event for event in events if event.is_navigation][-1:]
+            return
+        if not events:
+            return
+        url = read_url(expected["url"], self._rules(check, strict=True))
+        referer = (expected.get("headers") or {}).get("referer")
+        from_url = read_url(referer, self._rules(check, strict=True)) if referer else None
+        rules = self._rules(check, strict=False)
+        for event in events:
+            if event.method.lower() != expected["http_method"].lower() or not url.has_path_of(
+                read_url(event.url, rules)
+            ):
+                continue
+            its_referer = event.header("referer")
+            if from_url is None or not its_referer or from_url.has_path_of(read_url(its_referer.lower(), rules)):
+                yield event
+
+    def _rules(self, check: Mapping[str, Any], *, strict: bool) -> UrlRules:
+        schema = check.get("query_params_schema")
+        return UrlRules(
+            sites=self._sites,
+            strict=strict,
+            ignored=tuple(check.get("ignored_query_params") or ()),
+            ignored_patterns=tuple(check.get("ignored_query_params_patterns") or ()),
+            has_base64=check.get("decode_base64_query") is True,
+            typed=partial(self._read_query, schema=schema, strict=strict) if schema else None,
+        )
+
+    def _read_query(self, query: Query, *, schema: Mapping[str, Any], strict: bool) -> Query:
+        typed: Query = self._reader.read_object(query, schema, strict=strict)
+        return typed
+
+    def _read_wanted(self, check: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
+        rules = self._rules(check, strict=True)
+        found = {
+            "url": read_url(expected["url"], rules, expected.get("query_params")),
+            "post_data": self._read_form(expected.get("post_data"), check, strict=True),
+            "response_content": expected.get("response_content") or None,
+            "response_cookies": self._read_cookies(expected.get("response_cookies"), strict=True),
+            "response_status": expected["response_status"],
+            "http_method": expected["http_method"],
+        }
+        if expected.get("headers") is not None:
+            found["headers"] = self._read_headers(expected["headers"], rules)
+        return found
+
+    def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: Event) -> dict[str, Any]:
+        """What is compared of a request: only what is wanted of it."""
+        form = pick(event.form, expected["post_data"], is_open=True) if expected.get("post_data") else None
+        content = event.content if expected.get("response_content") else None
+        cookies = {
+            name: event.cookies[name] for name in expected.get("response_cookies") or () if name in event.cookies
+        }
+        headers = {name: event.header(name) for name in expected.get("headers") or () if event.header(name) is not None}
+        rules = self._rules(check, strict=False)
+        found = {
+            "url": self._read_seen_url(event.url, rules),
+            "post_data": self._read_form(form, check, strict=False),
+            "response_content": pick(content, expected["response_content"]) if content else None,
+            "response_cookies": self._read_cookies(cookies, strict=False),
+            "response_status": event.status,
+            "http_method": event.method,
+        }
+        return {**found, "headers": self._read_headers(headers, rules)} if headers else found
+
+    def _read_seen_url(self, url: object, rules: UrlRules) -> Any:
+        try:
+            return read_url(url, rules)
+        except ValueError:
+            return url
+
+    def _read_form(self, form: Mapping[str, Any] | None, check: Mapping[str, Any], *, strict: bool) -> Any:
+        if not form:
+            return None
+        ignored = check.get("ignored_post_data_params_patterns") or ()
+        kept = {name: value for name, value in form.items() if not any(_finds(one, name) for one in ignored)}
+        return self._reader.read_object(kept, check.get("post_data_schema") or {}, strict=strict) if kept else kept
+
+    def _read_cookies(self, cookies: Mapping[str, Any] | None, *, strict: bool) -> dict[str, Any] | None:
+        if not cookies:
+            return None
+        return {name: self._read_plain(value, strict=strict) for name, value in cookies.items()}
+
+    def _read_headers(self, headers: Mapping[str, Any], rules: UrlRules) -> dict[str, Any]:
+        found = {}
+        for name, value in headers.items():
+            if name in ("redirect_url", "referer") and value:
+                found[name] = read_url(value, rules) if rules.strict else self._read_seen_url(value, rules)
+            elif isinstance(value, str):
+                found[name] = self._read_plain(self._sites.abstract(value), strict=rules.strict)
+            else:
+                found[name] = value
+        return found
+
+    def _read_plain(self, value: object, *, strict: bool) -> Any:
+        try:
+            return read_value(value, "string")
+        except ValueError:
+            if strict:
+                raise
+            return value
+
+
+def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) -> bool:
+    """Whether what was given is what is wanted, structure and values.
+
+    Args:
+        wanted: Read strictly.
+        given: Read as far as it could be.
+        ordered: Lists have an order.
+        is_open: Objects may have more keys.
+
+    Raises:
+        ValueError: An object without keys is wanted.
+    """
+    if wanted is None or given is None:
+        return wanted is given
+    if isinstance(wanted, Value | Url):
+        return wanted.is_met_by(given)
+    if isinstance(wanted, Mapping):
+        if not isinstance(given, Mapping):
+            return False
+        if not wanted:
+            raise ValueError("an object without keys is wanted")
+        if not given.keys() >= wanted.keys() or (not is_open and given.keys() != wanted.keys()):
+            return False
+        return all(is_same(one, given[name], ordered=ordered, is_open=is_open) for name, one in wanted.items())
+    if isinstance(wanted, list | tuple):
+        if not isinstance(given, list | tuple):
+            return False
+        compare = partial(is_same, ordered=ordered, is_open=is_open)
+        if ordered:
+            return len(wanted) == len(given) and all(map(compare, wanted, given))
+        rest = list(given)
+        for one in wanted:
+            place = next((place for place, other in enumerate(rest) if compare(one, other)), None)
+            if place is None:
+                return False
+            del rest[place]
+        return not rest
+    return bool(wanted == given)
+
+
+def parse_answer(answer: str | None) -> Any:
+    """The JSON value of an answer, also of one in a code block; the text itself when it is none; None: nothing."""
+    if answer is None:
+        return None
+    block, end, _ = answer.partition("```")[2].removeprefix("json").partition("```")
+    return parse_json((block if end else answer).strip()) or None
+
+
+def _has(given: Mapping[str, Any], name: str) -> bool:
+    return name in given or (name == "task_type" and "performed_operation" in given)
+
+
+def _lookup(given: Mapping[str, Any], name: str) -> Any:
+    return given[name] if name in given else given["performed_operation"]
+
+
+def _finds(pattern: str, name: str) -> bool:
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return False

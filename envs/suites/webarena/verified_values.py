@@ -1,0 +1,386 @@
+"""Values as WebArena-Verified compares them: by type, after each is brought to one form.
+
+A value is read as its schema says, `{"type": "number", "format": "currency"}`; a list of two or more values is one
+value with alternatives. What cannot be read is kept as it is, which is right for nobody.
+
+Source: the documented types of webarena-verified 1.2.3, whose verdicts these have; `docs/webarena.md` tells where not.
+"""
+
+import base64
+import binascii
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from envs.suites.webarena.verified_measures import (
+    is_pair,
+    read_coordinates,
+    read_date,
+    read_distance,
+    read_duration,
+    read_month,
+)
+
+Rewrite = Callable[[str], str]
+"""Puts placeholders in place of addresses."""
+
+_MARKS = dict.fromkeys(map(ord, "™®℠©"))
+_HYPHENS = "[-\u2010-\u2015\u2212\u00ad]"
+_HYPHEN_AT_LETTER = re.compile(rf"(?<=[A-Za-z]){_HYPHENS}|{_HYPHENS}(?=[A-Za-z])")
+_ASCII = {
+    **dict.fromkeys("‘’‚‛′ʼ", "'"),
+    **dict.fromkeys("“”„‟″«»", '"'),
+    "‐": "-",
+    "‑": "-",
+    "‒": "-",
+    "–": "-",
+    "—": "--",
+    "―": "--",
+    "−": "-",
+    "…": "...",
+    "•": "*",
+    "×": "x",
+    "ß": "ss",
+    "æ": "ae",
+    "Æ": "AE",
+    "œ": "oe",
+    "Œ": "OE",
+    "ø": "o",
+    "Ø": "O",
+    "ł": "l",
+    "Ł": "L",
+    "đ": "d",
+    "Đ": "D",
+    "ı": "i",
+    "þ": "th",
+    "Þ": "Th",
+    "ð": "d",
+    "€": "EUR",
+    "£": "PS",
+    "¥": "Y=",
+    "°": "deg",
+    "⁄": "/",
+}
+_PUNCTUATION = "'\"`.,;:!?"
+
+
+def is_pattern(text: object) -> bool:
+    """Whether a text is a regular expression: `^...$`."""
+    return isinstance(text, str) and len(text) >= 2 and text.startswith("^") and text.endswith("$")
+
+
+def tidy(text: str, rewrite: Rewrite | None = None) -> str:
+    """Plain ASCII in lower case with single blanks; a pattern stays as it is."""
+    if not text or is_pattern(text):
+        return text
+    if rewrite is not None and "http" in text:
+        text = rewrite(text)
+    text = unicodedata.normalize("NFKC", text.translate(_MARKS))
+    text = _HYPHEN_AT_LETTER.sub(" ", text)
+    return " ".join("".join(map(_to_ascii, text)).split()).casefold()
+
+
+def _to_ascii(char: str) -> str:
+    if char in "\t\n\r":
+        return " "
+    if char.isascii():
+        return "" if unicodedata.category(char)[0] == "C" else char
+    if char in _ASCII:
+        return _ASCII[char]
+    plain = "".join(one for one in unicodedata.normalize("NFKD", char) if one.isascii())
+    return plain or (char if unicodedata.category(char)[0] in "LN" else "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A value that was read.
+
+    Attributes:
+        kind: Its type, one of `KINDS`.
+        forms: It and its alternatives, each in one form.
+    """
+
+    kind: str
+    forms: tuple[Any, ...]
+
+    def is_met_by(self, other: object) -> bool:
+        """Whether another value, or a text that could not be read, is the same."""
+        if isinstance(other, str) and self.kind == "string":
+            other = Value("string", (_read_string(tidy(other)),))
+        if not isinstance(other, Value) or KINDS[other.kind] is not KINDS[self.kind]:
+            return False
+        return KINDS[self.kind].is_same(self.forms, other.forms)
+
+
+def read_value(raw: object, kind: str, rewrite: Rewrite | None = None) -> Value:
+    """Read a value, or a list of alternatives.
+
+    Args:
+        raw: As JSON has it.
+        kind: One of `KINDS`.
+        rewrite: Applied to texts that have an address.
+
+    Raises:
+        ValueError: It is no such value; or there is no such type.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"there is no type {kind!r}; expected one of {', '.join(KINDS)}")
+    if isinstance(raw, list | tuple) and not (kind == "coordinates" and is_pair(raw)):
+        if len(raw) < 2:
+            raise ValueError(f"{raw!r} is a list of less than two alternatives")
+        return Value(kind, tuple(_read(one, kind, rewrite) for one in raw))
+    return Value(kind, (_read(raw, kind, rewrite),))
+
+
+def _read(raw: object, kind: str, rewrite: Rewrite | None) -> Any:
+    reader = KINDS[kind]
+    if isinstance(raw, str):
+        if len(raw) > reader.max_chars:
+            raise ValueError(f"{len(raw)} characters are too many for this type; at most {reader.max_chars} are read")
+        raw = raw.strip() if reader.is_exact else tidy(raw, rewrite)
+    return reader.read(raw)
+
+
+def _read_string(raw: object) -> str:
+    return str(raw).strip() if is_pattern(raw) else str(raw).lower().strip() if raw else ""
+
+
+def _is_same_string(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    if _fits(ours, theirs, re.IGNORECASE) or _fits(theirs, ours, re.IGNORECASE) or set(ours) & set(theirs):
+        return True
+    return bool({one.strip(_PUNCTUATION) for one in ours} & {one.strip(_PUNCTUATION) for one in theirs})
+
+
+def _fits(patterns: Sequence[str], texts: Sequence[str], flags: "re.RegexFlag") -> bool:
+    """Whether a text is what one of the patterns says; a pattern that is none fits nothing."""
+    for pattern in filter(is_pattern, patterns):
+        try:
+            if any(re.fullmatch(pattern, text, flags) for text in texts):
+                return True
+        except re.error:
+            continue
+    return False
+
+
+_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_WORDS = {word: number for number, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())}
+_WORDS |= {
+    word: 10 * number for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+}
+_SCALES = {"billion": 10**9, "million": 10**6, "thousand": 1000}
+_NUMBER_WORDS = _WORDS | _SCALES | {"hundred": 100}
+
+
+def _read_number(raw: object) -> float:
+    if isinstance(raw, int | float):
+        return float(raw)
+    if not isinstance(raw, str) or not raw:
+        raise ValueError(f"{raw!r} is no number")
+    try:
+        return float(raw.replace(",", "").replace(" ", ""))
+    except ValueError:
+        return _read_words(raw)
+
+
+def _read_words(text: str) -> float:
+    """`two hundred and five point one`; words that are no numbers do not count."""
+    words = [word for word in text.replace("-", " ").split() if word in _NUMBER_WORDS or word == "point"]
+    if not words or any(words.count(word) > 1 for word in (*_SCALES, "point")):
+        raise ValueError(f"{text!r} is no number")
+    whole, decimals = words, list[str]()
+    if "point" in words:
+        whole, decimals = words[: words.index("point")], words[words.index("point") + 1 :]
+    total, rest = 0, whole
+    if len(whole) == 1:
+        total, rest = _NUMBER_WORDS[whole[0]], []
+    scales = [word for word in whole if word in _SCALES]
+    if scales != sorted(scales, key=_SCALES.__getitem__, reverse=True):
+        raise ValueError(f"{text!r} is no number")
+    for scale in scales if len(whole) > 1 else ():
+        place = rest.index(scale)
+        total += _below_thousand(rest[:place]) * _SCALES[scale]
+        rest = rest[place + 1 :]
+    fraction = float("0." + "".join(str(_WORDS[word]) for word in decimals)) if _are_digits(decimals) else 0.0
+    return float(total + (_below_thousand(rest) if rest else 0) + fraction)
+
+
+def _are_digits(words: Sequence[str]) -> bool:
+    return bool(words) and all(_WORDS.get(word, 10) < 10 for word in words)
+
+
+def _below_thousand(words: Sequence[str]) -> int:
+    """As published: of up to four words; of others the first one counts."""
+    if not words:
+        raise ValueError("a number without words")
+    numbers = [_NUMBER_WORDS[word] for word in words]
+    if len(numbers) in (3, 4):
+        return numbers[0] * numbers[1] + sum(numbers[2:])
+    if len(numbers) == 2:
+        return numbers[0] * numbers[1] if 100 in numbers else sum(numbers)
+    return numbers[0]
+
+
+def _read_currency(raw: object) -> Decimal:
+    """The first amount of a text; the last of `.` and `,` sets the decimals apart."""
+    if not raw and not isinstance(raw, int | float):
+        raise ValueError("an empty amount")
+    text = " ".join(str(raw).split(" "))
+    is_negative = text.startswith("-")
+    text = text.replace("-", "") if is_negative else text
+    found = re.search(r"(\.?\d[\d\s.,']*)\s*?(?:[^%\d]|$)", text)
+    if found is None:
+        if "free" not in text.lower():
+            raise ValueError(f"{raw!r} is no amount of money")
+        number = "0"
+    else:
+        number = found[1].rstrip(",.").replace("'", "")
+        number = number.strip() if number.count(".") == 1 else number.lstrip(",.").strip()
+    number = number.replace(" ", "")
+    is_point = text.rfind(".") > text.rfind(",")
+    number = number.replace(",", "") if is_point else number.replace(".", "").replace(",", ".")
+    try:
+        amount = Decimal(str(float(Decimal(number))))
+    except InvalidOperation as error:
+        raise ValueError(f"{raw!r} is no amount of money") from error
+    return -amount if is_negative else amount
+
+
+_TRUE, _FALSE = frozenset(("true", "yes", "y", "1", "t", "on")), frozenset(("false", "no", "n", "0", "f", "off"))
+
+
+def _read_boolean(raw: object) -> bool:
+    if isinstance(raw, bool | int | float):
+        return bool(raw)
+    text = raw.strip().lower() if isinstance(raw, str) else ""
+    if text not in _TRUE | _FALSE:
+        raise ValueError(f"{raw!r} is neither true nor false")
+    return text in _TRUE
+
+
+def _read_list(raw: object) -> tuple[str, ...]:
+    items = tuple(sorted(filter(None, map(str.strip, str(raw or "").split(",")))))
+    if not items:
+        raise ValueError("an empty list")
+    return items
+
+
+def _read_json(raw: object) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise ValueError(f"{raw!r} is no JSON text")
+    try:
+        return json.dumps(json.loads(raw), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError as error:
+        raise ValueError("a JSON text that is nested too deep") from error
+
+
+def _read_base64(raw: object) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise ValueError(f"{raw!r} is no base64 text")
+    if is_pattern(raw):
+        return raw
+    try:
+        text = base64.b64decode(raw, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{raw!r} is no base64 text") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _read_markdown(raw: object) -> str:
+    """Headings, list marks, links and blank lines written in one way."""
+    if not isinstance(raw, str) or not raw:
+        raise ValueError(f"{raw!r} is no Markdown text")
+    lines = [line.rstrip(" \t") for line in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+    text = re.sub(r"^([^\S\n]*#{1,6})[ \t]+", r"\1 ", text, flags=re.MULTILINE)
+    text = re.sub(r"^([^\S\n]*)[*+][ \t]+", r"\1- ", text, flags=re.MULTILINE)
+    text = re.sub(r"^[ \t]+-", "  -", text, flags=re.MULTILINE)
+    text = _replace_inside("[", "]", text, lambda inner: " ".join(inner.split()))
+    return _replace_inside("(", ")", text, lambda inner: inner.strip() or inner[-1]).strip()
+
+
+def _replace_inside(begin: str, end: str, text: str, change: Callable[[str], str]) -> str:
+    """Change the text between brackets; behind the last closing one none is searched for, so that time is linear."""
+    head, closing, tail = text.rpartition(end)
+    pattern = rf"\{begin}([^\{end}]+)\{end}"
+    return re.sub(pattern, lambda match: f"{begin}{change(match[1])}{end}", head + closing) + tail
+
+
+def _read_name(raw: object) -> str:
+    if raw is None:
+        raise ValueError("no name")
+    return str(raw).lower().strip() if raw else ""
+
+
+def _is_alike(ours: str, theirs: str) -> bool:
+    """Whether two names have 80 of 100 characters in common, whatever the order of their words."""
+    one, other = (" ".join(sorted(re.sub(r"[^a-z0-9_]+", " ", name).split())) for name in (ours, theirs))
+    if not ours or not theirs:
+        return ours == theirs
+    if not one or not other:
+        return False
+    return round(200 * _common_length(one, other) / (len(one) + len(other))) >= 80
+
+
+def _common_length(one: str, other: str) -> int:
+    """Length of the longest common subsequence of two short texts."""
+    row = [0] * (len(other) + 1)
+    for char in one:
+        before = 0
+        for place, its in enumerate(other, 1):
+            before, row[place] = row[place], before + 1 if char == its else max(row[place], row[place - 1])
+    return row[-1]
+
+
+def _overlap(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    return bool(set(ours) & set(theirs))
+
+
+def _any_pair(is_near: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any], Sequence[Any]], bool]:
+    return lambda ours, theirs: any(is_near(one, other) for one in ours for other in theirs)
+
+
+def _near(least: float, share: float) -> Callable[[Sequence[float], Sequence[float]], bool]:
+    return _any_pair(lambda one, other: abs(one - other) <= max(least, share * max(one, other)))
+
+
+def _is_near_place(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return all(abs(ours - theirs) <= 1e-5 for ours, theirs in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """How a type is read and compared; `is_exact`: letters and marks count; a longer text is not such a value."""
+
+    read: Callable[[Any], Any]
+    is_same: Callable[[Sequence[Any], Sequence[Any]], bool] = _overlap
+    is_exact: bool = False
+    max_chars: int = 10**6
+
+
+_NUMBER = _Kind(_read_number)
+KINDS: Mapping[str, _Kind] = {
+    "string": _Kind(_read_string, _is_same_string),
+    "number": _NUMBER,
+    "integer": _NUMBER,
+    "boolean": _Kind(_read_boolean),
+    "currency": _Kind(_read_currency, lambda ours, theirs: abs(ours[0] - theirs[0]) <= Decimal("0.1"), max_chars=200),
+    "distance": _Kind(read_distance, _near(10, 0.02), max_chars=200),
+    "duration": _Kind(read_duration, _near(180, 0.1), max_chars=200),
+    "date": _Kind(read_date, max_chars=200),
+    "month": _Kind(read_month, max_chars=200),
+    "coordinates": _Kind(read_coordinates, lambda ours, theirs: _is_near_place(ours[0], theirs[0]), max_chars=200),
+    "location-name": _Kind(_read_name, _any_pair(_is_alike)),
+    "string_list": _Kind(_read_list),
+    "json": _Kind(_read_json),
+    "markdown": _Kind(_read_markdown, is_exact=True),
+    "base64": _Kind(
+        _read_base64,
+        lambda ours, theirs: _fits(ours, theirs, re.DOTALL) or _fits(theirs, ours, re.DOTALL) or _overlap(ours, theirs),
+        is_exact=True,
+    ),
+}
+"""All types by name, as schemas name them; addresses are read by `verified_urls`."""

@@ -1,0 +1,162 @@
+"""The suite `widesearch`: collect a table from a generated world; the score is item-F1."""
+
+import functools
+from typing import Any
+
+from envs.env import EnvSpec, TaskSpec
+from envs.judge import Judge, find_judge
+from envs.suite import FAMILY, Baseline, Suite
+from envs.suites.widesearch.scoring import ScoredColumn, Scores, score_table, score_with_judge
+from envs.suites.widesearch.server import WorldServer
+from envs.suites.widesearch.world import REVISION, SIZES, Table, World, make_world, slug
+
+PREFIX = "widesearch/"
+NO_JUDGE = "no judge is named: {columns} is compared as text, and what is worded differently counts as wrong"
+_BASELINES = {
+    name: Baseline(score=0.0, num_episodes=18, command=f"cua eval widesearch --baseline {name}")
+    for name in ("null", "fail", "random")
+}
+
+
+class WideSearchTask:
+    """One table to collect; implements `envs.env.Task`.
+
+    In a browser it starts a server of its own for the corpus. Agents with search tools need none: `score` judges their
+    answer.
+
+    Args:
+        table: What is true.
+        spec: Which task it is.
+        size: Of the world.
+        judge: Compares texts that may be worded differently; without one they are compared as texts.
+
+    Attributes:
+        warnings: That there is no judge, for tables that could use one.
+        other_scores: F1 of rows; and, with a judge, item-F1 with texts compared as texts.
+    """
+
+    def __init__(self, table: Table, spec: TaskSpec, *, size: str, judge: Judge | None = None) -> None:
+        self.table = table
+        self.spec = spec
+        self.columns = columns_of(table)
+        self.other_scores: dict[str, float] = {}
+        self._size = size
+        self._server: WorldServer | None = None
+        self._judge = judge
+        texts = ", ".join(column.name for column in self.columns if column.metric == "judge")
+        self.warnings = [NO_JUDGE.format(columns=texts)] if texts and judge is None else []
+
+    @property
+    def search(self) -> str:
+        """The corpus, for agents that search without a screen."""
+        return f"local:world:{self.spec.seed or 0}:{self._size}"
+
+    @property
+    def instruction(self) -> str:
+        """What is to be collected, and how the answer has to look."""
+        names = " | ".join(column.name for column in self.columns)
+        where = "" if self._server is None else f" The encyclopedia is at {self._server.url}; it has a search field."
+        return (
+            f"Collect {', '.join(column.name for column in self.columns)} of all {self.table.family.many} "
+            f'in {self.table.country} that are listed on "{self.table.list_title}".{where}\n\n'
+            "Answer with one table in Markdown, in a fenced block with the tag markdown, one row for each, and exactly "
+            f"these columns:\n| {names} |\nDates as YYYY-MM-DD, numbers without unit. The pages of the atlas are "
+            "right; mirrors of it may be out of date, and things of the same name exist in other countries."
+        )
+
+    def score(self, answer: str | None) -> Scores:
+        """How good an answer is, with texts compared as texts."""
+        return score_table(answer, self.table.rows, self.columns, keys=(self.table.family.key,))
+
+    async def setup(self, env: Any) -> None:
+        """Serve the corpus, and open it."""
+        self._server = await WorldServer.start(self.spec.seed or 0, self._size)
+        try:
+            await env.goto(self._server.url)
+        except BaseException:
+            await self.teardown(env)
+            raise
+
+    async def evaluate(self, env: Any) -> float:
+        """Item-F1 of the answer that the agent ended with.
+
+        Raises:
+            EnvDiedError: The judge does not answer, or in a way that is no verdict.
+        """
+        answer = env.terminate.answer if env.terminate is not None else None
+        scores = plain = self.score(answer)
+        if self._judge is not None:
+            keys = (self.table.family.key,)
+            scores = await score_with_judge(answer, self.table.rows, self.columns, keys=keys, judge=self._judge)
+        self.other_scores = {"row_f1": min(scores.row_f1, 1.0)}
+        if self._judge is not None:
+            self.other_scores["as_text"] = min(plain.item_f1, 1.0)
+        return min(scores.item_f1, 1.0)
+
+    async def teardown(self, env: Any) -> None:
+        """Stop the server."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+
+def columns_of(table: Table) -> tuple[ScoredColumn, ...]:
+    """How the columns of a table are compared."""
+    family = table.family
+    key = ScoredColumn(name=family.key, metric="exact", aliases=("Name",))
+    others = [
+        ScoredColumn(name=column.name, metric=column.metric, aliases=column.labels[:1]) for column in family.columns
+    ]
+    return (key, *others)
+
+
+@functools.lru_cache(maxsize=4)
+def _world(seed: int, size: str) -> World:
+    return make_world(seed, size=size)
+
+
+def make_suite(size: str = "small", num_seeds: int = 3, judge: str = "", judge_url: str = "") -> Suite:
+    """Tasks to collect all things of a family in a country.
+
+    Args:
+        size: `tiny`, `small` or `full`; see `envs.suites.widesearch.world.SIZES`.
+        num_seeds: Worlds.
+        judge: Model that compares free texts; "": they are compared as texts.
+        judge_url: Its endpoint; "": `OPENAI_BASE_URL`.
+
+    Raises:
+        ValueError: A value that is not taken.
+        EnvSetupError: A judge without an endpoint, or the other way round.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size is {size!r}, expected one of {', '.join(SIZES)}")
+    if not 1 <= int(num_seeds) <= 1000:
+        raise ValueError(f"num_seeds is {num_seeds}, expected 1 to 1000")
+    asked = find_judge(judge, judge_url)
+    ids = tuple(f"{PREFIX}{_id(table)}" for table in _world(0, size).tables)
+
+    def make_task(task_id: str, seed: int | None) -> WideSearchTask:
+        tables = {f"{PREFIX}{_id(table)}": table for table in _world(seed or 0, size).tables}
+        if task_id not in tables:
+            raise ValueError(f"the suite widesearch has no task {task_id!r} here; expected one such as {ids[0]!r}")
+        table = tables[task_id]
+        metadata = {FAMILY: table.family.many, "rows": len(table.rows), "size": size}
+        spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=metadata)
+        return WideSearchTask(table, spec, size=size, judge=asked)
+
+    return Suite(
+        name="widesearch",
+        about=f"Wide search on generated corpora: {len(ids)} tables to collect, {size}; score: item-F1",
+        task_ids=ids,
+        make_task=make_task,
+        seeds=tuple(range(int(num_seeds))),
+        revision=f"{REVISION}, judged by {judge}" if asked is not None else REVISION,
+        max_steps=100,
+        max_time_s=1800.0,
+        agents=("tools", "swarm", "gui"),
+        baselines=_BASELINES,
+    )
+
+
+def _id(table: Table) -> str:
+    return f"{table.family.many}-{slug(table.country)}"
