@@ -37,11 +37,9 @@ def terminal_approver(hand_back: Callable[[], None] | None = None) -> Approver |
         terminal.echo(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}", err=True)
         may_take_over = verdict.can_take_over and hand_back is not None
         choices = "[y] go on, [t] take over, [N] refuse" if may_take_over else "[y/N]"
-        terminal.echo(f"  Allow this step? {choices} ", err=True, nl=False)
-        answer = (await terminal.read_line()).lower()
+        answer = (await terminal.ask_line(f"  Allow this step? {choices} ")).lower()
         if answer in ("t", "take over") and may_take_over and hand_back is not None:
-            terminal.echo("  Work in the agent's window, then press Enter here. ", err=True, nl=False)
-            await terminal.read_line()
+            await terminal.ask_line("  Work in the agent's window, then press Enter here. ")
             hand_back()
         return answer in ("y", "yes")
 

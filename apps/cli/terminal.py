@@ -99,11 +99,11 @@ class _Cleaned(io.TextIOWrapper):
         return len(text)
 
 
-async def read_line() -> str:
-    """Return the next line that is typed; empty at the end of the input.
+async def ask_line(question: str) -> str:
+    """Print a question on stderr and return the line that is typed; empty at the end of the input.
 
-    What was typed before is thrown away, so that it answers no question that was not seen yet. It can be cancelled,
-    unlike a thread that reads, which would hold up the end of the process.
+    Input from before the question is discarded. The call can be cancelled, unlike a thread that reads, which would
+    delay the end of the process.
     """
     import asyncio  # not needed for the help
     import termios  # of Unix
@@ -118,6 +118,7 @@ async def read_line() -> str:
 
     with contextlib.suppress(termios.error):
         termios.tcflush(descriptor, termios.TCIFLUSH)
+    echo(question, err=True, nl=False)
     loop.add_reader(descriptor, take)
     try:
         return (await typed).decode(errors="replace").strip()
