@@ -61,6 +61,7 @@ async def serve(
     guest = Guest(desktop.display, environment={**desktop.environment, **places, **environment})
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
+    listening.listen()  # clients may come before the server does
     server = uvicorn.Server(uvicorn.Config(wrap(make_app(guest, token=TOKEN)), log_level="warning"))
     serving = asyncio.ensure_future(server.serve([listening]))
     options = GuestOptions(server_port=listening.getsockname()[1], token=TOKEN, pause_s=0.05, settle_timeout_s=1.0)

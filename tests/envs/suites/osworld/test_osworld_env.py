@@ -220,11 +220,28 @@ async def test_a_guest_downloads_by_itself(served: Served, tmp_path: Path) -> No
             assert await download("file:///etc/passwd") == 400
             assert await download(f"http://127.0.0.1:{port}/file.bin") == 200
             assert await asyncio.to_thread(got.read_bytes) == b"content"
-            missing = await client.post("/setup/change_wallpaper", json={"path": "/none.png"})
-            assert (missing.status_code, (await client.post("/wallpaper")).status_code) == (404, 404)
     finally:
         web.kill()
         await web.wait()
+
+
+async def test_the_wallpaper_of_a_guest(served: Served, tmp_path: Path) -> None:
+    settings = tmp_path / "bin" / "gsettings"  # in place of GNOME's, which a machine may have or not
+    settings.parent.mkdir()
+    settings.write_text('#!/bin/sh\n[ "$1" = set ] && { echo "\'$4\'" >"$0.kept"; exit; }\ncat "$0.kept"\n')
+    settings.chmod(0o755)
+    (tmp_path / "sea.png").write_bytes(b"picture")
+    path = f"{settings.parent}:{served.desktop.environment['PATH']}"
+    async with serve(served.desktop, PATH=path) as made:
+        token = {"Authorization": f"Bearer {made.options.token}"}
+        async with httpx.AsyncClient(base_url=made.options.base_url, headers=token, trust_env=False) as client:
+
+            async def change(name: str) -> int:
+                return (await client.post("/setup/change_wallpaper", json={"path": str(tmp_path / name)})).status_code
+
+            assert (await client.post("/wallpaper")).status_code == 404
+            assert (await change("none.png"), await change("sea.png")) == (404, 200)
+            assert (await client.post("/wallpaper")).content == b"picture"
 
 
 @needs_program("mousepad")
