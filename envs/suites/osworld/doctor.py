@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from envs.doctor import Row
 from envs.errors import EnvError
@@ -64,7 +63,7 @@ class OsworldDoctor:
         ValueError: They are not taken.
     """
 
-    def __init__(self, suite_options: Mapping[str, Any]) -> None:
+    def __init__(self, suite_options: Mapping[str, object]) -> None:
         self._suite = load_suite("osworld", **suite_options)
         self._options = {name: value for name, value in suite_options.items() if name in NAMES}
         self._provider, self._guest = check_options(self._options), parse_guest(self._options)
@@ -94,7 +93,7 @@ def _look_at_official(name: str) -> list[Row]:
     return rows
 
 
-async def _look_at_guest(say: Say, options: Mapping[str, Any], given: GuestOptions) -> list[Row]:
+async def _look_at_guest(say: Say, options: Mapping[str, object], given: GuestOptions) -> list[Row]:
     provider = make_provider(options)
     began_s = time.monotonic()
     if provider is None:
@@ -111,7 +110,7 @@ async def _look_at_guest(say: Say, options: Mapping[str, Any], given: GuestOptio
         await provider.close()
 
 
-async def _ask(given: GuestOptions, found: str, options: Mapping[str, Any]) -> list[Row]:
+async def _ask(given: GuestOptions, found: str, options: Mapping[str, object]) -> list[Row]:
     guest = GuestClient(given.base_url, token=given.token)
     try:
         try:
