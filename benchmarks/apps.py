@@ -13,8 +13,7 @@ from tempfile import mkdtemp
 import psutil
 
 from envs.desktop.programs import Programs
-from envs.suites.apps.app import first_state
-from envs.suites.apps.running import RunningApp
+from envs.suites.apps.app import RunningApp, first_state
 from envs.suites.apps.suite import APPS
 
 

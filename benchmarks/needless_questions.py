@@ -23,7 +23,7 @@ from cua.guard import Verdict
 from cua.run.end import RunResult
 from cua.run.events import Event, StepDone, Watch
 from cua.step import Turn
-from envs import Action, Env, EnvSpec, Task, Terminate, Wait, registry, spec_of
+from envs import Action, Env, EnvSpec, Task, Terminate, Wait, registry
 from envs.registry import load_suite
 from envs.suite import Suite
 from examples.example import Example, load_examples
@@ -169,7 +169,7 @@ def _suite_work(source: str, suite: Suite, task_id: str) -> Work:
 
     async def run(watch: Watch, folder: Path) -> RunResult:
         task = suite.make_task(task_id, seed)
-        env = (suite.make_env or registry.make_env)(spec_of(task).env or EnvSpec(name="browser"))
+        env = (suite.make_env or registry.make_env)(task.spec.env or EnvSpec(name="browser"))
         try:
             return await _run(task, watch, folder, env=env, max_steps=suite.max_steps)
         finally:

@@ -29,6 +29,7 @@ from cua.run.scope import RunScope
 from cua.secrets import Secrets
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir, load_run, resume_steps
 from envs import Env, InstructionTask, Task
+from envs.env import check_task
 from envs.secret_texts import HttpLogin, split_login
 
 MAX_INSTRUCTION_CHARS = 200_000
@@ -219,6 +220,10 @@ class _Parts:
 
 def _task(instruction: str | Task) -> Task:
     task = InstructionTask(instruction=instruction) if isinstance(instruction, str) else instruction
+    try:
+        check_task(task)
+    except TypeError as error:
+        raise ConfigError(str(error)) from error
     if not isinstance(task.instruction, str):
         raise ConfigError(f"the instruction of the task is a {type(task.instruction).__name__}, expected a text")
     if not task.instruction.strip():

@@ -21,7 +21,7 @@ from cua.run.budget import Caps
 from cua.run.events import Listener, Noted, Thinking
 from cua.secrets import Secrets, load_http_auth, load_secrets
 from cua.trajectory import RunHeader
-from envs import Env, EnvSetupError, EnvSpec, Task, registry, spec_of
+from envs import Env, EnvSetupError, EnvSpec, Task, registry
 from envs.registry import EnvKind, find_env_for
 from envs.secret_texts import HttpLogin
 
@@ -89,11 +89,11 @@ def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = F
     Raises:
         ConfigError: The task needs another environment than the one given, or there is none of that name.
     """
-    spec = spec_of(task).env
+    spec = task.spec.env
     if spec is None:
         return {}
     if given.get("env") not in (None, spec.name):
-        raise ConfigError(f"the task {spec_of(task).id!r} needs the environment {spec.name!r}, not {given['env']!r}")
+        raise ConfigError(f"the task {task.spec.id!r} needs the environment {spec.name!r}, not {given['env']!r}")
     try:
         kind = _find_env(spec.name)
     except ConfigError:
@@ -270,7 +270,7 @@ def make_header(
 
 def recorded_task(task: Task) -> dict[str, Any]:
     """Which task it is, as a record tells it."""
-    spec = spec_of(task)
+    spec = task.spec
     known = {"id": spec.id, "seed": spec.seed, "metadata": dict(spec.metadata)}
     return {name: value for name, value in known.items() if value not in ("", None, {})}
 

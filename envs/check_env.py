@@ -29,7 +29,7 @@ from envs.actions import (
     TypeText,
     Wait,
 )
-from envs.env import Env, TaskSpec, VersionedScreen
+from envs.env import Env, Task, VersionedScreen
 from envs.errors import ActionError, EnvError
 from envs.observation import Observation, StepResult
 from envs.target import Target
@@ -45,21 +45,14 @@ class EnvContractError(AssertionError):
 
 
 @dataclass(slots=True)
-class _ProbeTask:
+class _ProbeTask(Task):
     """A task that only counts how it is used."""
 
     instruction: str = "Check the contract of this env."
-    spec: TaskSpec = field(default_factory=TaskSpec)
     set_up_with: list[Any] = field(default_factory=list)
 
     async def setup(self, env: Any) -> None:
         self.set_up_with.append(env)
-
-    async def evaluate(self, env: Any) -> float | None:
-        return None
-
-    async def teardown(self, env: Any) -> None:
-        pass
 
 
 async def check_env(make_env: Callable[[], Env], *, read_held: HeldReader | None = None) -> None:

@@ -11,10 +11,9 @@ from typing import NoReturn
 
 from envs import registry
 from envs.actions import Terminate
-from envs.env import Env, EnvSpec, Task, TaskSpec, search_of, spec_of
+from envs.env import Env, EnvSpec, Question, Task, TaskSpec, check_task, evaluate_task
 from envs.errors import EnvError, EvaluationError
 from envs.pool import EnvPool
-from envs.score import parse_score
 from envs.suite import FAMILY, Suite
 
 NONDETERMINISTIC = "nondeterministic"
@@ -92,12 +91,16 @@ async def _check_task(suite: Suite, task_id: str, seed: int | None, pool: EnvPoo
 def _check_spec(suite: Suite, task_id: str, seed: int | None, what: str) -> TaskSpec:
     clause = "a task says which one it is"
     task = suite.make_task(task_id, seed)
-    spec = spec_of(task)
-    if suite.agents != ("gui",) and search_of(task) is None:
-        _fail("tasks for agents with tools are questions", what, f"it has no `search`, and agents are {suite.agents}")
+    try:
+        check_task(task)
+    except TypeError as error:
+        _fail("a task is an envs.Task", what, str(error), error)
+    spec = task.spec
+    if suite.agents != ("gui",) and not isinstance(task, Question):
+        _fail("tasks for agents with tools are questions", what, f"it is no `Question`, and agents are {suite.agents}")
     if (spec.id, spec.seed) != (task_id, seed):
         _fail(clause, what, f"its spec says {spec.id!r} with seed {spec.seed}")
-    if spec_of(suite.make_task(task_id, seed)) != spec:
+    if suite.make_task(task_id, seed).spec != spec:
         _fail(clause, what, "made twice, its specs differ")
     if not isinstance(spec.metadata.get(FAMILY), str):
         _fail("a task has a family", what, f"{FAMILY!r} in its metadata is {spec.metadata.get(FAMILY)!r}")
@@ -125,20 +128,23 @@ async def _play_nothing(task: Task, needs: EnvSpec, pool: EnvPool, what: str) ->
 
 
 async def _verdict(task: Task, env: Env, what: str) -> float:
-    found = await _own(task.evaluate(env), "evaluate raises nothing but an EnvError", what)
     try:
-        score = parse_score(found)
+        score = (await evaluate_task(task, env)).score
+    except EnvError:
+        raise
     except EvaluationError as error:
         _fail("a verdict is a number in [0, 1]", what, str(error), error)
+    except Exception as error:  # it runs tasks that others wrote
+        _fail("evaluate raises nothing but an EnvError", what, f"{type(error).__name__}: {error}", error)
     if score is None:
         _fail("a verdict is a number in [0, 1]", what, "it is None")
     return score
 
 
-async def _own(work: Awaitable[object], clause: str, what: str) -> object:
-    """What a task's own code gives."""
+async def _own(work: Awaitable[object], clause: str, what: str) -> None:
+    """Await a task's own code."""
     try:
-        return await work
+        await work
     except EnvError:
         raise
     except Exception as error:  # it runs tasks that others wrote

@@ -19,19 +19,23 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from difflib import get_close_matches
+from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from envs.actions import Action, Terminate
 from envs.errors import EnvSetupError, EvaluationError
 from envs.observation import Generation, LiveFrame, Observation, StepResult
 from envs.page_request import RequestCheck
-from envs.score import parse_score
 from envs.target import Check, Target
 
 _MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
 _MAX_INFO_CHARS, _MAX_INFO_DEPTH = 4_000, 100
 _MAX_OTHER_SCORES = 50
+_MAX_SHOWN_CHARS = 80
 _MAX_FILES, _MAX_FILES_BYTES = 20, 64 * 2**20
 
 
@@ -268,150 +272,145 @@ def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[s
     return copy
 
 
-class Task(Protocol):
-    """A goal: how to prepare an environment for it and how to tell whether it was reached."""
+@dataclass(frozen=True, slots=True)
+class TaskVerdict:
+    """Result of `Task.evaluate`. Long or malformed parts besides the score are cut or left out.
 
-    @property
-    def instruction(self) -> str:
-        """What the agent is told, once `setup` has run; never blank, before that neither."""
-        ...
-
-    @property
-    def spec(self) -> TaskSpec:
-        """Which task it is. Read through `spec_of`, so that a task may leave it out."""
-        ...
-
-    async def setup(self, env: Any) -> None:
-        """Prepare the environment (open a page, write files)."""
-        ...
-
-    async def evaluate(self, env: Any) -> float | None:
-        """Score in [0, 1] from the state of the environment; None when this task cannot tell."""
-        ...
-
-    async def teardown(self, env: Any) -> None:
-        """Undo what `setup` did outside the env."""
-        ...
-
-
-class Question(Task, Protocol):
-    """A task that an agent with tools can play, too: no screen is needed to find the answer or to judge it.
-
-    Such an agent is given `instruction` as it is without `setup`, which is not run for it, and neither is `teardown`;
-    `evaluate` gets an object that has nothing of an env but `terminate`, and `folder`, where the agent has worked (None
-    when that is not known). A question may have `inputs`, files that are laid into that folder.
-    """
-
-    @property
-    def search(self) -> str:
-        """What the agent searches, as the setting `search` says it; "" for whatever its user has set."""
-        ...
-
-
-def why_once_of(task: Task) -> str:
-    """Return why a task cannot be tried again from the same state, from its `why_once`, if it has any; "" if it can."""
-    why: object = getattr(task, "why_once", "")
-    return why if isinstance(why, str) else ""
-
-
-def search_of(task: Task) -> str | None:
-    """What an agent with tools searches to answer a task; None: the task is no `Question`."""
-    search: object = getattr(task, "search", None)
-    return search if isinstance(search, str) else None
-
-
-def inputs_of(task: Task) -> tuple[Path, ...]:
-    """Files that an agent with tools is given with a task, from its `inputs`; most tasks have none."""
-    inputs: object = getattr(task, "inputs", ())
-    return tuple(one for one in inputs if isinstance(one, Path)) if isinstance(inputs, tuple | list) else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstructionTask:
-    """A task that somebody typed: nothing to prepare, nothing to verify."""
-
-    instruction: str
-    spec: TaskSpec = TaskSpec()
-
-    async def setup(self, env: Any) -> None:
-        """Nothing to prepare."""
-
-    async def evaluate(self, env: Any) -> float | None:
-        """No verdict: only the person who typed the instruction knows."""
-        return None
-
-    async def teardown(self, env: Any) -> None:
-        """Nothing to undo."""
-
-
-def spec_of(task: Task) -> TaskSpec:
-    """Which task it is; an unnamed one when it does not say.
+    Attributes:
+        score: In [0, 1]; None when the task cannot tell. Real numbers of any type are accepted and converted to float.
+        other_scores: By name, the score that other rules give, in [0, 1].
+        info: Further facts on the episode, JSON values; recorded, never interpreted.
 
     Raises:
-        TypeError: Its `spec` is no `TaskSpec`.
+        EvaluationError: The score is neither None nor a real number in [0, 1].
     """
-    spec: object = getattr(task, "spec", None)
-    if spec is None:
-        return TaskSpec()
-    if not isinstance(spec, TaskSpec):
-        raise TypeError(f"the spec of a task is a TaskSpec, got {type(spec).__name__}")
-    return spec
 
+    score: float | None
+    other_scores: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    info: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
-def other_scores_of(task: Task) -> dict[str, float]:
-    """By name, what other rules than the task's own give, once `evaluate` has; from its `other_scores`, if it has any.
-
-    Values that `parse_score` does not accept are left out; of many the first are taken, of long names the beginning.
-    """
-    given: object = getattr(task, "other_scores", None)
-    found: dict[str, float] = {}
-    for name, value in given.items() if isinstance(given, Mapping) else ():
-        with contextlib.suppress(EvaluationError):
-            score = parse_score(value)
-            found |= {str(name)[:MAX_ID_CHARS]: score} if score is not None and len(found) < _MAX_OTHER_SCORES else {}
-    return found
-
-
-def warnings_of(task: Task) -> list[str]:
-    """What went wrong around a task without being an error, in order; from its `warnings`, if it has any.
-
-    Of many the first are taken, and of long ones the beginning.
-    """
-    given: object = getattr(task, "warnings", None)
-    return [str(text)[:_MAX_WARNING_CHARS] for text in given[:_MAX_WARNINGS]] if isinstance(given, list | tuple) else []
-
-
-def info_of(task: Task) -> dict[str, Any]:
-    """What a task tells of its episode besides scores, as JSON values, once `evaluate` has; from its `info`, if any.
-
-    What is not JSON, long, or deeply nested is left out, as is an entry with a long name.
-    """
-    given: object = getattr(task, "info", None)
-    try:
-        text = json.dumps(dict(given), allow_nan=False) if isinstance(given, Mapping) else "{}"
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    if len(text) > _MAX_INFO_CHARS or text.count("[") + text.count("{") > _MAX_INFO_DEPTH:
-        return {}
-    return {name: value for name, value in json.loads(text).items() if len(name) <= MAX_ID_CHARS}
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score", _parse_score(self.score))
+        object.__setattr__(self, "other_scores", _checked_scores(self.other_scores))
+        object.__setattr__(self, "info", _checked_info(self.info))
 
 
 Person = Callable[[str, str], Awaitable[bool]]
 """Answers a question of the guard, given the question and the step that it is about; True lets the step pass."""
 
 
-def person_of(task: Task) -> Person | None:
-    """Return who answers questions of the guard in place of a user, from the task's `approve`, if it has one."""
-    approve: Person | None = getattr(task, "approve", None)
-    return approve if callable(approve) else None
+class Task:
+    """Base class of tasks: how to prepare an environment for a goal, and how to tell whether it was reached.
 
+    A subclass has an `instruction`, and overrides what it needs of the rest; in a dataclass, fields of these names have
+    the defaults below. Names of further members are free, but `check_task` refuses those that look like a misspelt
+    member of this class.
 
-def files_of(task: Task) -> dict[str, bytes]:
-    """Files that a task leaves for the record of the run, by plain name, once `evaluate` has; from its `files`, if any.
-
-    What is no bytes is left out, and what is beyond a number and a size of all of them.
+    Attributes:
+        instruction: Given to the agent, read once `setup` has run; never blank, also before.
+        spec: Which task it is.
+        why_once: Why it cannot be tried again from the same state, for people; "" if it can.
+        approve: Answers questions of the guard in place of a user; None: the task brings no such person.
+        warnings: What went wrong without being an error, in order; recorded, also when `setup` or `evaluate` raise.
+        files: For the record of the run, by plain name; recorded, also when `evaluate` raises.
     """
-    given: object = getattr(task, "files", None)
+
+    instruction: str
+    spec: TaskSpec = TaskSpec()
+    why_once: str = ""
+    approve: Person | None = None
+    warnings: Sequence[str] = ()
+    files: Mapping[str, bytes] = MappingProxyType({})
+
+    async def setup(self, env: Any) -> None:
+        """Prepare the environment (open a page, write files)."""
+
+    async def evaluate(self, env: Any) -> TaskVerdict:
+        """Judge the state of the environment."""
+        return TaskVerdict(None)
+
+    async def teardown(self, env: Any) -> None:
+        """Undo what `setup` did outside the env."""
+
+
+class Question(Task):
+    """A task that an agent with tools can play, too: no screen is needed to find the answer or to judge it.
+
+    Such an agent is given `instruction` as it is without `setup`, which is not run for it, and neither is `teardown`;
+    `evaluate` gets an object that has nothing of an env but `terminate`, and `folder`, where the agent has worked (None
+    when that is not known).
+
+    Attributes:
+        search: Where the agent searches, as in the setting `search`; "" for whatever its user has set.
+    """
+
+    search: str = ""
+
+    @property
+    def inputs(self) -> Sequence[Path]:
+        """Files that are laid into the agent's folder."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionTask(Task):
+    """A task that somebody typed: nothing to prepare, nothing to verify."""
+
+    instruction: str
+    spec: TaskSpec = TaskSpec()
+
+
+_MEMBERS = {name for name in (*dir(Question), "instruction") if not name.startswith("_")}
+_MIN_LIKENESS = 0.9
+
+
+def check_task(task: object) -> None:
+    """Check that an object, which others may have made, is a `Task`, and that none of its members is misspelt.
+
+    Raises:
+        TypeError: It does not derive from `Task`, has no instruction, a spec of another type, or a member whose name
+            differs from one of `Task` by little.
+    """
+    kind = type(task).__name__
+    if not isinstance(task, Task):
+        raise TypeError(
+            f"{kind} is not an envs.Task; derive it, as in `class {kind}(envs.Task)`, and return an envs.TaskVerdict "
+            "from evaluate(), as in `TaskVerdict(score, other_scores=..., info=...)`"
+        )
+    names = [name for name in dir(task) if not name.startswith("_")]
+    if "instruction" not in names:
+        raise TypeError(f"{kind} has no instruction; expected a text")
+    if not isinstance(task.spec, TaskSpec):
+        raise TypeError(f"the spec of a task is a TaskSpec, got {type(task.spec).__name__}")
+    for name in set(names) - _MEMBERS:
+        if near := get_close_matches(name.lower(), _MEMBERS, 1, _MIN_LIKENESS):
+            raise TypeError(
+                f"{kind} has the member {name!r}, which means nothing to an envs.Task; write {near[0]!r} if that is "
+                "meant, or begin the name with an underscore"
+            )
+
+
+async def evaluate_task(task: Task, env: Any) -> TaskVerdict:
+    """Await the verdict of a task, which others may have written.
+
+    Raises:
+        EvaluationError: It is not a `TaskVerdict`; besides, whatever the task raises.
+    """
+    found: object = await task.evaluate(env)
+    if not isinstance(found, TaskVerdict):
+        raise EvaluationError(f"evaluate() returned {_shown(found)}, expected a TaskVerdict, such as TaskVerdict(1.0)")
+    return found
+
+
+def checked_warnings(task: Task) -> list[str]:
+    """Warnings of a task within bounds: of many the first, of long ones the beginning."""
+    given: object = task.warnings
+    return [str(text)[:_MAX_WARNING_CHARS] for text in given[:_MAX_WARNINGS]] if isinstance(given, list | tuple) else []
+
+
+def checked_files(task: Task) -> dict[str, bytes]:
+    """Files of a task within bounds: names that are plain, values that are bytes, up to a number and a total size."""
+    given: object = task.files
     found: dict[str, bytes] = {}
     for name, data in given.items() if isinstance(given, Mapping) else ():
         is_plain = isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}", name) is not None
@@ -419,3 +418,42 @@ def files_of(task: Task) -> dict[str, bytes]:
         if is_plain and fits and len(data) + sum(map(len, found.values())) <= _MAX_FILES_BYTES:
             found[name] = data
     return found
+
+
+def _checked_scores(given: Mapping[str, float]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, value in given.items():
+        with contextlib.suppress(EvaluationError):
+            score = _parse_score(value)
+            found |= {str(name)[:MAX_ID_CHARS]: score} if score is not None and len(found) < _MAX_OTHER_SCORES else {}
+    return found
+
+
+def _checked_info(given: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        text = json.dumps(dict(given), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    if len(text) > _MAX_INFO_CHARS or text.count("[") + text.count("{") > _MAX_INFO_DEPTH:
+        return {}
+    return {name: value for name, value in json.loads(text).items() if len(name) <= MAX_ID_CHARS}
+
+
+def _parse_score(value: object) -> float | None:
+    if value is None:
+        return None
+    # numpy's bool is not registered as a number; numpy itself need not be loaded
+    is_numpy_bool = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+    try:
+        score = float(value) if isinstance(value, Real | Decimal) or is_numpy_bool else None  # type: ignore[arg-type]
+    except (ValueError, OverflowError):  # a signalling NaN, or an integer beyond the range of floats
+        score = None
+    if score is None or not 0.0 <= score <= 1.0:
+        raise EvaluationError(f"evaluate() returned {_shown(value)}, expected a real number from 0 to 1, or None")
+    return score + 0.0  # -0.0 becomes 0.0
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    text = text if len(text) <= _MAX_SHOWN_CHARS else f"{text[: _MAX_SHOWN_CHARS - 3]}..."
+    return f"{text} ({type(value).__name__})"

@@ -28,8 +28,8 @@ from envs.suite import Suite, suite_of
 ENVS_GROUP = "k25.envs"
 SUITES_GROUP = "k25.suites"
 _OUR_ENVS = {
-    "browser": "envs.browser.options:KIND",
-    "desktop": "envs.desktop.options:KIND",
+    "browser": "envs.browser.env:KIND",
+    "desktop": "envs.desktop.env:KIND",
     "apps": "envs.suites.apps.env:KIND",
     "miniwob": "envs.suites.miniwob.env:KIND",
     "osworld": "envs.suites.osworld.providers:KIND",

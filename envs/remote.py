@@ -19,19 +19,17 @@ from envs.env import (
     Env,
     EnvSpec,
     Task,
-    TaskSpec,
+    TaskVerdict,
     VersionedScreen,
-    files_of,
-    info_of,
-    other_scores_of,
-    warnings_of,
-    why_once_of,
+    check_task,
+    checked_files,
+    checked_warnings,
+    evaluate_task,
 )
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, EvaluationError, MissingDependencyError
 from envs.foreign import contained, contained_result, describe_defect
 from envs.observation import Generation, Observation, StepResult
 from envs.registry import EnvSecrets
-from envs.score import parse_score
 from envs.target import Check, Target
 
 ERRORS: dict[str, type[EnvError]] = {
@@ -76,34 +74,28 @@ class TaskCodeError(EvaluationError):
     """A task's own code raised something there; the text says what and where."""
 
 
-class RemoteTask:
-    """A task whose code runs where its env is.
+class RemoteTask(Task):
+    """A task whose code runs where its env is; `RemoteEnv.reset` sets it up.
 
     Args:
-        task: The same task, made here: what it says before it is set up.
-        spec: Which one it is.
+        task: The same task, made here: its state before it is set up.
+
+    Raises:
+        TypeError: It is not a `Task`; see `envs.env.check_task`.
     """
 
-    def __init__(self, task: Task, spec: TaskSpec) -> None:
-        self.spec = spec
-        self.instruction = task.instruction
-        self.why_once = why_once_of(task)
-        self.other_scores: dict[str, float] = {}
-        self.warnings: list[str] = []
-        self.info: dict[str, Any] = {}
-        self.files: dict[str, bytes] = {}
+    def __init__(self, task: Task) -> None:
+        check_task(task)
+        self.spec, self.instruction, self.why_once = task.spec, task.instruction, task.why_once
 
-    async def setup(self, env: Any) -> None:
-        """Done by `RemoteEnv.reset`."""
-
-    async def evaluate(self, env: Any) -> float | None:
-        """Its verdict, told there."""
-        score: float | None
-        score, self.other_scores, self.info, self.files = await env.ask_for(self, "evaluate")
-        return score
+    async def evaluate(self, env: Any) -> TaskVerdict:
+        """Its verdict, from the other side."""
+        verdict: TaskVerdict
+        verdict, self.files = await env.ask_for(self, "evaluate")
+        return verdict
 
     async def teardown(self, env: Any) -> None:
-        """Undone there, as long as there is anybody."""
+        """Undo it on the other side, if that is still there."""
         with contextlib.suppress(EnvDiedError):
             await env.ask("teardown")
 
@@ -280,13 +272,12 @@ class EnvServer:
         question.cancel()
         return "result", self._step.result(), self._env.terminate
 
-    async def _evaluate(self) -> tuple[float | None, dict[str, float], dict[str, Any], dict[str, bytes]]:
+    async def _evaluate(self) -> tuple[TaskVerdict, dict[str, bytes]]:
         assert self._task is not None
-        score = parse_score(await self._task.evaluate(self._env))
-        return score, other_scores_of(self._task), info_of(self._task), files_of(self._task)
+        return await evaluate_task(self._task, self._env), checked_files(self._task)
 
     async def _warnings(self) -> list[str]:
-        return warnings_of(self._task) if self._task is not None else []
+        return checked_warnings(self._task) if self._task is not None else []
 
     async def _teardown(self) -> None:
         if self._task is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from envs.env import Env, EnvSpec, Task, check_task_id, spec_of
+from envs.env import Env, EnvSpec, Task, check_task, check_task_id
 
 AgentKind = Literal["gui", "tools", "swarm", "web"]
 """`gui`: mouse and keyboard in an env; `tools`: one agent that calls tools; `swarm`: an orchestrator and sub-agents;
@@ -61,7 +61,7 @@ class Suite:
         agents: Kinds of agents that can play it, the usual one first: `gui`, and, where each task is a `Question`,
             `tools` and `swarm`; or `web`, where each task is a site to build.
         approve: How much is asked by default while it is played: `yolo`, nothing, since a suite was chosen to be acted
-            on; or `auto`, as for a user's own task, where questions are what is measured (see `envs.env.person_of`).
+            on; or `auto`, as for a user's own task, where questions are what is measured (see `envs.Task.approve`).
     """
 
     name: str
@@ -98,11 +98,13 @@ def suite_of(name: str, tasks: Iterable[Task]) -> Suite:
     """A suite of tasks that are made already and can be tried again: they keep nothing of an episode.
 
     Raises:
+        TypeError: One of them is not a `Task`; see `envs.env.check_task`.
         ValueError: No tasks, one without an id, two of one id and seed, or not every task with every seed.
     """
     made: dict[tuple[str, int | None], Task] = {}
     for task in tasks:
-        spec = spec_of(task)
+        check_task(task)
+        spec = task.spec
         if not spec.id or (spec.id, spec.seed) in made:
             raise ValueError(f"it has a task without an id, or two of one id and seed ({spec.id!r}, {spec.seed})")
         made[spec.id, spec.seed] = task

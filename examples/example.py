@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from envs import Env, TaskSpec
+from envs import Env, Task, TaskSpec, TaskVerdict
 from examples.page_server import PageServer
 
 TASKS = Path(__file__).with_name("tasks")
@@ -62,7 +62,7 @@ class Example:
         return ExampleTask(self, folder)
 
 
-class ExampleTask:
+class ExampleTask(Task):
     """Opens the page (or leaves the desktop program to its env) and compares the end with what is expected."""
 
     def __init__(self, example: Example, folder: Path) -> None:
@@ -78,12 +78,12 @@ class ExampleTask:
             self._server = PageServer()
             await env.goto(self._server.start() + self._example.page)
 
-    async def evaluate(self, env: Any) -> float | None:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         """The share of the expectations that are met."""
         met = self.check(env.terminate.answer if env.terminate is not None else None)
         if self._example.expect.clipboard is not None:
             met["clipboard"] = await env.get_clipboard() == self._example.expect.clipboard
-        return sum(met.values()) / len(met)
+        return TaskVerdict(sum(met.values()) / len(met))
 
     async def teardown(self, env: Any) -> None:
         """Stop serving."""

@@ -3,9 +3,10 @@
     cua eval examples/suite.py --model literal
     cua eval examples                           # the same, from a clone
 
-A task knows its instruction and its spec (id, seed, env, family); `setup` prepares the environment, `evaluate` gives a
-score in [0, 1] from the environment's own state, `teardown` cleans up. `make_suite` names the tasks and how each is
-made anew. Everything that is drawn comes from the seed, so that a task and a seed are the same on every machine.
+A task derives from `envs.Task`. It knows its instruction and its spec (id, seed, env, family); `setup` prepares the
+environment, `evaluate` gives a verdict with a score in [0, 1] from the environment's own state, `teardown` cleans up.
+`make_suite` names the tasks and how each is made again. Everything that is drawn comes from the seed, so a task and
+a seed are the same on every machine.
 """
 
 import html
@@ -13,7 +14,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from envs import EnvSpec, Suite, Task, TaskSpec
+from envs import EnvSpec, Suite, Task, TaskSpec, TaskVerdict
 from envs.suite import Baseline
 
 STYLE = "body{font:20px sans-serif;margin:60px} label,button,input{font:inherit} label{display:block;margin:12px 0}"
@@ -26,7 +27,7 @@ TASKS = ("form", "order", "choice", "price", "missing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageTask:
+class PageTask(Task):
     """A page, an instruction, and what is true of the page or of the answer when it was carried out.
 
     Attributes:
@@ -49,20 +50,18 @@ class PageTask:
         """Show the page."""
         await env.page.set_content(f"<style>{STYLE}</style>{self.body}")
 
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         """Half for the page's state and half for the answer, where both count."""
         said = env.terminate
         if self.is_impossible:
-            return float(said is not None and said.status == "failure" and not await env.page.evaluate("window.result"))
+            has_said = said is not None and said.status == "failure"
+            return TaskVerdict(has_said and not await env.page.evaluate("window.result"))
         found = []
         if self.expected is not None:
             found.append(await env.page.evaluate("window.result") == self.expected)
         if self.answer:
             found.append(said is not None and said.status == "success" and self.answer in (said.answer or ""))
-        return sum(found) / len(found)
-
-    async def teardown(self, env: Any) -> None:
-        """Nothing was made outside of the page."""
+        return TaskVerdict(sum(found) / len(found))
 
 
 def make_task(task_id: str, seed: int | None) -> Task:

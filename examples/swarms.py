@@ -19,7 +19,7 @@ from cua.messages import Reply, ToolCall
 from cua.models.scripted import ConversationScript
 from cua.swarm import SwarmOptions, run_swarm
 from cua.swarm.session import SwarmResult
-from envs import Action, Check, Observation, StepResult, Task, spec_of
+from envs import Action, Check, Observation, StepResult, Task
 from envs.registry import load_suite
 from envs.suites.apps import AppsEnv
 from envs.suites.apps.suite import APPS
@@ -85,7 +85,7 @@ class TaskEnv(AppsEnv):
         """As usual; at the end the app's own state says how good it was."""
         result = await super().step(actions, check)
         if result.terminated:
-            self._scores[spec_of(self._task).id] = await self._task.evaluate(self) or 0.0
+            self._scores[self._task.spec.id] = (await self._task.evaluate(self)).score or 0.0
         return result
 
 

@@ -14,6 +14,7 @@ from cua.errors import ConfigError
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.secrets import Secrets
+from envs import TaskVerdict
 
 if TYPE_CHECKING:
     from cua import ToolSession
@@ -97,9 +98,9 @@ class PracticeTask(ExpenseTask):
         super().__init__()
         self.instruction = instruction
 
-    async def evaluate(self, env: Any) -> float | None:
-        """The verdict; None for an instruction that nobody can check."""
-        return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else None
+    async def evaluate(self, env: Any) -> TaskVerdict:
+        """Judge the instruction that the app comes with; another one cannot be checked."""
+        return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else TaskVerdict(None)
 
 
 def settings_of(order: Order, base: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,8 +95,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     from functools import partial
 
     from apps.cli.running import run_cancelled_by_signals
-    from apps.setup.osworld_doctor import run_osworld_doctor
-    from apps.setup.webarena_doctor import run_webarena_doctor
+    from apps.setup.doctor import run_osworld_doctor, run_webarena_doctor
 
     def say(line: str) -> None:
         terminal.echo(line, err=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.demo.app import DemoApp
 from apps.demo.store import SEED, Expense, State
-from envs import TaskSpec
+from envs import Task, TaskSpec, TaskVerdict
 
 INSTRUCTION = (
     'Type "Team lunch" into Description. Type 48.50 into Amount. Select Food in Category. '
@@ -18,7 +18,7 @@ _ADDED = Expense(description="Team lunch", amount_cents=4850, category="Food", d
 _DELETED = "Old taxi"
 
 
-class ExpenseTask:
+class ExpenseTask(Task):
     """Add "Team lunch", delete "Old taxi", answer with the new total. `setup` starts the app by itself."""
 
     instruction = INSTRUCTION
@@ -32,12 +32,12 @@ class ExpenseTask:
         self._app = DemoApp()
         await env.goto(self._app.start())
 
-    async def evaluate(self, env: Any) -> float | None:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         """The share of the three goals that was reached; 0 when anything else was changed."""
         if self._app is None:
-            return None
+            return TaskVerdict(None)
         answer = env.terminate.answer if env.terminate is not None else None
-        return score_state(self._app.state(), answer)
+        return TaskVerdict(score_state(self._app.state(), answer))
 
     async def teardown(self, env: Any) -> None:
         """Stop the app."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from apps.evals.statistics import Key
 from cua.errors import ConfigError, name_choices
 from cua.json_text import well_formed
-from envs import EnvError, EnvSetupError, spec_of
+from envs import EnvError, EnvSetupError
 from envs.foreign import contained, describe_defect
 from envs.suite import FAMILY, LABELS, AgentKind, Suite
 
@@ -220,7 +220,7 @@ def _clipped(name: object) -> str:
 def _metadata_of(suite: Suite, task_id: str, seed: int | None) -> Mapping[str, Any]:
     """Metadata of a task; empty for one that cannot be made, whose episodes record the error."""
     with contextlib.suppress(Exception), contained():
-        return spec_of(suite.make_task(task_id, seed)).metadata
+        return suite.make_task(task_id, seed).spec.metadata
     return {}
 
 

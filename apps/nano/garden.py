@@ -7,7 +7,7 @@ from typing import Any
 
 from envs.browser.env import BrowserEnv
 from envs.browser.options import BrowserOptions
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, Baseline, Suite
 
 PAGE = Path(__file__).with_name("garden.html")
@@ -16,8 +16,8 @@ REVISION = "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GardenTask:
-    """One task; implements `envs.env.Task`.
+class GardenTask(Task):
+    """One task.
 
     Attributes:
         name: Its id.
@@ -33,25 +33,21 @@ class GardenTask:
     plant: str = ""
     fragment: str = ""
 
-    @property
-    def spec(self) -> TaskSpec:
-        """Where it plays."""
+    def __post_init__(self) -> None:
         family = "several steps" if self.instruction.count(".") > 1 else "one step"
-        return TaskSpec(id=self.name, env=EnvSpec(name="garden"), metadata={FAMILY: family})
+        spec = TaskSpec(id=self.name, env=EnvSpec(name="garden"), metadata={FAMILY: family})
+        object.__setattr__(self, "spec", spec)
 
     async def setup(self, env: BrowserEnv) -> None:
         """Open the page."""
         page = b64encode(PAGE.read_bytes()).decode("ascii")
         await env.goto(f"data:text/html;base64,{page}#{self.fragment}")
 
-    async def evaluate(self, env: BrowserEnv) -> float:
+    async def evaluate(self, env: BrowserEnv) -> TaskVerdict:
         """1 when exactly that was done and the end says so."""
         found: dict[str, Any] = await env.page.evaluate("report()")
         is_said = env.terminate is not None and env.terminate.status == "success"
-        return float(is_said and tuple(found["done"]) == self.done and found["plant"] == self.plant)
-
-    async def teardown(self, env: BrowserEnv) -> None:
-        """Nothing is left."""
+        return TaskVerdict(is_said and tuple(found["done"]) == self.done and found["plant"] == self.plant)
 
 
 TASKS = (

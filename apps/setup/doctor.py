@@ -1,6 +1,8 @@
-"""What `cua doctor` does: look at everything that a run needs, change nothing."""
+"""What `cua doctor` and `cua eval SUITE --doctor` do: look at everything that a run needs, change nothing."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from apps.setup.checks import (
     check_backends,
@@ -16,11 +18,12 @@ from apps.setup.click_test import measure_clicks
 from apps.setup.command import Say
 from apps.setup.install import browser_rows, try_browser, try_desktop
 from apps.setup.report import Level, Report, Row
-from cua.assemble import make_settings_model
+from cua.assemble import make_secrets, make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
 from cua.models.endpoint import ProbeReport, probe
 from cua.trajectory import default_runs_dir
+from envs import EnvError
 
 _MODEL_TIMEOUT_S = 60.0
 
@@ -52,6 +55,63 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     if click_test:
         rows += await measure_clicks(say, with_browser=trial.verdict.works, with_desktop=display_row.level == "ok")
     return Report(rows=tuple(rows))
+
+
+async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
+    """Look at everything that a run on OSWorld needs; a guest of the provider `local` is started for it.
+
+    Args:
+        say: Gets progress, one line a call.
+        suite_options: As the suite takes them; those of its env say which guest.
+        settings: Of the agent, for its model.
+
+    Returns:
+        One row for each thing; `exit_code` goes by the worst.
+    """
+    from envs.suites.osworld.doctor import OsworldDoctor
+
+    try:
+        doctor = OsworldDoctor(suite_options)
+    except (EnvError, ValueError) as error:
+        return _wrong_options(error)
+    rows = await doctor.run(say)
+    try:
+        resolved = load_settings(dict(settings)).settings
+    except ConfigError as error:
+        return Report(rows=(*rows, Row(name="model", level="fail", found=str(error), fix="cua config show")))
+    return Report(rows=(*rows, await check_model(resolved, say)))
+
+
+async def run_webarena_doctor(
+    say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any], *, suite_name: str = "webarena"
+) -> Report:
+    """Look at everything that a run on WebArena needs; nothing of the sites is changed, but for a login.
+
+    Args:
+        say: Gets progress, one line a call.
+        suite_options: As the suite takes them.
+        settings: Of the agent, for its model.
+        suite_name: `webarena`, or `webarena-verified`, which needs no judge.
+
+    Returns:
+        One row for each thing; `exit_code` goes by the worst.
+    """
+    from envs.suites.webarena.doctor import WebArenaDoctor
+
+    try:
+        doctor = WebArenaDoctor(suite_options, suite_name)
+    except (EnvError, ValueError) as error:
+        return _wrong_options(error)
+    try:
+        resolved = load_settings(dict(settings)).settings
+        logins = make_secrets(resolved).logins
+    except ConfigError as error:
+        return Report(rows=(Row(name="settings", level="fail", found=str(error), fix="cua config show"),))
+    return Report(rows=(*await doctor.run(say, logins), await check_model(resolved, say)))
+
+
+def _wrong_options(error: Exception) -> Report:
+    return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
 
 
 async def check_model(settings: Settings, say: Say) -> Row:

@@ -10,7 +10,7 @@ from apps.train.screens.screen import HELD_OUT_FAMILIES, TRAINED_FAMILIES, Scree
 from apps.train.screens.widgets import Kind
 from apps.train.screens.words import Words
 from apps.train.skills import Question, ask_absent, ask_for, ask_to_type
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, Baseline, Suite
 
 REVISION = "6"
@@ -83,8 +83,8 @@ PAPERS: Mapping[str, Paper] = {
 """What each task asks; `absent` names what is not there, and the right end is to say so."""
 
 
-class ScreenTask:
-    """One instruction on one drawn screen; implements `envs.env.Task`."""
+class ScreenTask(Task):
+    """One instruction on one drawn screen."""
 
     def __init__(self, task_id: str, seed: int) -> None:
         paper = PAPERS[task_id]
@@ -102,14 +102,11 @@ class ScreenTask:
         """Show the screen."""
         env.show(self._screen)
 
-    async def evaluate(self, env: DrawnEnv) -> float:
+    async def evaluate(self, env: DrawnEnv) -> TaskVerdict:
         """1 when exactly what was asked for was done, in its order, and the end says so."""
         wanted = "failure" if self._is_absent else "success"
         is_said = env.terminate is not None and env.terminate.status == wanted
-        return float(is_said and env.deeds == self._deeds)
-
-    async def teardown(self, env: DrawnEnv) -> None:
-        """Nothing is left."""
+        return TaskVerdict(is_said and env.deeds == self._deeds)
 
 
 def make_suite() -> Suite:

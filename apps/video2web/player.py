@@ -85,16 +85,16 @@ class SitePlayer:
                 made = await self._build(folder, task, judge, run)
                 rounds.append(made)
                 task.site = await asyncio.to_thread(folder.site, made.best)
-                score = await task.evaluate(judge)
+                verdict = await task.evaluate(judge)
             finally:
                 await task.teardown(judge)
         with contextlib.suppress(CuaError):
             await asyncio.to_thread(write_build_report, folder, made.reason)
         return End(
-            status="succeeded" if score >= 1 else "failed",
-            score=score,
+            status="succeeded" if verdict.score == 1 else "failed",
+            score=verdict.score,
             reason=made.reason,
-            other_scores=task.other_scores,
+            other_scores=verdict.other_scores,
         )
 
     async def _build(self, folder: BuildFolder, task: SiteTask, judge: Judge, run: RunScope) -> Build:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from apps.video2web.build import Judge
 from apps.video2web.inputs import read_inputs
@@ -23,7 +23,7 @@ from apps.video2web.rounds import Order, viewport_of
 from apps.video2web.score import PARTS, SiteScore, no_page, read_reference, rendered_reference, score_page
 from apps.video2web.site_files import Files
 from cua.errors import CuaError
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, LABELS, Baseline, Suite
 
 REVISION = "1"
@@ -109,8 +109,8 @@ class RecordingSource:
         return Begun(order=order)
 
 
-class SiteTask:
-    """One site to build; implements `envs.env.Task`. Its environment is a `Judge`, since there is no screen.
+class SiteTask(Task):
+    """One site to build. Its environment is a `Judge`, since there is no screen.
 
     Args:
         spec: Which task it is.
@@ -119,7 +119,6 @@ class SiteTask:
     Attributes:
         order: What is to be built; after `setup`.
         site: What was built; whoever plays sets it before `evaluate`.
-        other_scores: The parts of the score.
     """
 
     instruction = "Build a site that looks like the images of its pages, and does what was recorded."
@@ -128,7 +127,6 @@ class SiteTask:
         self.spec = spec
         self.order: Order | None = None
         self.site: Files = {}
-        self.other_scores: dict[str, float] = {}
         self._source = source
         self._truth: Rendering | None = None
 
@@ -142,8 +140,8 @@ class SiteTask:
             begun = await self._source.begin(env.renderer, Path(folder))
         self.order, self._truth = begun.order, begun.truth
 
-    async def evaluate(self, env: Judge) -> float:
-        """The score of `site`: against the HTML of the page, or the recording."""
+    async def evaluate(self, env: Judge) -> TaskVerdict:
+        """The score of `site`, and its parts: against the HTML of the page, or the recording."""
         assert self.order is not None, "setup comes first"
         if self._truth is None:
             score, _, _ = await env.judge(self.order, self.site)
@@ -156,11 +154,7 @@ class SiteTask:
             else:
                 page = await asyncio.to_thread(score_page, reference, ours)
             score = SiteScore(pages=(page,))
-        self.other_scores = dict(_parts(score))
-        return min(score.score, 1.0)
-
-    async def teardown(self, env: Any) -> None:
-        """Nothing is left."""
+        return TaskVerdict(min(score.score, 1.0), other_scores=dict(_parts(score)))
 
 
 def _parts(score: SiteScore) -> Iterator[tuple[str, float]]:

@@ -11,8 +11,7 @@ from cua.messages import Usage
 from cua.model import Model
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from envs import Env, EnvSpec, Task, TaskSpec, registry, spec_of
-from envs.env import why_once_of
+from envs import Env, EnvSpec, Task, TaskSpec, registry
 from envs.foreign import contained
 
 EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "timeout", "stopped"]
@@ -82,7 +81,7 @@ def make_episodes(
         given, why_once = None, ""
         with contextlib.suppress(Exception), contained():
             task = make_task(task_id, seed)  # a damaged task raises again, and is recorded, when it is played
-            given, why_once = spec_of(task), why_once_of(task)
+            given, why_once = task.spec, task.why_once
         spec = needed(task_id, given) if given is not None else None
         kept = registry.why_once(spec) if spec is not None else ""  # one machine, which all episodes share
         return Episode(
@@ -90,7 +89,7 @@ def make_episodes(
             seed=seed,
             repeat=repeat,
             make_task=lambda: make_task(task_id, seed),
-            make_env=lambda: take_env(spec or needed(task_id, spec_of(make_task(task_id, seed)))),
+            make_env=lambda: take_env(spec or needed(task_id, make_task(task_id, seed).spec)),
             make_model=make_model,
             why_once=why_once or kept,
             why_alone=kept,

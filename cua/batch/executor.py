@@ -9,7 +9,7 @@ from functools import partial
 from typing import Literal
 
 from cua.cluster import RayChannel, connect_ray, open_actor
-from envs import Env, EnvSpec, Task, registry, spec_of
+from envs import Env, EnvSpec, Task, registry
 from envs.pool import EnvPool
 from envs.registry import EnvSecrets
 from envs.remote import OpenChannel, RemoteEnv, RemoteTask, SuiteRef, open_server
@@ -80,8 +80,7 @@ def make_executor(
         open_channel = partial(open_ray_channel, secrets=given)
 
     def make_task(task_id: str, seed: int | None) -> Task:
-        task = suite.make_task(task_id, seed)
-        return RemoteTask(task, spec_of(task))
+        return RemoteTask(suite.make_task(task_id, seed))
 
     return Executor(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
 

@@ -17,8 +17,8 @@ from cua.run.end import End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
 from cua.step import Turn
-from envs import Action, EnvError, Question, Task, inputs_of, search_of, spec_of
-from envs.env import person_of
+from envs import Action, EnvError, Question, Task
+from envs.env import check_task
 from envs.suite import AgentKind
 
 
@@ -44,6 +44,7 @@ class AgentPlayer:
             Exception: What the task's own code raises.
         """
         task, model = episode.make_task(), episode.make_model()
+        check_task(task)
         made = episode.make_env()
         env = await made if inspect.isawaitable(made) else made
         watch = _with_person(self._watch, task)
@@ -64,7 +65,7 @@ class AgentPlayer:
 
 def _with_person(watch: Watch | None, task: Task) -> Watch | None:
     """Add the task's own person as approver where the caller has given none."""
-    person = person_of(task)
+    person = task.approve
     if person is None or (watch is not None and watch.approver is not None):
         return watch
 
@@ -117,17 +118,18 @@ class QuestionPlayer:
         if self._kind == "tools":
             from cua.tool_agent.session import ask
 
-            return await ask(task, inputs_of(task), model=model, sandbox=self._sandbox, scope=scope, **self._settings)
+            return await ask(task, task.inputs, model=model, sandbox=self._sandbox, scope=scope, **self._settings)
         from cua.swarm import PRESETS, SwarmOptions, run_swarm
 
         preset = PRESETS["standard"]
         calls = self._settings.get("max_steps") or preset.orchestrator_calls
         options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))
-        done = await run_swarm(task, inputs_of(task), options=options, model=model, scope=scope, **self._settings)
+        done = await run_swarm(task, task.inputs, options=options, model=model, scope=scope, **self._settings)
         return replace(done.run, num_steps=done.measures.critical_steps)
 
 
 def _question(task: Task) -> Question:
-    if search_of(task) is None:
-        raise ConfigError(f"the task {spec_of(task).id!r} needs a screen; only `--agent gui` plays it")
-    return task  # type: ignore[return-value]  # judged by its attribute
+    check_task(task)
+    if not isinstance(task, Question):
+        raise ConfigError(f"the task {task.spec.id!r} needs a screen; only `--agent gui` plays it")
+    return task

@@ -25,7 +25,8 @@ from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.describe import describe_action
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Action, Env, EnvSetupError, Observation, RequestHolder, Task, files_of, spec_of, warnings_of
+from envs import Action, Env, EnvSetupError, Observation, RequestHolder, Task
+from envs.env import checked_files, checked_warnings
 
 _MAX_TOLD = 20
 """Actions of a person that the model is told of; the record has all."""
@@ -154,7 +155,7 @@ class Agent:
                 self._note_person(actions)
             try:
                 self._note_warnings(task, num_told)
-                await self.scope.record.keep(files_of(task))
+                await self.scope.record.keep(checked_files(task))
             finally:
                 await run_task_code(lambda: task.teardown(self.env))
 
@@ -236,7 +237,7 @@ class Agent:
 
     def _note_warnings(self, task: Task, num_told: int = 0) -> int:
         """Tell what went wrong without being an error, where a task keeps a list of that; how many were told in all."""
-        warnings = warnings_of(task)
+        warnings = checked_warnings(task)
         for text in warnings[num_told:]:
             self.scope.note("task", text)
         return max(num_told, len(warnings))
@@ -272,7 +273,7 @@ class Agent:
         """
         instruction = task.instruction
         if not instruction.strip():
-            raise EnvSetupError(f"the task {spec_of(task).id!r} has no instruction once it is set up; expected a text")
+            raise EnvSetupError(f"the task {task.spec.id!r} has no instruction once it is set up; expected a text")
         if instruction != episode.instruction:
             episode.instruction = instruction
             self.scope.note("instruction", instruction)

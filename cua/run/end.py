@@ -27,8 +27,8 @@ class End:
         score: The task's verdict in [0, 1], when it gave one.
         answer: The agent's answer, when it gave one.
         claim: What the agent reported when it ended the episode; None when it did not end it.
-        other_scores: By name, the score that other rules give, when the task tells (`envs.other_scores_of`).
-        info: What else the task tells of its episode (`envs.info_of`).
+        other_scores: By name, the score that other rules give, when the task tells (`envs.TaskVerdict`).
+        info: What else the task tells of its episode (`envs.TaskVerdict`).
     """
 
     status: Status

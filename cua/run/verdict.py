@@ -8,34 +8,21 @@ from cua.errors import CuaError, TaskError
 from cua.run.budget import CapReachedError
 from cua.run.end import End
 from cua.run.foreign import run_task_code
-from envs import Env, EnvError, Task, Terminate, info_of, other_scores_of
+from envs import Env, EnvError, Task, TaskVerdict, Terminate
+from envs.env import evaluate_task
 from envs.foreign import describe_defect
-from envs.score import parse_score
 from visual_tools.errors import SandboxError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict:
-    """A task's score and further facts, as fields of an `End`."""
-
-    score: float | None
-    more: dict[str, Any]
-
-
-async def _evaluate(task: Task, env: "Env | Answered") -> _Verdict:
+async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
     """The task's verdict.
 
     Raises:
         EnvError: The env could not be asked.
-        TaskError: The task's own code raised something else, or returned something other than a score.
+        TaskError: The task's own code raised something else, or returned something other than a verdict.
     """
-
-    async def ask() -> _Verdict:
-        score = parse_score(await task.evaluate(env))
-        return _Verdict(score=score, more={"other_scores": other_scores_of(task), "info": info_of(task)})
-
     try:
-        return await run_task_code(ask)
+        return await run_task_code(lambda: evaluate_task(task, env))
     except (EnvError, TaskError):
         raise
     except (CuaError, SandboxError) as error:
@@ -45,7 +32,7 @@ async def _evaluate(task: Task, env: "Env | Answered") -> _Verdict:
 async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) -> End:
     """End of a run whose episode is over: the agent said so, or, without a `terminate`, the env did."""
     verdict = await _evaluate(task, env)
-    score, told = verdict.score, verdict.more
+    score = verdict.score
     answer = terminate.answer if terminate else None
     if score is None and terminate is None:
         reason = "the environment ended the episode; this task has no check of its own"
@@ -57,11 +44,16 @@ async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) 
     if score is None:
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer, claim="success")
-    told["claim"] = terminate.status if terminate else None
+    told: dict[str, Any] = {**_more(verdict), "claim": terminate.status if terminate else None}
     if score >= 1.0:
         return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **told)
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
     return End(status="failed", reason=reason, score=score, answer=answer, **told)
+
+
+def _more(verdict: TaskVerdict) -> dict[str, Any]:
+    """Fields of an `End` besides the score."""
+    return {"other_scores": dict(verdict.other_scores), "info": dict(verdict.info)}
 
 
 def _claim(terminate: Terminate | None) -> str:
@@ -79,7 +71,7 @@ async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) 
     except EnvError as error:
         reason = f"{cap}; the task's verdict could not be reached: {error}"
         return End(status="capped", cap=cap.cap, source="env", reason=reason, retryable=error.retryable)
-    return End(status="capped", cap=cap.cap, reason=str(cap), score=verdict.score, **verdict.more)
+    return End(status="capped", cap=cap.cap, reason=str(cap), score=verdict.score, **_more(verdict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

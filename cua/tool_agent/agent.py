@@ -42,7 +42,8 @@ from cua.tool_agent.conversation import (
 from cua.tool_agent.profile import Profile
 from cua.tools.toolset import Toolset, failed
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Task, warnings_of
+from envs import Task
+from envs.env import checked_warnings
 
 LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
 LAST_CALL_S = 300.0
@@ -194,7 +195,7 @@ class ToolAgent:
         try:
             end = await turn.to_the_end(answer)
             self._end = await turn.to_the_end(partial(judge_answer, self.task, end, self.toolset.folder))
-            for text in warnings_of(self.task) if self.task is not None else ():
+            for text in checked_warnings(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:
             turn.control.clock.end()

@@ -31,7 +31,8 @@ from cua.tool_agent.outside import find_user_tools
 from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, ToolMaker, ask_profile
 from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.run_record import TOOLS_ENV
-from envs import Task, search_of, spec_of
+from envs import Question, Task
+from envs.env import check_task
 from visual_tools.sandbox import KernelMaker, Limits
 
 PACKAGES = (
@@ -153,12 +154,12 @@ def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]
     Raises:
         ConfigError: It cannot be answered without a screen, or is searched in something else than what is given.
     """
-    search = search_of(task)
-    if search is None:
-        raise ConfigError(f"the task {spec_of(task).id!r} needs a screen; run it with `cua.run_task`")
-    if search and given.get("search") not in (None, "", search):
-        raise ConfigError(f"the task {spec_of(task).id!r} is searched in {search!r}, not in {given['search']!r}")
-    return {**given, "search": search or given.get("search")}
+    check_task(task)
+    if not isinstance(task, Question):
+        raise ConfigError(f"the task {task.spec.id!r} needs a screen; run it with `cua.run_task`")
+    if task.search and given.get("search") not in (None, "", task.search):
+        raise ConfigError(f"the task {task.spec.id!r} is searched in {task.search!r}, not in {given['search']!r}")
+    return {**given, "search": task.search or given.get("search")}
 
 
 def scope_within(given: Given, caps: Caps, record: TrajectoryWriter) -> RunScope | None:

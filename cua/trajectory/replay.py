@@ -143,7 +143,7 @@ async def reexecute(
                 on_step(replayed[-1])
             if result.terminated:
                 break
-        score = await task.evaluate(env)
+        score = (await task.evaluate(env)).score
     finally:
         await task.teardown(env)
     done = {step.step.index for step in replayed}

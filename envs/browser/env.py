@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envs.actions import Action, Click, Terminate, Wait
 from envs.browser.action_executor import ActionExecutor
@@ -23,7 +23,7 @@ from envs.browser.screencast import watch_session
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.domain_rules import DomainRules
-from envs.env import Task
+from envs.env import Env, Task
 from envs.errors import (
     ActionError,
     AddressError,
@@ -33,8 +33,10 @@ from envs.errors import (
     OutdatedError,
     describe_late,
 )
+from envs.geometry import parse_size
 from envs.observation import Generation, LiveFrame, Observation, StepResult
 from envs.page_request import RequestCheck
+from envs.registry import EnvKind, EnvRequest
 from envs.screen_texts import ScreenTexts
 from envs.target import UNKNOWN, Check, Target
 
@@ -378,3 +380,59 @@ def check_start(url: str | None) -> None:
         to_url(url, more_schemes=frozenset({"file"}))
     except AddressError as error:
         raise EnvSetupError(f"the start page cannot be opened: {error}") from error
+
+
+def _make(request: EnvRequest) -> Env:
+    """A browser as settings and task files name it.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
+    options = dict(request.options)
+    url, state = options.get("url"), options.get("storage_state")
+    try:
+        check_start(url)
+    except EnvSetupError as error:
+        raise ValueError(f"url {url!r}: {error}") from error
+    values: dict[str, Any] = {
+        "start_url": url,
+        "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
+        "headless": not options.get("headed", False),
+        "geolocation": _parse_position(options.get("geolocation")),
+        "storage_state": state if state is not None and Path(state).exists() else None,
+        "save_storage_state": state,
+        "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
+        "uploads_dir": options.get("uploads"),
+        "har_path": options.get("har"),
+        "allowed_domains": tuple(options.get("allow_domains") or ()),
+        "denied_domains": tuple(options.get("deny_domains") or ()),
+    }
+    same = ("device_scale", "locale", "timezone", "proxy", "ignore_https_errors", "a11y_tree")
+    values |= {name: options.get(name) for name in same}
+    given = {name: value for name, value in values.items() if value is not None}
+    return BrowserEnv(BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
+
+
+def _parse_position(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        latitude, longitude = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"geolocation is {text!r}, expected LATITUDE,LONGITUDE such as 52.52,13.405") from error
+    if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
+        raise ValueError(
+            f"geolocation is {text!r}, expected a latitude from -90 to 90 and a longitude from -180 to 180"
+        )
+    return latitude, longitude
+
+
+_SHOWN = ("viewport", "device_scale", "headed", "locale", "timezone", "allow_domains", "deny_domains")
+KIND = EnvKind(
+    make=_make,
+    options=frozenset(_SHOWN)
+    | {"url", "geolocation", "proxy", "storage_state", "uploads", "har", "ignore_https_errors", "a11y_tree"},
+    shown=_SHOWN,
+    masks_secrets=True,
+)
+"""The browser in `envs.registry`."""

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envs.browser.context import new_context
-from envs.browser.domains import read_upstream
-from envs.browser.gate import Gate
+from envs.browser.gate import Gate, read_upstream
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError, require

@@ -3,12 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from envs.env import Env
-from envs.errors import EnvSetupError
-from envs.geometry import parse_size
-from envs.registry import EnvKind, EnvRequest
 from envs.secret_texts import HttpLogin
 
 
@@ -92,61 +87,3 @@ class BrowserOptions:
             raise ValueError(f"max_tabs needs at least 1, got {self.max_tabs}")
         if "" in self.masked_texts:
             raise ValueError("masked_texts holds an empty text, which would mask everything")
-
-
-def _make(request: EnvRequest) -> Env:
-    """A browser as settings and task files name it.
-
-    Raises:
-        ValueError: A value that is not taken.
-    """
-    from envs.browser.env import BrowserEnv, check_start
-
-    options = dict(request.options)
-    url, state = options.get("url"), options.get("storage_state")
-    try:
-        check_start(url)
-    except EnvSetupError as error:
-        raise ValueError(f"url {url!r}: {error}") from error
-    values: dict[str, Any] = {
-        "start_url": url,
-        "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
-        "headless": not options.get("headed", False),
-        "geolocation": _parse_position(options.get("geolocation")),
-        "storage_state": state if state is not None and Path(state).exists() else None,
-        "save_storage_state": state,
-        "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
-        "uploads_dir": options.get("uploads"),
-        "har_path": options.get("har"),
-        "allowed_domains": tuple(options.get("allow_domains") or ()),
-        "denied_domains": tuple(options.get("deny_domains") or ()),
-    }
-    same = ("device_scale", "locale", "timezone", "proxy", "ignore_https_errors", "a11y_tree")
-    values |= {name: options.get(name) for name in same}
-    given = {name: value for name, value in values.items() if value is not None}
-    return BrowserEnv(BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
-
-
-def _parse_position(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        latitude, longitude = (float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ValueError(f"geolocation is {text!r}, expected LATITUDE,LONGITUDE such as 52.52,13.405") from error
-    if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
-        raise ValueError(
-            f"geolocation is {text!r}, expected a latitude from -90 to 90 and a longitude from -180 to 180"
-        )
-    return latitude, longitude
-
-
-_SHOWN = ("viewport", "device_scale", "headed", "locale", "timezone", "allow_domains", "deny_domains")
-KIND = EnvKind(
-    make=_make,
-    options=frozenset(_SHOWN)
-    | {"url", "geolocation", "proxy", "storage_state", "uploads", "har", "ignore_https_errors", "a11y_tree"},
-    shown=_SHOWN,
-    masks_secrets=True,
-)
-"""The browser in `envs.registry`."""

@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from envs.browser.context import context_settings, new_context
-from envs.browser.domains import read_upstream
 from envs.browser.env import BrowserEnv
-from envs.browser.gate import Gate
+from envs.browser.gate import Gate, read_upstream
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules

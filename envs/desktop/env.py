@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from envs.actions import (
     Action,
@@ -29,10 +29,11 @@ from envs.desktop.programs import Program
 from envs.desktop.running_desktop import MakeBackend, RunningDesktop
 from envs.desktop.screencast import watch_desktop, watch_touches
 from envs.desktop.session import Look, Session
-from envs.env import Task, Touch
+from envs.env import Env, Task, Touch
 from envs.errors import ActionError, EnvDiedError, EnvError
-from envs.geometry import ScreenGeometry
+from envs.geometry import ScreenGeometry, parse_size
 from envs.observation import LiveFrame, Observation, StepResult
+from envs.registry import EnvKind, EnvRequest
 from envs.target import UNKNOWN, Check, Target
 
 T = TypeVar("T")
@@ -319,3 +320,24 @@ def _duration_s(actions: Sequence[Action]) -> float:
             times = getattr(action, "clicks", 0) + getattr(action, "presses", 0)
             total_s += times * getattr(action, "interval_s", 0.0)
     return total_s
+
+
+def _make(request: EnvRequest) -> Env:
+    """A desktop as settings and task files name it.
+
+    Raises:
+        ValueError: A value that is not taken.
+    """
+    options: dict[str, Any] = dict(request.options)
+    if "screen" in options:
+        options["screen_px"] = parse_size("screen", options.pop("screen"))
+    return DesktopEnv(DesktopOptions(**options))
+
+
+def _why_once(options: Mapping[str, Any]) -> str:
+    return f"the display {options['display']} is not put back" if options.get("display") else ""
+
+
+_SHOWN = ("screen", "display", "monitor")
+KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"app"}, shown=_SHOWN, why_once=_why_once)
+"""The desktop in `envs.registry`."""

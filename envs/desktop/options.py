@@ -3,11 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from envs.env import Env
-from envs.geometry import parse_size
-from envs.registry import EnvKind, EnvRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,26 +56,3 @@ class DesktopOptions:
                 raise ValueError(f"{name} is a number of seconds, got {getattr(self, name)}")
         if self.monitor is not None and self.monitor < 0:
             raise ValueError(f"monitor counts from 0, got {self.monitor}")
-
-
-def _make(request: EnvRequest) -> Env:
-    """A desktop as settings and task files name it.
-
-    Raises:
-        ValueError: A value that is not taken.
-    """
-    from envs.desktop.env import DesktopEnv
-
-    options: dict[str, Any] = dict(request.options)
-    if "screen" in options:
-        options["screen_px"] = parse_size("screen", options.pop("screen"))
-    return DesktopEnv(DesktopOptions(**options))
-
-
-def _why_once(options: Mapping[str, Any]) -> str:
-    return f"the display {options['display']} is not put back" if options.get("display") else ""
-
-
-_SHOWN = ("screen", "display", "monitor")
-KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"app"}, shown=_SHOWN, why_once=_why_once)
-"""The desktop in `envs.registry`."""

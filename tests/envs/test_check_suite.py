@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envs import EnvDiedError, EnvSpec, Suite, Task, TaskSpec
+from envs import EnvDiedError, EnvSpec, Suite, Task, TaskSpec, TaskVerdict
 from envs.check_suite import SuiteContractError, check_suite
 from envs.fake import FakeEnv
 from envs.suite import Baseline
@@ -16,7 +16,7 @@ _count = itertools.count()
 
 
 @dataclass(slots=True)
-class Chore:
+class Chore(Task):
     """A good task, unless it is told otherwise."""
 
     spec: TaskSpec
@@ -30,9 +30,9 @@ class Chore:
         self._break("setup")
         self.instruction = self.drawn
 
-    async def evaluate(self, env: Any) -> Any:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         self._break("evaluate")
-        return self.scores.pop(0) if self.scores else self.score
+        return TaskVerdict(self.scores.pop(0) if self.scores else self.score)
 
     async def teardown(self, env: Any) -> None:
         self._break("teardown")

@@ -18,7 +18,7 @@ from tests.apps.cli.running import DONE, cua, script
 
 ROBOT = """
 from dataclasses import dataclass
-from envs import EnvSpec, TaskSpec
+from envs import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.fake import FakeEnv, FakeOptions
 
 def make_robot(request):
@@ -34,12 +34,10 @@ def make_nothing(request):
     return object()
 
 @dataclass
-class Chore:
+class Chore(Task):
     instruction: str
     spec: TaskSpec
-    async def setup(self, env): pass
-    async def evaluate(self, env): return 1.0
-    async def teardown(self, env): pass
+    async def evaluate(self, env): return TaskVerdict(1.0)
 
 def make_chores(count=2):
     needs = EnvSpec(name="robot", options={"screen_px": [64, 48]})

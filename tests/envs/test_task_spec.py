@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from envs import EnvSpec, InstructionTask, TaskSpec, spec_of
-from envs.env import MAX_METADATA_BYTES
+from envs import EnvSpec, InstructionTask, Task, TaskSpec
+from envs.env import MAX_METADATA_BYTES, check_task, evaluate_task
+from envs.errors import EvaluationError
 
 
 def test_a_spec_keeps_a_copy_of_its_own() -> None:
@@ -49,16 +50,49 @@ def test_metadata_that_holds_itself_is_refused() -> None:
 
 
 def test_a_task_may_leave_its_spec_out() -> None:
-    class Bare:
+    class Bare(Task):
         instruction = "Click Save"
 
-    assert spec_of(Bare()) == TaskSpec() == spec_of(InstructionTask(instruction="Click Save"))
+    check_task(Bare())
+    assert Bare().spec == TaskSpec() == InstructionTask(instruction="Click Save").spec
 
 
 def test_a_spec_of_another_kind_is_a_mistake() -> None:
-    class Wrong:
+    class Wrong(Task):
         instruction = "Click Save"
-        spec = {"id": "x"}  # noqa: RUF012 - as a user may write it
+        spec = {"id": "x"}  # type: ignore[assignment]  # noqa: RUF012 - as a user may write it
 
     with pytest.raises(TypeError, match="a TaskSpec, got dict"):
-        spec_of(Wrong())
+        check_task(Wrong())
+
+
+def test_a_task_of_another_kind_is_refused_with_how_to_write_it() -> None:
+    class Chore:
+        instruction = "Click Save"
+
+    with pytest.raises(TypeError, match=r"`class Chore\(envs\.Task\)`, and return an envs\.TaskVerdict"):
+        check_task(Chore())
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("evalute", "evaluate"), ("set_up", "setup"), ("why_onse", None), ("warning", "warnings"), ("file", None)],
+)
+def test_a_member_that_looks_misspelt_is_named(name: str, near: str | None) -> None:
+    task = type("Chore", (Task,), {"instruction": "Click Save", name: None, f"_{name}": None})()
+    if near is None:
+        check_task(task)
+    else:
+        with pytest.raises(TypeError, match=f"'{name}', which means nothing to an envs.Task; write '{near}'"):
+            check_task(task)
+
+
+async def test_what_is_no_verdict_is_refused() -> None:
+    class Chore(Task):
+        instruction = "Click Save"
+
+        async def evaluate(self, env: object) -> Any:
+            return 1.0
+
+    with pytest.raises(EvaluationError, match=r"evaluate\(\) returned 1.0 \(float\), expected a TaskVerdict"):
+        await evaluate_task(Chore(), None)

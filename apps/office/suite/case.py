@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.office.package import open_package
 from apps.office.safe_xml import OfficeError
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Question, TaskSpec, TaskVerdict
 from envs.suite import FAMILY
 
 Check = Callable[[Path, str], list[str]]
@@ -40,50 +40,31 @@ class Case:
     lacks: Callable[[], str] = str
 
 
-class OfficeTask:
-    """A case as a task of agents with tools; implements `envs.env.Question`.
-
-    Attributes:
-        inputs: What the agent is given; written when they are first asked for.
-        info: What the check found, after `evaluate`.
-    """
-
-    search = ""
+class OfficeTask(Question):
+    """A case as a task of agents with tools."""
 
     def __init__(self, case: Case, task_id: str) -> None:
         self.case = case
+        self.instruction = (
+            f"{case.instruction}\n\nThe files lie in the working folder. Save what you make there, under the names "
+            "that are asked for; what is to be answered, answer in plain words."
+        )
         self.spec = TaskSpec(id=task_id, env=EnvSpec(name="browser"), metadata={FAMILY: case.family})
-        self.info: dict[str, Any] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @property
-    def instruction(self) -> str:
-        """The case's, and where things lie."""
-        return (
-            f"{self.case.instruction}\n\nThe files lie in the working folder. Save what you make there, under the names "
-            "that are asked for; what is to be answered, answer in plain words."
-        )
-
-    @property
     def inputs(self) -> tuple[Path, ...]:
-        """The files that the agent is given."""
+        """The files that the agent is given; written when they are first asked for."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="k25-task-")
             self.case.prepare(Path(self._folder.name))
         return tuple(sorted(Path(self._folder.name).iterdir()))
 
-    async def setup(self, env: Any) -> None:
-        """Nothing to prepare: it is played without a screen."""
-
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         """1 when the check finds nothing in the agent's folder, else 0."""
         answer = env.terminate.answer if env.terminate is not None else None
         faults = judge(self.case, getattr(env, "folder", None), answer or "")
-        self.info = {"faults": faults[:10]}
-        return 0.0 if faults else 1.0
-
-    async def teardown(self, env: Any) -> None:
-        """Nothing to undo."""
+        return TaskVerdict(not faults, info={"faults": faults[:10]})
 
 
 def judge(case: Case, folder: Path | None, answer: str) -> list[str]:

@@ -1,8 +1,7 @@
 """Real web apps on loopback as an environment, and the suite `apps` on them."""
 
-from envs.suites.apps.app import Command, Facts, Packages, WebApp, apps_dir, run_tool
+from envs.suites.apps.app import Command, Facts, Packages, RunningApp, WebApp, apps_dir, run_tool
 from envs.suites.apps.env import AppsEnv
-from envs.suites.apps.running import RunningApp
 from envs.suites.apps.task import AppTask, TaskConfig, has
 
 __all__ = [

@@ -8,8 +8,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from envs.errors import EnvDiedError
-from envs.suites.apps.app import PASSWORD, Command, Facts, Packages, WebApp, run_tool
-from envs.suites.apps.running import RunningApp
+from envs.suites.apps.app import PASSWORD, Command, Facts, Packages, RunningApp, WebApp, run_tool
 
 _PAGES = {
     "start": """====== Harbour office ======

@@ -21,8 +21,7 @@ from envs.errors import EnvDiedError, EnvSetupError, nearest
 from envs.geometry import parse_size
 from envs.observation import Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
-from envs.suites.apps.app import Facts, WebApp
-from envs.suites.apps.running import RunningApp
+from envs.suites.apps.app import Facts, RunningApp, WebApp
 from envs.target import Check
 
 if TYPE_CHECKING:

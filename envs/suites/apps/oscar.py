@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from envs.suites.apps.app import Facts, GunicornApp, Packages
-from envs.suites.apps.running import RunningApp
+from envs.suites.apps.app import Facts, GunicornApp, Packages, RunningApp
 
 _SITE = Path(__file__).with_name("oscar_site.py")
 _SESSION = "harbour0session0of0mara000000001"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envs.actions import Terminate
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.suites.apps.app import Facts
 
 Wording = Literal["goal", "steps"]
@@ -64,8 +64,8 @@ class TaskConfig:
         )
 
 
-class AppTask:
-    """One episode of a task; implements `envs.env.Task` on an `AppsEnv`.
+class AppTask(Task):
+    """A task on an `AppsEnv`.
 
     Args:
         config: The task.
@@ -96,20 +96,17 @@ class AppTask:
             await env.sign_in()
         await env.goto(env.app(self.sites[0]).app.url + self.config.path)
 
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         """1.0 when the wanted changes were made and no others, and what is to be said was said; else 0.0."""
         if not self._is_said_right(env.terminate):
-            return 0.0
-        return float(self.config.is_right(self._before, await env.facts()))
+            return TaskVerdict(0.0)
+        return TaskVerdict(self.config.is_right(self._before, await env.facts()))
 
     def _is_said_right(self, said: Terminate | None) -> bool:
         answer = self.config.answer
         if not self.config.is_possible:
             return said is not None and said.status == "failure"
         return answer is None or (said is not None and said.status == "success" and answer(said.answer or ""))
-
-    async def teardown(self, env: Any) -> None:
-        """Nothing to undo: the next task finds the apps in their first state."""
 
 
 def find_changes(before: Facts, after: Facts) -> dict[str, Any]:

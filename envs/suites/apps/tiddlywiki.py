@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envs.errors import EnvDiedError
-from envs.suites.apps.app import Command, Facts, Packages, WebApp, run_tool
-from envs.suites.apps.running import Answer, RunningApp
+from envs.suites.apps.app import Answer, Command, Facts, Packages, RunningApp, WebApp, run_tool
 
 _FIRST: dict[str, tuple[str, str]] = {
     "Boats": ("travel", "The ferry leaves at nine. See [[Harbours]]."),

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from envs.suites.apps.app import Facts, GunicornApp, Packages
-from envs.suites.apps.running import RunningApp
+from envs.suites.apps.app import Facts, GunicornApp, Packages, RunningApp
 
 _SITE = Path(__file__).with_name("trac_site.py")
 _COOKIE = "b3a1f0c27d5e4986"

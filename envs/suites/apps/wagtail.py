@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envs.suites.apps.app import PASSWORD, Command, Facts, GunicornApp, Packages, run_tool
-from envs.suites.apps.running import RunningApp
+from envs.suites.apps.app import PASSWORD, Command, Facts, GunicornApp, Packages, RunningApp, run_tool
 
 _MODELS = '''
 from django.db import models

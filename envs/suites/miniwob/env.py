@@ -12,7 +12,7 @@ from envs.actions import Action
 from envs.browser.env import BrowserEnv, OpenBrowser
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
-from envs.env import Env, Task, spec_of
+from envs.env import Env, Task
 from envs.errors import EnvDiedError, EnvSetupError
 from envs.geometry import parse_size
 from envs.observation import Observation, StepResult
@@ -199,7 +199,7 @@ class MiniWobEnv(BrowserEnv):
             EnvSetupError: No browser, or the pages are not installed.
             EnvError: The env was closed.
         """
-        self._is_for_page = spec_of(task).id.startswith(PREFIX)
+        self._is_for_page = task.spec.id.startswith(PREFIX)
         return await super().reset(task)
 
     async def open(self) -> None:

@@ -9,7 +9,7 @@ of problems draw from their `default` one.
 from collections.abc import Mapping
 from typing import Any
 
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import did_you_mean
 from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.miniwob.env import PREFIX, MiniWobOptions
@@ -96,7 +96,7 @@ _ROUNDING = 1e-6
 """Some pages add their reward up of parts."""
 
 
-class MiniWobTask:
+class MiniWobTask(Task):
     """One page at one seed. What it wants is known once it is set up: the page draws it.
 
     Args:
@@ -128,12 +128,9 @@ class MiniWobTask:
         """Have the page draw its problem; the instruction is the page's from here on."""
         self.instruction = await env.start(self.name, self._seed)
 
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         """The page's own verdict; 0 when it has given none."""
-        return score_of(self.name, env.raw_reward)
-
-    async def teardown(self, env: Any) -> None:
-        """Nothing to undo: the next reset does it."""
+        return TaskVerdict(score_of(self.name, env.raw_reward))
 
 
 def score_of(name: str, raw_reward: float | None) -> float:

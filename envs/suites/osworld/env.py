@@ -25,7 +25,7 @@ from envs.actions import (
     Wait,
     normalize_key,
 )
-from envs.env import Task, spec_of
+from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
 from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
@@ -156,7 +156,7 @@ class GuestEnv:
             await task.setup(self)
             if self.options.recordings_dir is not None:
                 await self.guest.start_recording()
-                self._recorded = spec_of(task).id or "episode"
+                self._recorded = task.spec.id or "episode"
             return await self._look(None)
         except BaseException:
             await self.close()

@@ -15,7 +15,7 @@ from typing import Any
 
 from envs.errors import EvaluationError
 from envs.suites.osworld.downloads import get_file, inside
-from envs.suites.osworld.guest_client import Command, GuestClient
+from envs.suites.osworld.guest_client import GuestClient
 from envs.suites.osworld.guest_http import GuestAnswerError
 from envs.suites.osworld.patterns import find_patterns
 from envs.suites.osworld.program_settings import (
@@ -26,11 +26,12 @@ from envs.suites.osworld.program_settings import (
     SETTINGS_METRICS,
     VIDEO_TYPES,
     VLC_CONFIG,
+    Rules,
     chrome_setting,
     commonest,
 )
 from envs.suites.osworld.tables import compare_table, why_not_compared
-from envs.suites.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskFile
+from envs.suites.osworld.task_file import INFEASIBLE, Conjunction, Metric, Source, TaskFile
 
 COMPARE_TABLE = "compare_table"
 """Takes its rules as options, beside both files."""
@@ -162,29 +163,28 @@ async def _compare(metric: Metric, scene: Scene) -> float:
     return await asyncio.to_thread(METRICS[metric.function], result, expected)
 
 
-async def _run(scene: Scene, config: Mapping[str, Any]) -> tuple[str, str]:
-    command: Command = config["command"]
-    ended = await scene.guest.execute(command, shell=bool(config.get("shell")))
+async def _run(scene: Scene, config: Source) -> tuple[str, str]:
+    ended = await scene.guest.execute(config["command"], shell=bool(config.get("shell")))
     return ended.stdout, ended.stderr
 
 
-async def _get_output(scene: Scene, config: Mapping[str, Any]) -> str:
+async def _get_output(scene: Scene, config: Source) -> str:
     return (await _run(scene, config))[0]
 
 
-async def _get_error(scene: Scene, config: Mapping[str, Any]) -> str:
+async def _get_error(scene: Scene, config: Source) -> str:
     return (await _run(scene, config))[1]
 
 
-async def _get_terminal(scene: Scene, config: Mapping[str, Any]) -> str | None:
+async def _get_terminal(scene: Scene, config: Source) -> str | None:
     return await scene.guest.terminal_output()
 
 
-async def _get_rule(scene: Scene, config: Mapping[str, Any]) -> Any:
+async def _get_rule(scene: Scene, config: Source) -> object:
     return config.get("rules")
 
 
-async def _get_guest_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
+async def _get_guest_file(scene: Scene, config: Source) -> str | None:
     """Path of a copy of a file of the guest; None: it has none. Of several files the first is what is judged."""
     if config.get("time_suffix"):
         raise UnsupportedError("a result that is named by the time")
@@ -203,7 +203,7 @@ async def _copy(scene: Scene, source: str, dest: str) -> str | None:
     return str(path)
 
 
-def _files(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _files(config: Source) -> list[tuple[str, str]]:
     """Where files come from and what they are called here.
 
     Raises:
@@ -216,38 +216,38 @@ def _files(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     return list(zip(map(str, config["path"]), map(str, config["dest"]), strict=True))
 
 
-async def _get_cached_file(scene: Scene, config: Mapping[str, Any]) -> str:
+async def _get_cached_file(scene: Scene, config: Source) -> str:
     path = inside(scene.cache_dir, str(config["path"]))
     if not path.is_file():
         raise MissingFileError(path)
     return str(path)
 
 
-async def _get_reference_file(scene: Scene, config: Mapping[str, Any]) -> str:
+async def _get_reference_file(scene: Scene, config: Source) -> str:
     paths = [(inside(scene.cache_dir, dest), source) for source, dest in _files(config)]
     for path, source in paths:
         await get_file(source, path)
     return str(paths[0][0])
 
 
-async def _get_vlc_config(scene: Scene, config: Mapping[str, Any]) -> str | None:
+async def _get_vlc_config(scene: Scene, config: Source) -> str | None:
     return await _get_guest_file(scene, {**config, "path": VLC_CONFIG})
 
 
-async def _get_gimp_file(scene: Scene, config: Mapping[str, Any]) -> str | None:
+async def _get_gimp_file(scene: Scene, config: Source) -> str | None:
     return await _get_guest_file(scene, {**config, "path": f"{GIMP_FOLDER}/{config['file_name']}"})
 
 
-async def _get_chrome_setting(scene: Scene, config: Mapping[str, Any]) -> Any:
+async def _get_chrome_setting(scene: Scene, config: Source) -> object:
     return chrome_setting(await _read_json(scene, f"{CHROME_PROFILE}/Preferences"), str(config["type"]))
 
 
-async def _get_bookmarks(scene: Scene, config: Mapping[str, Any]) -> Any:
+async def _get_bookmarks(scene: Scene, config: Source) -> object:
     found = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
     return found.get("roots") if found else None
 
 
-async def _read_json(scene: Scene, path: str) -> Mapping[str, Any] | None:
+async def _read_json(scene: Scene, path: str) -> Mapping[str, object] | None:
     data = await scene.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
     try:
         found = json.loads(data or b"")
@@ -256,12 +256,12 @@ async def _read_json(scene: Scene, path: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-async def _get_default_video_player(scene: Scene, config: Mapping[str, Any]) -> str:
+async def _get_default_video_player(scene: Scene, config: Source) -> str:
     script = "\n".join(f"xdg-mime query default video/{kind}" for kind in VIDEO_TYPES)
     return commonest((await scene.guest.execute(script, shell=True)).stdout.splitlines())
 
 
-async def _get_folder(scene: Scene, config: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _get_folder(scene: Scene, config: Source) -> Mapping[str, object]:
     try:
         return await scene.guest.list_directory(str(config["path"]))
     except GuestAnswerError as error:
@@ -270,11 +270,11 @@ async def _get_folder(scene: Scene, config: Mapping[str, Any]) -> Mapping[str, A
         raise
 
 
-async def _get_accessibility_tree(scene: Scene, config: Mapping[str, Any]) -> str:
+async def _get_accessibility_tree(scene: Scene, config: Source) -> str:
     return await scene.guest.accessibility_tree()
 
 
-Getter = Callable[[Scene, Mapping[str, Any]], Awaitable[Any]]
+Getter = Callable[[Scene, Source], Awaitable[Any]]
 GETTERS: Mapping[str, Getter] = {
     "rule": _get_rule,
     "vm_command_line": _get_output,
@@ -294,22 +294,22 @@ GETTERS: Mapping[str, Getter] = {
 """Where results and what they are compared with come from, by `type`."""
 
 
-def exact_match(result: object, rules: Mapping[str, Any]) -> float:
+def exact_match(result: object, rules: Rules) -> float:
     """Whether it is `expected`, and nothing else."""
     return float(result == rules["expected"])
 
 
-def match_in_list(result: object, rules: Mapping[str, Any]) -> float:
+def match_in_list(result: object, rules: Rules) -> float:
     """Whether it is one of `expected`."""
     return float(result in rules["expected"])
 
 
-def is_in_list(result: Any, rules: Mapping[str, Any]) -> float:
+def is_in_list(result: Any, rules: Rules) -> float:
     """Whether it has `expected` in it."""
     return float(rules["expected"] in result)
 
 
-def check_include_exclude(result: str | None, rules: Mapping[str, Any]) -> float:
+def check_include_exclude(result: str | None, rules: Rules) -> float:
     """Whether a text has all of `include` and none of `exclude`."""
     if result is None:
         return 0.0
@@ -317,7 +317,7 @@ def check_include_exclude(result: str | None, rules: Mapping[str, Any]) -> float
     return float(has_all and not any(text in result for text in rules.get("exclude", ())))
 
 
-def check_list(result: str | None, rules: Mapping[str, Any]) -> float:
+def check_list(result: str | None, rules: Rules) -> float:
     """Whether each pattern of `expect` is found in some line of a file, and none of `unexpect` in any."""
     if result is None:
         return 0.0
@@ -326,7 +326,7 @@ def check_list(result: str | None, rules: Mapping[str, Any]) -> float:
     return float(all(wanted) and not any(unwanted))
 
 
-def check_json_settings(result: str | None, rules: Mapping[str, Any]) -> float:
+def check_json_settings(result: str | None, rules: Rules) -> float:
     """Whether a JSON file has all keys of `expected` with their values."""
     if not result:
         return 0.0
@@ -340,7 +340,7 @@ def check_json_settings(result: str | None, rules: Mapping[str, Any]) -> float:
     )
 
 
-def check_direct_json_object(result: Any, rules: Mapping[str, Any]) -> float:
+def check_direct_json_object(result: object, rules: Rules) -> float:
     """Whether an object, or a text that is one, has the values of `expected`.
 
     With `expect_in_result` a value may be one of several, or a part of the text.
@@ -359,7 +359,7 @@ def _is_equal(found: Any, wanted: Any, in_any_order: bool) -> bool:
     return bool(sorted(found) == sorted(wanted) if in_any_order else found == wanted)
 
 
-def _is_in(found: Any, wanted: Any, in_any_order: bool) -> bool:
+def _is_in(found: object, wanted: object, in_any_order: bool) -> bool:
     if isinstance(wanted, list):
         return any(value in found if isinstance(found, list) else value == found for value in wanted)
     return isinstance(wanted, str) and isinstance(found, str | list) and wanted in found

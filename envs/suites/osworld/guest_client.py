@@ -207,14 +207,14 @@ class GuestClient:
         """
         return str((await self._ask_json("POST", "/desktop_path"))["desktop_path"])
 
-    async def list_directory(self, path: str) -> Mapping[str, Any]:
+    async def list_directory(self, path: str) -> Mapping[str, object]:
         """A folder and everything below it: `type`, `name`, `children`.
 
         Raises:
             EnvError: There is no such folder.
         """
         found = await self._ask_json("POST", "/list_directory", json_body={"path": path})
-        tree: Mapping[str, Any] = found["directory_tree"]
+        tree: Mapping[str, object] = found["directory_tree"]
         return tree
 
     async def window_size_px(self, app_class_name: str) -> tuple[int, int] | None:

@@ -60,7 +60,7 @@ class GuestHttp:
         """Close its connections."""
         await self._http.aclose()
 
-    async def change(self, path: str, body: Mapping[str, Any], timeout_s: float = READ_TIMEOUT_S) -> bytes:
+    async def change(self, path: str, body: Mapping[str, object], timeout_s: float = READ_TIMEOUT_S) -> bytes:
         """Send what changes something, once; only what did certainly not arrive is sent again.
 
         Returns:
@@ -99,7 +99,7 @@ class GuestHttp:
         max_bytes: int = MAX_JSON_BYTES,
         timeout_s: float = READ_TIMEOUT_S,
         num_tries: int = _NUM_TRIES,
-        json_body: Mapping[str, Any] | None = None,
+        json_body: Mapping[str, object] | None = None,
         **sent: Any,
     ) -> bytes:
         """Ask for what changes nothing, again if need be; returns the body of an answer that its route gives.

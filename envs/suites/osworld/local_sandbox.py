@@ -129,7 +129,7 @@ def _system_arguments(template: Path) -> list[str]:
     for folder, target in ((template, TEMPLATE), (packages, _PYTHON_PACKAGES)):
         if folder is not None and folder.is_dir():
             argv += _shown(str(folder), target)
-    tasks = f"{ours}/osworld/data"
+    tasks = str(Path(__file__).resolve().with_name("data"))
     return [*argv, "--tmpfs", tasks, "--remount-ro", tasks]
 
 

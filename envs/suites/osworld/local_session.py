@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from envs.desktop.options import DesktopOptions
 from envs.desktop.private_display import PrivateDisplay, save_quiet_config
@@ -78,7 +77,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _say(told: dict[str, Any]) -> None:
+def _say(told: dict[str, object]) -> None:
     print(json.dumps(told), flush=True)
 
 

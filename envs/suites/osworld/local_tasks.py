@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from envs.errors import EnvSetupError
 from envs.suite import Baseline
@@ -41,6 +41,18 @@ _IMAGES = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".webp": "WEBP", ".pd
 
 StandIn = str | Mapping[str, str]
 """Text of a file, or of the files of an archive by name."""
+
+
+class _Table(TypedDict, total=False):
+    """A task in the file: as `LocalTask`, or with commands for the terminal in place of code."""
+
+    why_not: str
+    code: list[str]
+    terminal: str
+    wait_s: float
+    end_s: float
+    steps: str
+    files: dict[str, StandIn]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +92,13 @@ def load_local_tasks(path: Path = DATA) -> Mapping[str, LocalTask]:
     return {task.key: task for task in tasks}
 
 
-def _parse(key: str, table: Mapping[str, Any], shared: Mapping[str, StandIn]) -> LocalTask:
+def _parse(key: str, table: _Table, shared: Mapping[str, StandIn]) -> LocalTask:
     """Read one table.
 
     Raises:
         EnvSetupError: It has a key that is not known.
     """
-    unknown = table.keys() - {"why_not", "terminal", "code", "wait_s", "end_s", "steps", "files"}
+    unknown = table.keys() - _Table.__annotations__.keys()
     if unknown:
         raise EnvSetupError(f"{DATA.name}: {key} has {sorted(unknown)}, which is not known")
     solution = tuple(table.get("code", ()))

@@ -163,7 +163,7 @@ def find_official(folder: Path | None = None) -> OfficialEvaluators | None:
         return None
 
 
-def _request(task: TaskFile, cache_dir: Path, guest: GuestAddress) -> dict[str, Any]:
+def _request(task: TaskFile, cache_dir: Path, guest: GuestAddress) -> dict[str, object]:
     return {
         "op": "judge",
         "guest": {
@@ -197,7 +197,7 @@ def _request(task: TaskFile, cache_dir: Path, guest: GuestAddress) -> dict[str, 
 
 async def ask(
     python: Path,
-    request: Mapping[str, Any],
+    request: Mapping[str, object],
     *,
     folder: Path | None = None,
     timeout_s: float = _TIMEOUT_S,

@@ -23,7 +23,7 @@ import resource
 import sys
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 OPTIONAL = ("easyocr", "pydrive", "pydrive.auth", "pydrive.drive")
@@ -120,7 +120,7 @@ class _UpstreamLoop:
     def goes_on(self) -> bool:
         return self._ended is None and self.error is None
 
-    def missing(self, call: Any) -> None:
+    def missing(self, call: Callable[[object], object]) -> None:
         """The result of a comparison is not there; `call` compares another one in its place."""
         if not self.goes_on:
             return
@@ -151,7 +151,9 @@ class _UpstreamLoop:
         return sum(results) / len(results) if self._conjunction == "and" else max(results)
 
 
-def _compare(env: Any, metrics: Any, getters: Any, given: Mapping[str, Any], loop: _UpstreamLoop) -> dict[str, Any]:
+def _compare(
+    env: object, metrics: types.ModuleType, getters: types.ModuleType, given: Mapping[str, Any], loop: _UpstreamLoop
+) -> dict[str, Any]:
     """One comparison: its score, or what is missing, or what broke and where."""
     where = f"the getter {given['result'].get('type')}"
 
@@ -191,7 +193,7 @@ def _number(found: object) -> float:
     return number
 
 
-def _make_env(request: Mapping[str, Any]) -> Any:
+def _make_env(request: Mapping[str, Any]) -> object:
     """What getters look at, as `DesktopEnv` has it; its controllers are upstream's own."""
     controllers = importlib.import_module("desktop_env.controllers.python")
     setup = importlib.import_module("desktop_env.controllers.setup")
@@ -211,11 +213,11 @@ def _make_env(request: Mapping[str, Any]) -> Any:
 
     class Env(types.SimpleNamespace):
         @property
-        def vm_platform(self) -> Any:
+        def vm_platform(self) -> object:
             return self.controller.get_vm_platform()
 
         @property
-        def vm_screen_size(self) -> Any:
+        def vm_screen_size(self) -> object:
             return self.controller.get_vm_screen_size()
 
     return Env(
@@ -283,7 +285,7 @@ class _Watch:
             self.faults[key] = f"the guest answered {path} with {fault.text}"
 
 
-def _load_answers(path: str) -> Any:
+def _load_answers(path: str) -> types.ModuleType:
     """The reader of guest answers, by path: nothing else of ours can be imported here."""
     spec = importlib.util.spec_from_file_location("guest_answers", path)
     assert spec is not None and spec.loader is not None
@@ -292,7 +294,7 @@ def _load_answers(path: str) -> Any:
     return module
 
 
-def _load() -> tuple[Any, Any]:
+def _load() -> tuple[types.ModuleType, types.ModuleType]:
     """Upstream's modules; an optional package that is not there is one that says so when it is used."""
     for name in _missing():
         sys.modules[name] = _Absent(name)
@@ -303,7 +305,7 @@ def _load() -> tuple[Any, Any]:
 class _Absent(types.ModuleType):
     """Has every name; what is called by it says that the package is not there."""
 
-    def __getattr__(self, attribute: str) -> Any:
+    def __getattr__(self, attribute: str) -> object:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
 

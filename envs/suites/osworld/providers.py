@@ -95,7 +95,7 @@ class OfficialGuest:
         )
 
 
-def make_guest_env(given: Mapping[str, Any]) -> GuestEnv:
+def make_guest_env(given: Mapping[str, object]) -> GuestEnv:
     """A guest as options name it; nothing is started.
 
     Raises:
@@ -107,7 +107,7 @@ def make_guest_env(given: Mapping[str, Any]) -> GuestEnv:
     return GuestEnv(replace(parse_guest(given), screen_px=wanted), provider)
 
 
-def make_provider(given: Mapping[str, Any]) -> GuestProvider | None:
+def make_provider(given: Mapping[str, object]) -> GuestProvider | None:
     """What starts guests as options name it; None: it runs already.
 
     Raises:
@@ -125,7 +125,7 @@ def make_provider(given: Mapping[str, Any]) -> GuestProvider | None:
     return OfficialGuest(name, vm=vm, snapshot=snapshot, screen_px=screen_px, password=password)
 
 
-def check_options(given: Mapping[str, Any]) -> str:
+def check_options(given: Mapping[str, object]) -> str:
     """The provider that options name.
 
     Raises:
@@ -145,11 +145,11 @@ def check_options(given: Mapping[str, Any]) -> str:
     return provider
 
 
-def _screen_px(given: Mapping[str, Any]) -> tuple[int, int]:
+def _screen_px(given: Mapping[str, object]) -> tuple[int, int]:
     return parse_size("screen", str(given.get("screen", "1920x1080")))
 
 
-def parse_guest(given: Mapping[str, Any]) -> GuestOptions:
+def parse_guest(given: Mapping[str, object]) -> GuestOptions:
     """Which guest, for one that runs already; how it is used, for all.
 
     Raises:
@@ -165,7 +165,7 @@ def parse_guest(given: Mapping[str, Any]) -> GuestOptions:
     return GuestOptions(**values)
 
 
-def _local_options(given: Mapping[str, Any], screen_px: tuple[int, int]) -> LocalOptions:
+def _local_options(given: Mapping[str, object], screen_px: tuple[int, int]) -> LocalOptions:
     chosen: dict[str, Any] = {"screen_px": screen_px}
     if "home" in given:
         chosen["template"] = Path(str(given["home"])).expanduser()
@@ -177,7 +177,7 @@ def _local_options(given: Mapping[str, Any], screen_px: tuple[int, int]) -> Loca
     return LocalOptions(**chosen)
 
 
-def has_network(given: Mapping[str, Any]) -> bool:
+def has_network(given: Mapping[str, object]) -> bool:
     """True if options let local guests reach the web.
 
     Raises:
@@ -186,14 +186,14 @@ def has_network(given: Mapping[str, Any]) -> bool:
     return _yes_or_no("allow_net", given.get("allow_net", False))
 
 
-def _yes_or_no(name: str, value: Any) -> bool:
+def _yes_or_no(name: str, value: object) -> bool:
     found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
     if found is None:
         raise ValueError(f"{name} is {value!r}, expected yes or no")
     return found
 
 
-def _number(name: str, value: Any, kind: type[Any]) -> Any:
+def _number(name: str, value: object, kind: type[Any]) -> Any:
     try:
         made = kind(value)
     except (TypeError, ValueError) as error:
@@ -231,7 +231,7 @@ def _make(request: EnvRequest) -> Env:
     return make_guest_env(request.options)
 
 
-def _why_once(options: Mapping[str, Any]) -> str:
+def _why_once(options: Mapping[str, object]) -> str:
     is_address = options.get("provider", "address") == "address"
     return "a guest at an address is not put back (provider=docker, vmware and local are)" if is_address else ""
 

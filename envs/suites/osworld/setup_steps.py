@@ -106,7 +106,7 @@ class GuestSetup:
         stdout: str = "",
         stderr: str = "",
         shell: bool = False,
-        until: Mapping[str, Any] | None = None,
+        until: Mapping[str, object] | None = None,
     ) -> None:
         command = self._filled_in(command)
         until_s = time.monotonic() + _UNTIL_TIMEOUT_S
@@ -220,10 +220,10 @@ def downloads_of(task: TaskFile) -> Iterator[tuple[str, str]]:
         for source in (metric.result, metric.expected or {}):
             if source.get("type") == "cloud_file":
                 urls, names = source["path"], source["dest"]
-                yield from zip(urls, names, strict=True) if source.get("multi") else [(urls, names)]
+                yield from zip(urls, names, strict=True) if source.get("multi") else [(str(urls), str(names))]
 
 
-def _is_reached(ended: Execution, until: Mapping[str, Any]) -> bool:
+def _is_reached(ended: Execution, until: Mapping[str, object]) -> bool:
     return (
         ("returncode" in until and ended.returncode == until["returncode"])
         or ("stdout" in until and str(until["stdout"]) in ended.stdout)

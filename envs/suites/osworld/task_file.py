@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from envs.errors import EnvSetupError, did_you_mean
 from envs.json_fields import as_mapping, as_text, as_texts, load_json
@@ -62,6 +62,34 @@ class SetupStep:
     parameters: Mapping[str, Any]
 
 
+class Source(TypedDict, total=False):
+    """Where a result, or what it is compared with, comes from: the keys that our getters read.
+
+    Attributes:
+        type: Name of the getter.
+        command: `vm_command_line`: what to run.
+        shell: Whether that is for a shell.
+        rules: `rule`: the value itself.
+        path: Files: place or address; several with `multi`.
+        dest: Their names in the task's folder.
+        multi: Whether there are several.
+        gives: Numbers of those that are judged.
+        time_suffix: Whether the name ends with the time.
+        file_name: `gimp_config_file`: name in Gimp's folder.
+    """
+
+    type: str
+    command: str | list[str]
+    shell: bool
+    rules: object
+    path: str | list[str]
+    dest: str | list[str]
+    multi: bool
+    gives: list[int]
+    time_suffix: bool
+    file_name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One comparison: `function(result, expected, **options)`.
@@ -75,8 +103,8 @@ class Metric:
     """
 
     function: str
-    result: Mapping[str, Any]
-    expected: Mapping[str, Any] | None = None
+    result: Source
+    expected: Source | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -264,7 +292,7 @@ class TaskData:
         return [f"{domain}/{id}" for domain, ids in domains.items() for id in as_texts(ids, f"{where}: {domain}")]
 
 
-def _parse_metrics(evaluator: Mapping[str, Any], where: str) -> tuple[Metric, ...]:
+def _parse_metrics(evaluator: Mapping[str, object], where: str) -> tuple[Metric, ...]:
     given = evaluator.get("func")
     names = given if isinstance(given, list) else [given]
     if not names:
@@ -282,7 +310,7 @@ def _parse_metrics(evaluator: Mapping[str, Any], where: str) -> tuple[Metric, ..
     )
 
 
-def _column(given: object, count: int, is_list: bool, where: str) -> list[Mapping[str, Any]]:
+def _column(given: object, count: int, is_list: bool, where: str) -> list[Any]:
     """What belongs to each function; nothing is an empty mapping."""
     entries = given if isinstance(given, list) else [given]
     if given is None:

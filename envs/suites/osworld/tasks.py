@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import EnvSetupError, EvaluationError
 from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.osworld.downloads import get_file, inside
@@ -103,7 +103,7 @@ class Judging:
         return _NOT_INSTALLED if why is not None and why.endswith(_NOT_INSTALLED) else why
 
 
-class OsworldTask:
+class OsworldTask(Task):
     """One task; implements `envs.env.Task` on a `GuestEnv`.
 
     Args:
@@ -113,10 +113,6 @@ class OsworldTask:
         spec: Which one it is.
         judging: How its verdict is made.
         local: What stands in place of its downloads; None: nothing does.
-
-    Attributes:
-        warnings: What went wrong around it without being an error, for the record.
-        other_scores: Once it is judged, the score by the other rules: `upstream`, with parity `default`.
     """
 
     def __init__(
@@ -129,7 +125,6 @@ class OsworldTask:
         local: LocalTask | None = None,
     ) -> None:
         self.file = file
-        self.other_scores: dict[str, float] = {}
         self._judging = judging or Judging()
         self._local = local
         self.instruction = file.instruction
@@ -157,14 +152,15 @@ class OsworldTask:
         await steps.run(self.file.setup)
         await asyncio.sleep(self._timing.start_s)
 
-    async def evaluate(self, env: GuestEnv) -> float:
-        """The score, once the steps before the verdict are done.
+    async def evaluate(self, env: GuestEnv) -> TaskVerdict:
+        """Judge the guest, once the steps before the verdict are done.
+
+        Other scores: by the other rules, `upstream`, with parity `default`.
 
         Raises:
             EvaluationError: The evaluators cannot tell.
             EnvError: The guest does not answer.
         """
-        self.other_scores = {}
         has_said_failure = env.terminate is not None and env.terminate.status == "failure"
         await env.release()
         await asyncio.sleep(self._timing.end_s)
@@ -216,17 +212,16 @@ class OsworldTask:
         assert official is not None
         return lambda task, scene: official.judge(task, scene, address)
 
-    def _score(self, verdict: Verdict) -> float:
+    def _score(self, verdict: Verdict) -> TaskVerdict:
         if not self._judging.is_parity:
-            self.other_scores = {} if verdict.upstream is None else {UPSTREAM: verdict.upstream}
             if verdict.upstream != verdict.score:
                 told = "crash" if verdict.upstream is None else f"give {verdict.upstream:g}"
                 self.warnings.append(f"upstream's harness would {told} here, not give {verdict.score:g}")
-            return verdict.score
-        self.other_scores = {"default": verdict.score}
+            others = {} if verdict.upstream is None else {UPSTREAM: verdict.upstream}
+            return TaskVerdict(verdict.score, other_scores=others)
         if verdict.upstream is None:
             raise EvaluationError("upstream's harness crashes here: it compares a file that is not there")
-        return verdict.upstream
+        return TaskVerdict(verdict.upstream, other_scores={"default": verdict.score})
 
     async def teardown(self, env: GuestEnv) -> None:
         """Remove what the episode has stored here; what brings a guest to a clean state is its provider's."""

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import EnvDiedError
 from envs.json_fields import as_mapping, as_text, as_texts, load_json
 from envs.suite import FAMILY, LABELS, Baseline, Suite
@@ -57,16 +57,12 @@ class _StrictJudge:
         return "different"
 
 
-class LiteTask:
-    """One task; implements `envs.env.Task` on an `AppsEnv`.
+class LiteTask(Task):
+    """A task on an `AppsEnv`.
 
     Args:
         content: Its config, placeholders filled in.
         wording: `goal` is the intent, `steps` how it is done.
-
-    Attributes:
-        other_scores: Once it is evaluated, by `databases`: the score by what the apps hold; a task that only opens a
-            page has none.
     """
 
     def __init__(self, content: Mapping[str, Any], wording: Wording = "goal") -> None:
@@ -77,7 +73,6 @@ class LiteTask:
         self.sites = tuple(dict.fromkeys(STAND_INS[name][0] for name in self.config.sites))
         steps = as_text(self._own.get("steps"), f"{where}: steps")
         self.instruction = self.config.intent if wording == "goal" else steps
-        self.other_scores: dict[str, float] = {}
         self.spec = TaskSpec(
             id=f"{PREFIX}{self.config.id}",
             env=EnvSpec(name="apps"),
@@ -102,12 +97,13 @@ class LiteTask:
     async def setup(self, env: AppsEnv) -> None:
         """Sign in and open the page where it starts."""
         self._before = await env.facts()
-        self.other_scores = {}
         await env.sign_in()
         await env.goto(self.config.start_urls[0])
 
-    async def evaluate(self, env: AppsEnv) -> float:
-        """1 or 0 as WebArena scores; the databases' own word is in `other_scores` then.
+    async def evaluate(self, env: AppsEnv) -> TaskVerdict:
+        """1 or 0 as WebArena scores.
+
+        Other scores: by what the apps hold, `databases`, unless the task only opens a page.
 
         Raises:
             EnvDiedError: The browser or an app is gone.
@@ -119,17 +115,14 @@ class LiteTask:
         if said is not None and said.status == "failure" and (not answer or self.config.answers.is_not_achievable):
             answer = NOT_ACHIEVABLE  # with a reason in words of its own, or without
         after = await env.facts()
-        self.other_scores = self._ask_databases(answer, after)
+        other_scores = self._ask_databases(answer, after)
         page = env.page
         try:
             score = await self._grader.score(self.config, Evidence(answer=answer, page=page))
             await env.show(page)  # pages that were opened for the verdict came to the front
         except Error as error:
             raise EnvDiedError(f"the browser gave no verdict: {str(error).splitlines()[0]}") from error
-        return score
-
-    async def teardown(self, env: AppsEnv) -> None:
-        """Nothing to undo: the next task finds the apps in their first state."""
+        return TaskVerdict(score, other_scores=other_scores)
 
     def _ask_databases(self, answer: str | None, after: Facts) -> dict[str, float]:
         """The score by what the apps hold; empty where they cannot tell."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from envs.browser.redact import Redactor
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.suite import FAMILY, LABELS, Suite
 from envs.suites.webarena.env import WebArenaEnv
@@ -46,7 +46,7 @@ class Rule:
         return self.config == config and self.fixes == grader.fixes
 
 
-class SiteTask:
+class SiteTask(Task):
     """A task on sites, without its verdict.
 
     Args:
@@ -57,10 +57,6 @@ class SiteTask:
         logins: Those of the sites that it starts signed in to; None: all.
 
     Attributes:
-        other_scores: Once it is judged, the score by each of the other rules.
-        warnings: What went wrong around it without being an error, for the record.
-        why_once: As for `envs.env.why_once_of`.
-        info: How many tasks changed its sites before it, for the results.
         files: Once it is judged, what WebArena-Verified judges by: the answer, and the requests since the first page.
     """
 
@@ -74,10 +70,8 @@ class SiteTask:
         logins: Sequence[str] | None = None,
     ) -> None:
         self.spec = spec
-        self.other_scores: dict[str, float] = {}
         self.warnings: list[str] = []
-        self.why_once = ""
-        self.info: dict[str, Any] = {}
+        self._info: dict[str, Any] = {}  # of its verdict: how many tasks changed its sites before it
         self.files: dict[str, bytes] = {}
         self._recorder: TraceRecorder | None = None
         self._sites = tuple(sites)
@@ -99,7 +93,7 @@ class SiteTask:
             taken = await self._kept.enter_async_context(taking)
             self.warnings = list(taken.warnings)
             before = dict(taken.changes_before)
-            self.info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
+            self._info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
             self.warnings += [
                 f"{one} and {other} are on one host and may sign each other out; give each a host name of its own"
                 for one, other in find_shared_hosts(site for site in sites if site.name in self._logins)
@@ -130,7 +124,7 @@ class SiteTask:
 
 
 class WebArenaTask(SiteTask):
-    """One task; implements `envs.env.Task` on a `WebArenaEnv`.
+    """A task on a `WebArenaEnv`.
 
     Args:
         config: What it is, as it is judged.
@@ -148,8 +142,8 @@ class WebArenaTask(SiteTask):
         self.instruction = config.intent
         self._others = dict(others or {})
 
-    async def evaluate(self, env: WebArenaEnv) -> float:
-        """The verdict, from the answer, the active page and the sites; by the other rules in `other_scores` then.
+    async def evaluate(self, env: WebArenaEnv) -> TaskVerdict:
+        """Judge the answer, the active page and the sites; by the other rules in `other_scores`.
 
         Raises:
             EnvSetupError: It needs a judge, and none is named.
@@ -163,14 +157,14 @@ class WebArenaTask(SiteTask):
         evidence = Evidence(answer=answer, page=page)
         try:
             score = await env.grader.score(self.config, evidence)
-            self.other_scores = {
+            other_scores = {
                 name: score if rule.is_that_of(self.config, env.grader) else await self._score_by(name, env, evidence)
                 for name, rule in self._others.items()
             }
             await env.show(page)  # pages that were opened for the verdict came to the front
         except Error as error:
             raise EnvDiedError(f"the browser gave no verdict: {str(error).splitlines()[0]}") from error
-        return score
+        return TaskVerdict(score, other_scores=other_scores, info=self._info)
 
     async def _score_by(self, name: str, env: WebArenaEnv, evidence: Evidence) -> float:
         """The score by another rule; where that gives no verdict, 0 and a warning."""

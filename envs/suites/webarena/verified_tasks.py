@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, LABELS, Suite
 from envs.suites.webarena.env import WebArenaEnv
 from envs.suites.webarena.network_trace import NETWORK, read_har
@@ -18,7 +18,7 @@ REVISION = "1.2.3"
 
 
 class VerifiedSiteTask(SiteTask):
-    """One audited task; implements `envs.env.Task` on a `WebArenaEnv`.
+    """One audited task on a `WebArenaEnv`.
 
     Args:
         task: What it is.
@@ -31,18 +31,14 @@ class VerifiedSiteTask(SiteTask):
         self.task = task
         self.instruction = f"{task.intent}\n\n{ANSWER_FORM}"
 
-    async def evaluate(self, env: WebArenaEnv) -> float:
-        """The verdict, from the answer and the requests; no site is asked."""
+    async def evaluate(self, env: WebArenaEnv) -> TaskVerdict:
+        """Judge the answer and the requests; no site is asked."""
         answer = env.terminate.answer if env.terminate is not None else None
         await self.keep_evidence(env, answer)
         trace = read_har(self.files[NETWORK], NETWORK)
         verdict = judge(self.task, answer, trace.events, trace.sites)
-        self.info = {
-            **self.info,
-            "outcome": verdict.outcome,
-            "reasons": [reason[:300] for reason in verdict.reasons[:5]],
-        }
-        return verdict.score
+        reasons = [reason[:300] for reason in verdict.reasons[:5]]
+        return TaskVerdict(verdict.score, info={**self._info, "outcome": verdict.outcome, "reasons": reasons})
 
 
 def load_verified() -> dict[int, VerifiedTask]:

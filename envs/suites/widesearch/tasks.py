@@ -3,7 +3,7 @@
 import functools
 from typing import Any
 
-from envs.env import EnvSpec, TaskSpec
+from envs.env import EnvSpec, Question, TaskSpec, TaskVerdict
 from envs.judge import Judge, find_judge
 from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.widesearch.scoring import ScoredColumn, Scores, score_table, score_with_judge
@@ -18,8 +18,8 @@ _BASELINES = {
 }
 
 
-class WideSearchTask:
-    """One table to collect; implements `envs.env.Task`.
+class WideSearchTask(Question):
+    """A table to collect.
 
     In a browser it starts a server of its own for the corpus. Agents with search tools need none: `score` judges their
     answer.
@@ -29,33 +29,22 @@ class WideSearchTask:
         spec: Which task it is.
         size: Of the world.
         judge: Compares texts that may be worded differently; without one they are compared as texts.
-
-    Attributes:
-        warnings: That there is no judge, for tables that could use one.
-        other_scores: F1 of rows; and, with a judge, item-F1 with texts compared as texts.
     """
 
     def __init__(self, table: Table, spec: TaskSpec, *, size: str, judge: Judge | None = None) -> None:
         self.table = table
         self.spec = spec
         self.columns = columns_of(table)
-        self.other_scores: dict[str, float] = {}
+        self.instruction = self._instruct()
+        self.search = f"local:world:{spec.seed or 0}:{size}"
         self._size = size
         self._server: WorldServer | None = None
         self._judge = judge
         texts = ", ".join(column.name for column in self.columns if column.metric == "judge")
         self.warnings = [NO_JUDGE.format(columns=texts)] if texts and judge is None else []
 
-    @property
-    def search(self) -> str:
-        """The corpus, for agents that search without a screen."""
-        return f"local:world:{self.spec.seed or 0}:{self._size}"
-
-    @property
-    def instruction(self) -> str:
-        """What is to be collected, and how the answer has to look."""
+    def _instruct(self, where: str = "") -> str:
         names = " | ".join(column.name for column in self.columns)
-        where = "" if self._server is None else f" The encyclopedia is at {self._server.url}; it has a search field."
         return (
             f"Collect {', '.join(column.name for column in self.columns)} of all {self.table.family.many} "
             f'in {self.table.country} that are listed on "{self.table.list_title}".{where}\n\n'
@@ -71,14 +60,15 @@ class WideSearchTask:
     async def setup(self, env: Any) -> None:
         """Serve the corpus, and open it."""
         self._server = await WorldServer.start(self.spec.seed or 0, self._size)
+        self.instruction = self._instruct(f" The encyclopedia is at {self._server.url}; it has a search field.")
         try:
             await env.goto(self._server.url)
         except BaseException:
             await self.teardown(env)
             raise
 
-    async def evaluate(self, env: Any) -> float:
-        """Item-F1 of the answer that the agent ended with.
+    async def evaluate(self, env: Any) -> TaskVerdict:
+        """Item-F1 of the answer that the agent ended with; besides, F1 of rows, and with a judge, item-F1 without it.
 
         Raises:
             EnvDiedError: The judge does not answer, or in a way that is no verdict.
@@ -88,10 +78,9 @@ class WideSearchTask:
         if self._judge is not None:
             keys = (self.table.family.key,)
             scores = await score_with_judge(answer, self.table.rows, self.columns, keys=keys, judge=self._judge)
-        self.other_scores = {"row_f1": min(scores.row_f1, 1.0)}
-        if self._judge is not None:
-            self.other_scores["as_text"] = min(plain.item_f1, 1.0)
-        return min(scores.item_f1, 1.0)
+        others = {"row_f1": scores.row_f1} | ({} if self._judge is None else {"as_text": plain.item_f1})
+        other_scores = {name: min(score, 1.0) for name, score in others.items()}
+        return TaskVerdict(min(scores.item_f1, 1.0), other_scores=other_scores)
 
     async def teardown(self, env: Any) -> None:
         """Stop the server."""

@@ -127,8 +127,8 @@ async def test_task_verifies_what_was_saved() -> None:
     assert task.instruction == INSTRUCTION
     await task.setup(env)
     request(f"{env.url}/expenses", {**LUNCH, "reimbursable": "yes"})
-    assert await task.evaluate(env) == pytest.approx(1 / 3 + 1 / 3)
+    assert (await task.evaluate(env)).score == pytest.approx(1 / 3 + 1 / 3)
     request(f"{env.url}/expenses/1/delete", {})
-    assert await task.evaluate(env) == 1.0
+    assert (await task.evaluate(env)).score == 1.0
     await task.teardown(env)
-    assert await task.evaluate(env) is None
+    assert (await task.evaluate(env)).score is None

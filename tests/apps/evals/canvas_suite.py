@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs import Action, Env, EnvDiedError, EnvSpec, StepResult, Suite, Task, TaskSpec
+from envs import Action, Env, EnvDiedError, EnvSpec, StepResult, Suite, Task, TaskSpec, TaskVerdict
 from envs.fake import FakeEnv
 from envs.suite import Baseline
 from envs.target import Check
@@ -29,16 +29,13 @@ class Canvas(FakeEnv):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clicks:
+class Clicks(Task):
     """Score: the share of a seed's number of clicks that were made."""
 
     instruction: str
     spec: TaskSpec
 
-    async def setup(self, env: Any) -> None:
-        pass
-
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         if self.spec.id == "canvas/broken":
             raise ZeroDivisionError("in the task's own code")
         if self.spec.id == "canvas/exits":
@@ -55,10 +52,7 @@ class Clicks:
         if self.spec.id == "canvas/gone":
             raise EnvDiedError("the <b>world</b> is gone")
         clicks = [action for action in env.actions if getattr(action, "x_px", None) is not None]
-        return min(1.0, len(clicks) / (self.spec.seed or 1))
-
-    async def teardown(self, env: Any) -> None:
-        pass
+        return TaskVerdict(min(1.0, len(clicks) / (self.spec.seed or 1)))
 
 
 async def end_loop(how: str) -> None:

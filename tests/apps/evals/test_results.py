@@ -5,7 +5,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -27,7 +27,7 @@ from apps.evals.run import finish
 from apps.evals.text import describe_comparison, describe_evaluation, describe_key, describe_unavailable
 from cua.batch import EpisodeJournal, EpisodeResult
 from cua.errors import ConfigError, TrajectoryError
-from envs import EnvSetupError, InstructionTask, Suite, Task, TaskSpec, info_of, other_scores_of
+from envs import EnvSetupError, InstructionTask, Suite, Task, TaskSpec, TaskVerdict
 from envs.suite import LABELS
 
 PLAN = EvalPlan(
@@ -310,19 +310,12 @@ def test_foreign_texts_of_any_length_are_written_so_that_they_are_read(tmp_path:
     for _ in range(300):
         nested = [nested]
 
-    class Odd(InstructionTask):
-        other_scores: ClassVar = {"y" * 3_000: 1.0}
-        info: ClassVar = {"k" * 2_500: 1, "half": "\ud800"}
-
-    class Deep(InstructionTask):
-        info: ClassVar = {"deep": nested}
-
-    task = Odd(instruction="go", spec=TaskSpec(id="buy"))
+    odd = TaskVerdict(1.0, other_scores={"y" * 3_000: 1.0}, info={"k" * 2_500: 1, "half": "\ud800"})
     named: dict[str, Any] = {"task_id": "buy", "seed": 1, "repeat": 0, "kind": "scored", "score": 1.0}
-    told: dict[str, Any] = {"other_scores": other_scores_of(task), "info": info_of(task)}
+    told: dict[str, Any] = {"other_scores": odd.other_scores, "info": odd.info}
     with EpisodeJournal(tmp_path) as journal:
         asyncio.run(journal.over(EpisodeResult(**named, reason="\ud800" + "z" * 2_000_000, **told)))
-        deep = info_of(Deep(instruction="go", spec=TaskSpec()))
+        deep = TaskVerdict(1.0, info={"deep": nested}).info
         asyncio.run(journal.over(EpisodeResult(**{**named, "seed": 2}, reason="", info=deep)))
     found = finish(Evaluation(folder=tmp_path, plan=PLAN)).results
     assert [(one.score, len(one.reason)) for one in found] == [(1.0, 2_000), (1.0, 0)]

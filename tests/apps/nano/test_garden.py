@@ -35,11 +35,11 @@ async def solve(env: BrowserEnv, task: GardenTask) -> None:
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 async def test_what_was_asked_for_counts_once_it_is_said(env: BrowserEnv, task: GardenTask) -> None:
     await env.reset(task)
-    assert await task.evaluate(env) == 0.0
+    assert (await task.evaluate(env)).score == 0.0
     await solve(env, task)
-    assert await task.evaluate(env) == 0.0  # done, but not said
+    assert (await task.evaluate(env)).score == 0.0  # done, but not said
     await env.step([Terminate(status="success")])
-    assert await task.evaluate(env) == 1.0
+    assert (await task.evaluate(env)).score == 1.0
 
 
 async def test_more_than_that_does_not_count(env: BrowserEnv) -> None:
@@ -48,7 +48,7 @@ async def test_more_than_that_does_not_count(env: BrowserEnv) -> None:
     await env.page.click("[data-tab=Water]")
     await solve(env, task)
     await env.step([Terminate(status="success")])
-    assert await task.evaluate(env) == 0.0
+    assert (await task.evaluate(env)).score == 0.0
 
 
 async def test_ten_tasks_of_both_families() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.setup.osworld_doctor import run_osworld_doctor
+from apps.setup.doctor import run_osworld_doctor
 from tests.envs.suites.osworld.conftest import SCREEN_PX, TOKEN, Served, serve, served  # noqa: F401
 from tests.envs.suites.osworld.test_osworld_local import why_skip
 

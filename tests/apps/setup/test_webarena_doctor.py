@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.setup.webarena_doctor import run_webarena_doctor
+from apps.setup.doctor import run_webarena_doctor
 from envs.browser.launch import find_browser
 from envs.suites.webarena.site_state import put_back, take_sites
 from envs.suites.webarena.sites import read_sites

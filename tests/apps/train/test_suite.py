@@ -12,7 +12,7 @@ from envs.check_suite import check_suite
 SEEDS = range(3)
 
 
-async def play(task: ScreenTask, deeds: list[Deed], status: str) -> float:
+async def play(task: ScreenTask, deeds: list[Deed], status: str) -> float | None:
     """Do these things, where they are on the screen as it is then, and end."""
     env = DrawnEnv()
     await env.reset(task)
@@ -23,7 +23,7 @@ async def play(task: ScreenTask, deeds: list[Deed], status: str) -> float:
         result = await env.step([Click(x_px=int(x), y_px=int(y)), *typed])
         assert result.observation.last_action_error is None
     await env.step([Terminate(status="success" if status == "success" else "failure")])
-    return await task.evaluate(env)
+    return (await task.evaluate(env)).score
 
 
 @pytest.mark.parametrize("name", PAPERS)

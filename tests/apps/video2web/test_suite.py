@@ -12,7 +12,7 @@ from cua.errors import ConfigError
 from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
-from envs import Suite, spec_of
+from envs import Suite
 from envs.suite import FAMILY
 
 
@@ -46,7 +46,7 @@ def test_tasks_have_names_and_families(tmp_path: Path) -> None:
     assert "packages/resume" in suite.task_ids
     assert {f"recordings/{name}" for name in RECORDINGS} <= set(suite.task_ids)
     for task_id in suite.task_ids:
-        spec = spec_of(suite.make_task(task_id, None))
+        spec = suite.make_task(task_id, None).spec
         assert (spec.id, spec.metadata[FAMILY]) == (task_id, task_id.partition("/")[0])
     assert suite.agents == ("web",)
     assert "npm:startbootstrap-landing-page@6.0.6" in suite.left_out

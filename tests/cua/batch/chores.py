@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envs import Action, Env, EnvSpec, Observation, StepResult, Suite, Task, TaskSpec
+from envs import Action, Env, EnvSpec, Observation, StepResult, Suite, Task, TaskSpec, TaskVerdict
 from envs.fake import FakeEnv, FakeOptions
 from envs.target import Check
 
@@ -29,29 +29,24 @@ class Canvas(FakeEnv):
 
 
 @dataclass(slots=True)
-class Click:
+class Click(Task):
     """Clicked in the left half, by a seed's number of clicks."""
 
     instruction: str
     spec: TaskSpec
-    other_scores: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     async def setup(self, env: Any) -> None:
         self.instruction = f"Click {self.spec.seed} times"  # known only now
         self.warnings = ["set up"]
 
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         self.warnings.append("judged")
         if self.spec.id == "click/broken":
             raise ZeroDivisionError("in the task's own code")
         clicks = [action for action in env.actions if getattr(action, "x_px", None) is not None]
         score = min(1.0, len(clicks) / max(1, self.spec.seed or 1))
-        self.other_scores = {"half": score / 2, "too much": 2.0}
-        return score
-
-    async def teardown(self, env: Any) -> None:
-        pass
+        return TaskVerdict(score, other_scores={"half": score / 2, "too much": 2.0})
 
 
 def make_env(spec: EnvSpec) -> Env:

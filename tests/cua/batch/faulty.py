@@ -23,7 +23,19 @@ from cua.models.gate import RetryPolicy
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.run.budget import Caps
 from cua.run.scope import RunScope
-from envs import Action, Env, EnvDiedError, EnvSetupError, EnvSpec, Observation, StepResult, Suite, Task, TaskSpec
+from envs import (
+    Action,
+    Env,
+    EnvDiedError,
+    EnvSetupError,
+    EnvSpec,
+    Observation,
+    StepResult,
+    Suite,
+    Task,
+    TaskSpec,
+    TaskVerdict,
+)
 from envs.fake import FakeEnv
 from envs.remote import SuiteRef
 from envs.target import Check
@@ -107,19 +119,19 @@ class FaultyEnv(FakeEnv):
 
 
 @dataclass
-class FaultyTask:
+class FaultyTask(Task):
     """Clicks to be made: two."""
 
-    spec: TaskSpec
     folder: Path
     is_in_process: bool
+    spec: TaskSpec
 
     @property
     def fault(self) -> str:
         return self.spec.id
 
     @property
-    def instruction(self) -> str:
+    def instruction(self) -> str:  # type: ignore[override]  # as foreign code may have it
         if self.fault == "instruction exits":
             sys.exit(0)
         return f"Click twice. fault: {self.fault}; seed: {self.spec.seed}"
@@ -136,7 +148,7 @@ class FaultyTask:
         if self.fault == "setup raises":
             raise LookupError("no such file in the task's data")
 
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         if self.fault == "evaluator raises":
             raise ZeroDivisionError("in the task's own code")
         if self.fault == "evaluator is cut off":
@@ -154,9 +166,9 @@ class FaultyTask:
             case "a task of the evaluator exits":
                 await asyncio.create_task(self._exit())
             case "evaluator gives numpy's true":
-                return np.bool_(True)  # type: ignore[return-value]
+                return TaskVerdict(np.bool_(True))  # type: ignore[arg-type]
         clicks = sum(type(action).__name__ == "Click" for action in env.actions)
-        return 7.0 if self.fault == "evaluator gives 7" else clicks / 2
+        return TaskVerdict(7.0 if self.fault == "evaluator gives 7" else clicks / 2)
 
     async def _exit(self) -> None:
         sys.exit(0)
@@ -171,7 +183,7 @@ def make_suite(folder: str, is_in_process: bool = False) -> Suite:
         if task_id == "task cannot be made":
             raise LookupError("its file is damaged")
         spec = TaskSpec(id=task_id, seed=seed, env=ENV, metadata={"family": "faults"})
-        return FaultyTask(spec, Path(folder), is_in_process)
+        return FaultyTask(Path(folder), is_in_process, spec)
 
     def make_env(spec: EnvSpec) -> Env:
         return FaultyEnv()

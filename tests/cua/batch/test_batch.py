@@ -166,7 +166,7 @@ async def test_an_env_that_keeps_what_the_agent_did_is_played_once(tmp_path: Pat
 )
 def test_which_envs_keep_what_an_episode_did(name: str, options: dict[str, Any], is_once: bool) -> None:
     task = InstructionTask(instruction="x", spec=TaskSpec(env=EnvSpec(name=name, options=options)))
-    makers: Any = {"make_task": lambda id, seed: RemoteTask(task, task.spec), "take_env": None, "make_model": None}
+    makers: Any = {"make_task": lambda id, seed: RemoteTask(task), "take_env": None, "make_model": None}
     (episode,) = batch.make_episodes([("a", None, 0)], **makers)
     assert ("not put back" in episode.why_once) is is_once
     assert bool(episode.why_alone) is is_once

@@ -115,7 +115,7 @@ async def test_a_process_keeps_the_contract_of_an_env() -> None:
     class Remote(RemoteEnv):
         async def reset(self, task: object) -> object:  # type: ignore[override]
             own = load_suite(SUITE.name).make_task("click/left", 1)
-            observation = await super().reset(RemoteTask(own, own.spec))
+            observation = await super().reset(RemoteTask(own))
             await task.setup(self)  # type: ignore[attr-defined]
             return observation
 
@@ -133,7 +133,7 @@ async def test_a_killed_process_gives_its_task_back(tmp_path: Path) -> None:
 
     def make_task(task_id: str, seed: int | None) -> RemoteTask:
         task = suite.make_task(task_id, seed)
-        return RemoteTask(task, task.spec)
+        return RemoteTask(task)
 
     def listen(event: object) -> None:
         if type(event).__name__ == "StepDone" and len(channels) == 1:

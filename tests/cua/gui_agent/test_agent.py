@@ -23,7 +23,7 @@ from cua.run.events import Decided, Event, Noted, RunEnded, RunStarted, StepDone
 from cua.secrets import Secret, Secrets
 from cua.trajectory import TrajectoryWriter, load_run, resume_steps
 from cua.trajectory.run_record import INTERRUPTED
-from envs import Click, EnvDiedError, InstructionTask, Observation, TaskSpec, Terminate, TypeText
+from envs import Click, EnvDiedError, InstructionTask, Observation, Task, TaskSpec, TaskVerdict, Terminate, TypeText
 from envs.fake import FakeEnv, FakeOptions
 from tests.cua.trajectory import samples
 
@@ -43,7 +43,7 @@ GIVE_UP = say('computer.terminate(status="failure", answer="no such button")')
 
 
 @dataclass
-class ScoredTask:
+class ScoredTask(Task):
     score: float
     instruction: str = "Do it"
     calls: list[str] = field(default_factory=list)
@@ -51,9 +51,9 @@ class ScoredTask:
     async def setup(self, env: Any) -> None:
         self.calls.append("setup")
 
-    async def evaluate(self, env: Any) -> float:
+    async def evaluate(self, env: Any) -> TaskVerdict:
         self.calls.append(f"evaluate {env.terminate}")
-        return self.score
+        return TaskVerdict(self.score)
 
     async def teardown(self, env: Any) -> None:
         self.calls.append("teardown")
@@ -105,9 +105,9 @@ async def test_what_a_task_warns_of_is_told_around_the_episode() -> None:
         async def setup(self, env: Any) -> None:
             self.warnings.append("a command ended with status 3: no such user")
 
-        async def evaluate(self, env: Any) -> float:
+        async def evaluate(self, env: Any) -> TaskVerdict:
             self.warnings.append("x" * 10_000)
-            return self.score
+            return TaskVerdict(self.score)
 
     agent, _, events = make([DONE])
     await agent.run(WarningTask(1.0))
@@ -143,7 +143,7 @@ async def test_an_env_that_cuts_an_episode_off_caps_the_run_with_its_score() -> 
 
 async def test_an_env_that_cannot_be_asked_at_a_limit_is_named_as_what_broke() -> None:
     class Unreachable(ScoredTask):
-        async def evaluate(self, env: Any) -> float:
+        async def evaluate(self, env: Any) -> TaskVerdict:
             raise EnvDiedError("the browser is gone", retryable=True)
 
     agent, _, _ = make([click(0.1), DONE], caps=Caps(max_steps=1))

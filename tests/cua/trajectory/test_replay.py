@@ -11,7 +11,7 @@ from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from cua.trajectory import RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.replay import ReplayedStep, actions_of, reexecute, show, similarity
-from envs import Action, Click, InstructionTask, Terminate, TypeText
+from envs import Action, Click, InstructionTask, Task, TaskVerdict, Terminate, TypeText
 from envs.fake import FakeEnv, FakeOptions
 from tests.cua.trajectory import samples
 
@@ -24,16 +24,13 @@ PLAN: tuple[tuple[Action, ...], ...] = (
 
 
 @dataclass
-class ScoredTask:
+class ScoredTask(Task):
     score: float | None
     instruction: str = "Do it"
     torn_down: list[str] = field(default_factory=list)
 
-    async def setup(self, env: Any) -> None:
-        pass
-
-    async def evaluate(self, env: Any) -> float | None:
-        return self.score
+    async def evaluate(self, env: Any) -> TaskVerdict:
+        return TaskVerdict(self.score)
 
     async def teardown(self, env: Any) -> None:
         self.torn_down.append("yes")

@@ -11,11 +11,12 @@ from PIL import Image
 
 from envs.actions import Action, Click
 from envs.browser import BrowserEnv
+from envs.env import Task
 from envs.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)
-class OpenPage:
+class OpenPage(Task):
     """A task that opens a page."""
 
     url: str
@@ -23,12 +24,6 @@ class OpenPage:
 
     async def setup(self, env: Any) -> None:
         await env.goto(self.url)
-
-    async def evaluate(self, env: Any) -> float | None:
-        return None
-
-    async def teardown(self, env: Any) -> None:
-        pass
 
 
 async def middle(env: BrowserEnv, expression: str) -> tuple[int, int]:

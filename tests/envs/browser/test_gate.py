@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from envs.browser.domains import Upstream, read_upstream
-from envs.browser.gate import Gate, LookUp
+from envs.browser.gate import Gate, LookUp, Upstream, read_upstream
 from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError
 from tests.envs.browser.listener import Listener, listening

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from envs import EnvSetupError, Observation
+from envs import EnvSetupError, Observation, Task
 from envs.desktop import DesktopEnv, DesktopOptions
 from tests.envs.desktop.conftest import TASK, MakeEnv, needs_display, needs_program, until
 
@@ -108,18 +108,12 @@ async def test_close_ends_everything(make_env: MakeEnv) -> None:
 
 
 async def test_a_task_whose_setup_fails_leaves_nothing() -> None:
-    class Broken:
+    class Broken(Task):
         instruction = "Break."
 
         async def setup(self, env: DesktopEnv) -> None:
             await env.launch(["xterm"])
             raise RuntimeError("no such data")
-
-        async def evaluate(self, env: DesktopEnv) -> float | None:
-            return None
-
-        async def teardown(self, env: DesktopEnv) -> None:
-            pass
 
     before = set(below(os.getpid()))
     env = DesktopEnv(DesktopOptions(screen_px=(640, 480)))

@@ -60,15 +60,15 @@ async def prove(env: AppsEnv, task_id: str, proofs: Mapping[str, Proof]) -> None
     task = AppTask(config)
     await env.reset(task)
     env.page.set_default_timeout(20_000)
-    assert await task.evaluate(env) == 0.0, "nothing was done"
+    assert (await task.evaluate(env)).score == 0.0, "nothing was done"
     await env.step([Terminate(status="success")])
-    assert await task.evaluate(env) == 0.0, "nothing was done, and success was claimed"
+    assert (await task.evaluate(env)).score == 0.0, "nothing was done, and success was claimed"
     answer = await proof.miss(env.page)
     await env.step([Terminate(status="success", answer=answer)])
-    assert await task.evaluate(env) == 0.0, "a near miss"
+    assert (await task.evaluate(env)).score == 0.0, "a near miss"
     await env.reset(task)
     env.page.set_default_timeout(20_000)
     answer = await proof.solve(env.page) if proof.solve is not None else None
     await env.step([Terminate(status="success" if config.is_possible else "failure", answer=answer)])
-    assert await task.evaluate(env) == 1.0, "the scripted solution"
-    assert await task.evaluate(env) == 1.0, "evaluated again"
+    assert (await task.evaluate(env)).score == 1.0, "the scripted solution"
+    assert (await task.evaluate(env)).score == 1.0, "evaluated again"

@@ -106,7 +106,7 @@ async def test_a_step_that_says_success_scores_nothing(env: AppsEnv) -> None:
     task = AppTask(CONFIG)
     await env.reset(task)
     result = await env.step([Terminate(status="success")])
-    assert result.terminated and await task.evaluate(env) == 0.0
+    assert result.terminated and (await task.evaluate(env)).score == 0.0
 
 
 async def test_options_are_judged() -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from envs import EnvSetupError
 from envs.check_suite import check_suite
-from envs.env import spec_of
 from envs.registry import load_suite
 from envs.suites.apps import TaskConfig, has
 from envs.suites.apps.suite import APPS, TASKS
@@ -22,7 +21,7 @@ def test_every_task_says_what_it_is() -> None:
         assert (config.family == IMPOSSIBLE) == (not config.is_possible)
         if len(config.sites) == 1:
             assert config.id.startswith(f"{config.sites[0]}/")
-        spec = spec_of(suite.make_task(config.id, None))
+        spec = suite.make_task(config.id, None).spec
         assert spec.env is not None and (spec.id, spec.env.name, spec.env.options) == (config.id, "apps", {})
         assert {"family", "difficulty", "human_steps", "sites", "wording"} == spec.metadata.keys()
 

@@ -56,7 +56,7 @@ async def test_a_double_click_neither_loses_nor_wipes_the_reward(env: MiniWobEnv
     after = await env.step([Click(x_px=START[0], y_px=START[1], clicks=3)])
     assert (after.reward, after.terminated) == (0.0, True)  # a reward is given once
     assert await env.page.evaluate("[WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_EPISODE_ID]") == [True, 1, 1]
-    assert await task.evaluate(env) == await task.evaluate(env) == 1.0
+    assert (await task.evaluate(env)).score == (await task.evaluate(env)).score == 1.0
 
 
 async def test_a_wrong_click_stays_wrong(env: MiniWobEnv) -> None:
@@ -65,7 +65,7 @@ async def test_a_wrong_click_stays_wrong(env: MiniWobEnv) -> None:
     wrong = await centre_of(env, "document.getElementById('subbtn2')")
     right = await centre_of(env, "document.getElementById('subbtn')")
     result = await env.step([Click(x_px=wrong[0], y_px=wrong[1]), Click(x_px=right[0], y_px=right[1])])
-    assert (result.reward, result.terminated, await task.evaluate(env)) == (-1.0, True, 0.0)
+    assert (result.reward, result.terminated, (await task.evaluate(env)).score) == (-1.0, True, 0.0)
 
 
 async def test_an_episode_that_goes_on_is_ended_by_the_agent() -> None:
@@ -77,7 +77,7 @@ async def test_an_episode_that_goes_on_is_ended_by_the_agent() -> None:
         result = await env.step([Click(x_px=x_px, y_px=y_px)])
         assert (result.reward, result.terminated) == (1.0, False)
         result = await env.step([Terminate(status="success")])
-        assert (result.reward, result.terminated, await task.evaluate(env)) == (0.0, True, 1.0)
+        assert (result.reward, result.terminated, (await task.evaluate(env)).score) == (0.0, True, 1.0)
     finally:
         await env.close()
 
@@ -87,7 +87,7 @@ async def test_the_agents_word_alone_is_worth_nothing(env: MiniWobEnv, status: A
     task = MiniWobTask("click-button", 2)
     await env.reset(task)
     result = await env.step([Terminate(status=status)])
-    assert (result.reward, result.terminated, await task.evaluate(env)) == (0.0, True, 0.0)
+    assert (result.reward, result.terminated, (await task.evaluate(env)).score) == (0.0, True, 0.0)
 
 
 async def test_a_page_that_is_loaded_anew_gives_no_reward_any_more(env: MiniWobEnv) -> None:
@@ -99,7 +99,7 @@ async def test_a_page_that_is_loaded_anew_gives_no_reward_any_more(env: MiniWobE
     x_px, y_px = await centre_of(env, "document.getElementById('subbtn')")
     result = await env.step([Click(x_px=x_px, y_px=y_px)])
     assert await env.page.evaluate("WOB_RAW_REWARD_GLOBAL") == 1
-    assert (result.reward, await task.evaluate(env)) == (0.0, 0.0)
+    assert (result.reward, (await task.evaluate(env)).score) == (0.0, 0.0)
     await env.reset(task)
     assert (await env.step([])).terminated is False
 

@@ -23,9 +23,10 @@ async def solve(env: MiniWobEnv, name: str, seeds: Sequence[int]) -> None:
         await env.reset(task)
         hand = Hand(env)
         await ORACLES[name](hand, task.instruction)
-        assert (hand.reward, env.raw_reward, await task.evaluate(env)) == (1.0, 1.0, 1.0), (seed, task.instruction)
+        score = (await task.evaluate(env)).score
+        assert (hand.reward, env.raw_reward, score) == (1.0, 1.0, 1.0), (seed, task.instruction)
         await env.step([Terminate(status="success"), Click(x_px=80, y_px=130, clicks=2)])
-        assert await task.evaluate(env) == 1.0
+        assert (await task.evaluate(env)).score == 1.0
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -51,7 +52,7 @@ async def test_who_does_nothing_gets_nothing(env: MiniWobEnv, name: str) -> None
         task = MiniWobTask(name, seed)
         await env.reset(task)
         result = await env.step([Terminate(status="success")])
-        assert (result.reward, await task.evaluate(env)) == (0.0, 0.0)
+        assert (result.reward, (await task.evaluate(env)).score) == (0.0, 0.0)
 
 
 async def almost_all_boxes(hand: Hand, told: str) -> None:
@@ -91,5 +92,5 @@ async def test_a_near_miss_scores_nothing(env: MiniWobEnv, name: str, near_miss,
         task = MiniWobTask(name, seed)
         await env.reset(task)
         await near_miss(Hand(env), task.instruction)
-        assert await task.evaluate(env) == 0.0
+        assert (await task.evaluate(env)).score == 0.0
         assert 0 < (env.raw_reward or 0) < 1 if raw == "some" else env.raw_reward == raw

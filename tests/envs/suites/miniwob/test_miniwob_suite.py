@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from envs.browser import BrowserEnv
-from envs.env import spec_of
 from envs.errors import EnvSetupError
 from envs.registry import find_env, load_suite, make_env
 from envs.suites.miniwob.env import MiniWobEnv, MiniWobOptions
@@ -29,7 +28,7 @@ def test_every_task_is_a_page_with_a_family(pages: None) -> None:
     left_out = {"button-delay", "chase-circle", "hover-shape", "moving-items", "simon-says"}
     assert {file.stem for file in (html / "miniwob").glob("*.html")} - left_out == set(FAMILY_OF)
     for task_id in suite.task_ids:
-        spec = spec_of(suite.make_task(task_id, 3))
+        spec = suite.make_task(task_id, 3).spec
         assert (spec.id, spec.seed, spec.metadata["family"]) == (
             task_id,
             3,
@@ -47,7 +46,7 @@ def test_other_seeds_than_those_that_were_looked_at(pages: None) -> None:
 
 def test_options_of_the_suite_are_those_of_its_env(pages: None) -> None:
     suite = load_suite("miniwob", keep_strip=True, page_size="400x300", device_scale=2)
-    spec = spec_of(suite.make_task("miniwob/click-link", 0)).env
+    spec = suite.make_task("miniwob/click-link", 0).spec.env
     assert spec is not None
     env = make_env(spec)
     assert isinstance(env, MiniWobEnv) and isinstance(env, BrowserEnv)

@@ -90,7 +90,7 @@ async def solve(task: OsworldTask, program: str, *steps: list[Action]) -> tuple[
     )
     try:
         await env.reset(task)
-        nothing = await task.evaluate(env)
+        nothing = (await task.evaluate(env)).score
         await task.teardown(env)
         await env.reset(task)
         if program == "xterm":
@@ -103,7 +103,7 @@ async def solve(task: OsworldTask, program: str, *steps: list[Action]) -> tuple[
             while await env.guest.window_size_px(program):
                 await asyncio.sleep(0.1)
         await env.step([Terminate(status="success")])
-        done = await task.evaluate(env)
+        done = (await task.evaluate(env)).score
         assert task.warnings == []
         return nothing, done
     finally:

@@ -59,10 +59,10 @@ async def test_a_task_from_setup_to_verdict(served: Served, tmp_path: Path) -> N
         await env.reset(task)
         while not await env.guest.window_size_px("xterm"):
             await env.step([Wait(duration_s=0.1)])
-        assert await task.evaluate(env) == 0.0
+        assert (await task.evaluate(env)).score == 0.0
         await env.step([TypeText(text="echo hello > ~/answer.txt\n"), Wait(duration_s=0.5)])
         await env.step([Terminate(status="success")])
-        assert await task.evaluate(env) == 1.0
+        assert (await task.evaluate(env)).score == 1.0
         assert task.warnings == []
         await env.step([Hotkey(keys=("ctrl", "d")), PressKey(key="enter")])
     finally:
@@ -90,7 +90,7 @@ async def test_steps_of_every_simple_kind(served: Served, tmp_path: Path) -> Non
         assert (task.work_dir() / "printed.txt").read_text() == "asset"
         assert (task.work_dir() / "filled").read_text() == "800x300 password\n"
         assert task.warnings == ["sh -c echo why >&2; exit 3 ended with status 3: why"]
-        assert await task.evaluate(env) == 1.0
+        assert (await task.evaluate(env)).score == 1.0
         other = make_task(
             tmp_path, [step("sleep", seconds=0)], says("3\n", "true")
         )  # another try of it, beside this one
@@ -191,7 +191,7 @@ async def test_the_verdict_alone_is_asked_for_again(
             await env.reset(task)
             broken += answers
             if told is None:
-                assert await task.evaluate(env) == 1.0
+                assert (await task.evaluate(env)).score == 1.0
                 assert sum("the verdict is asked for again" in text for text in task.warnings) == 2
             else:
                 with pytest.raises(EnvError, match=told):

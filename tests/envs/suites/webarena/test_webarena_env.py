@@ -15,7 +15,6 @@ import pytest_asyncio
 
 from envs import EnvSpec, InstructionTask, TaskSpec, Terminate
 from envs.browser.launch import find_browser
-from envs.env import why_once_of
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.registry import load_suite, make_env
 from envs.suites.webarena.env import WebArenaEnv
@@ -95,15 +94,15 @@ async def test_an_episode_from_login_to_verdict(env: WebArenaEnv, site: StandIn)
     assert tabs == [("/f/pics/1", True), ("/f/cars/2", False)]
 
     await env.step([Terminate(status="success", answer="It says Racing Cars")])
-    assert await task.evaluate(env) == 0.0  # the wrong page is open
+    assert (await task.evaluate(env)).score == 0.0  # the wrong page is open
     await env.goto(f"{site.url}/f/cars/2/a-title")
     num_pages = len(env.page.context.pages)
-    assert await task.evaluate(env) == 1.0
-    assert await task.evaluate(env) == 1.0
+    assert (await task.evaluate(env)).score == 1.0
+    assert (await task.evaluate(env)).score == 1.0
     assert len(env.page.context.pages) == num_pages and env.page.url == f"{site.url}/f/cars/2/a-title"
     assert "/f/cars/2/" in site.seen  # the post itself, opened beside
     await env.step([Terminate(status="success", answer="")])
-    assert await task.evaluate(env) == 0.0
+    assert (await task.evaluate(env)).score == 0.0
     await task.teardown(env)
 
 
@@ -179,7 +178,7 @@ async def test_a_page_is_prepared_before_it_is_read(env: WebArenaEnv, site: Stan
         task = post_task(site, start_url=f"{site.url}/f/pics/1", eval=wanted)
         await env.reset(task)
         try:
-            return await task.evaluate(env)
+            return (await task.evaluate(env)).score
         finally:
             await task.teardown(env)
 
@@ -241,8 +240,9 @@ async def test_the_score_by_other_rules_is_kept_beside(env: WebArenaEnv, site: S
     task = post_task(site, others=others, start_url=f"{site.url}/f/cars/2", eval=config)
     await env.reset(task)
     await env.step([Terminate(status="success", answer="6 of them")])
-    assert await task.evaluate(env) == 0.0  # the page has no such place, and that is no text
-    assert task.other_scores == {"upstream": 1.0, "raw": 0.0, "asks": 0.0}
+    verdict = await task.evaluate(env)
+    assert verdict.score == 0.0  # the page has no such place, and that is no text
+    assert verdict.other_scores == {"upstream": 1.0, "raw": 0.0, "asks": 0.0}
     assert task.warnings[-1:] == [
         "no verdict by the rules asks, counted 0: "
         "task 1 is judged by a model, and none is named; name one by judge=MODEL"
@@ -264,7 +264,7 @@ async def test_an_error_page_is_neither_a_verdict_nor_a_login(
         with pytest.raises(EnvDiedError, match=f"cannot be opened for the verdict: {told}"):
             await task.evaluate(env)
     site.broken["/f/cars/2/"] = 404  # the agent may have removed it
-    assert await task.evaluate(env) == 0.0
+    assert (await task.evaluate(env)).score == 0.0
     await task.teardown(env)
     site.broken["/notifications"] = 503
     with pytest.raises(EnvSetupError, match="answers 503 for /notifications") as broken:
@@ -321,7 +321,7 @@ def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> Non
     assert spec.metadata["labels"] == {"template": "3765", "evaluation": "url_match+program_html"}
     assert len(load_suite("webarena", sites=str(sites_file), split="hard").task_ids) < 258
     reset = load_suite("webarena", sites=str(sites_file), reset_command="true")
-    once = [[why_once_of(made.make_task(f"webarena/{id}", None)) for id in (600, 26)] for made in (suite, reset)]
+    once = [[made.make_task(f"webarena/{id}", None).why_once for id in (600, 26)] for made in (suite, reset)]
     assert once == [["it changes reddit, which no reset command puts back", ""], ["", ""]]
     for options, told in (
         ({}, "sites is missing"),

@@ -10,7 +10,6 @@ import pytest_asyncio
 from playwright.async_api import Page
 
 from envs import EnvDiedError, Terminate
-from envs.env import spec_of
 from envs.registry import load_suite
 from envs.suites.apps import AppsEnv
 from envs.suites.webarena.lite import DATABASES, LiteTask, load_configs
@@ -181,7 +180,7 @@ def test_the_suite_has_two_wordings() -> None:
     }
     for id in goal.task_ids:
         one, other = goal.make_task(id, None), steps.make_task(id, None)
-        assert one.instruction != other.instruction and spec_of(one).id == spec_of(other).id == id
+        assert one.instruction != other.instruction and one.spec.id == other.spec.id == id
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -191,10 +190,10 @@ async def env() -> AsyncIterator[AppsEnv]:
         yield made
 
 
-async def both(task: LiteTask, env: AppsEnv) -> set[float]:
+async def both(task: LiteTask, env: AppsEnv) -> set[float | None]:
     """The scores by the scorer and by the databases; one where they agree."""
-    score = await task.evaluate(env)
-    return {score, *task.other_scores.values()}
+    verdict = await task.evaluate(env)
+    return {verdict.score, *verdict.other_scores.values()}
 
 
 @pytest.mark.browser
@@ -223,7 +222,7 @@ async def test_scorer_and_databases_agree(env: AppsEnv, id: int) -> None:
     if is_impossible:
         await env.step([Terminate(status="failure", answer="I looked everywhere and did not find it")])
         assert await both(task, env) == {1.0}, "given up, with a reason"
-    assert (DATABASES in task.other_scores) == (config["stand_in"]["family"] != "navigation")
+    assert (DATABASES in (await task.evaluate(env)).other_scores) == (config["stand_in"]["family"] != "navigation")
 
 
 @pytest.mark.browser

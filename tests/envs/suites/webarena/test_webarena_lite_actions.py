@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from envs.actions import Click, PressKey, Scroll, TypeText
-from envs.env import EnvSpec
+from envs.env import EnvSpec, Task
 from envs.observation import Observation
 from envs.registry import EnvSecrets
 from envs.secret_texts import HttpLogin
@@ -21,7 +21,7 @@ TRAC, WIKI, CMS = (f"http://{name}.localhost" for name in ("trac", "dokuwiki", "
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Task):
     """A task that opens a page of an app, signed in."""
 
     sites: tuple[str, ...]
@@ -31,12 +31,6 @@ class Visit:
     async def setup(self, env: AppsEnv) -> None:
         await env.sign_in()
         await env.goto(self.url)
-
-    async def evaluate(self, env: AppsEnv) -> float | None:
-        return None
-
-    async def teardown(self, env: AppsEnv) -> None:
-        pass
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

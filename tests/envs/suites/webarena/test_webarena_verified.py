@@ -13,7 +13,6 @@ import pytest
 
 from envs import EnvSpec, TaskSpec, Terminate
 from envs.browser.launch import find_browser
-from envs.env import files_of, info_of
 from envs.errors import EnvError
 from envs.registry import load_suite, make_env
 from envs.suites.webarena.env import WebArenaEnv
@@ -224,9 +223,10 @@ async def test_a_run_leaves_its_answer_and_its_requests_without_secrets(tmp_path
         await env.page.click("button")
         await env.page.wait_for_load_state()
         await env.step([Terminate(status="success", answer=answer)])
-        assert await task.evaluate(env) == 1.0
-        assert await task.evaluate(env) == 1.0, "evaluated again"
-        files = files_of(task)
+        assert (await task.evaluate(env)).score == 1.0
+        again = await task.evaluate(env)
+        assert again.score == 1.0, "evaluated again"
+        files = task.files
         assert files[AGENT_RESPONSE].decode() == answer
         trace = read_har(files[NETWORK], NETWORK)
         assert trace.sites == {"reddit": site.url}
@@ -237,7 +237,7 @@ async def test_a_run_leaves_its_answer_and_its_requests_without_secrets(tmp_path
         for secret in ("hush-hush", "s3cret", "t0ken", "k3y-k3y", "plain-pw", "Bearer abc", "test1234"):
             assert secret not in told, secret
         assert "session=***" in told and "mage-messages=added" in told
-        info = info_of(task)
+        info = again.info
         assert info["changes_before"] == {"reddit": 0} and info["changes_state"] and info["outcome"] == "success"
     finally:
         await task.teardown(env)

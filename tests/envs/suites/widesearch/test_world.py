@@ -6,7 +6,6 @@ import urllib.request
 
 import pytest
 
-from envs.env import spec_of
 from envs.registry import load_suite
 from envs.suites.widesearch.scoring import score_table
 from envs.suites.widesearch.server import WorldServer
@@ -58,7 +57,7 @@ def test_tasks_of_the_suite() -> None:
     assert suite.task_ids == ("widesearch/bridges-ostland", "widesearch/bridges-velmark")
     task = suite.make_task(suite.task_ids[0], 1)
     assert isinstance(task, WideSearchTask)
-    spec = spec_of(task)
+    spec = task.spec
     assert (spec.id, spec.seed, spec.metadata["rows"]) == (suite.task_ids[0], 1, 6)
     assert 'listed on "List of bridges in Ostland"' in task.instruction
     assert task.score(answer_of(task)).success == 1.0

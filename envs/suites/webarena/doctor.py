@@ -1,20 +1,15 @@
-"""`cua eval webarena --doctor`: whether the sites, their logins, the judge and the model are ready for a run."""
+"""Checks before a run on WebArena: whether the sites, their logins and the judge are ready."""
 
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from apps.setup.command import Say
-from apps.setup.doctor import check_model
-from apps.setup.report import Report, Row
-from cua.assemble import make_secrets
-from cua.config import load_settings
-from cua.errors import ConfigError
+from envs.doctor import Row
 from envs.env import EnvSpec
 from envs.errors import EnvError
 from envs.judge import Judge
@@ -33,6 +28,7 @@ from envs.suites.webarena.sites import (
     with_resets,
 )
 
+Say = Callable[[str], None]
 _TIMEOUT_S = 30.0
 _MAX_PAGE_BYTES = 8 * 2**20
 _LINK = re.compile(r"""(?:href|src|action)\s*=\s*["']?(https?://[^"'\s>]+)""", re.IGNORECASE)
@@ -67,52 +63,45 @@ PROGRAMS: Mapping[str, Program] = {
 """By site, the programs of upstream's images."""
 
 
-async def run_webarena_doctor(
-    say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any], *, suite_name: str = "webarena"
-) -> Report:
-    """Look at everything that a run on WebArena needs; nothing of the sites is changed, but for a login.
+class WebArenaDoctor:
+    """Looks at everything but the model that a run on WebArena needs; nothing of the sites is changed, but for a login.
 
     Args:
-        say: Gets progress, one line a call.
         suite_options: As the suite takes them.
-        settings: Of the agent, for its model.
         suite_name: `webarena`, or `webarena-verified`, which needs no judge.
 
-    Returns:
-        One row for each thing; `exit_code` goes by the worst.
+    Raises:
+        EnvError: They cannot be used here.
+        ValueError: They are not taken.
     """
-    try:
-        suite = load_suite(suite_name, **suite_options)
-        commands = str(suite_options.get("reset_command", ""))
-        path = str(suite_options["sites"])
-        file = with_resets(read_sites(Path(path)), commands)
-    except (EnvError, ValueError) as error:
-        return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
-    try:
-        known = load_settings(dict(settings)).settings
-        logins = make_secrets(known).logins
-    except ConfigError as error:
-        return Report(rows=(Row(name="settings", level="fail", found=str(error), fix="cua config show"),))
-    rows = [
-        Row(name="tasks", level="ok", found=f"{suite.about}, revision {suite.revision}{_left_out(suite)}"),
-        _look_at_hosts(file),
-    ]
-    made = make_env(EnvSpec(name="webarena", options={"sites": path}), http_logins=logins)
-    assert isinstance(made, WebArenaEnv)
-    try:
-        for site in file.sites.values():
-            say(f"looking at {site.name}, {site.url}")
-            rows += await _look_at(site, made)
-        if suite_name == "webarena":
-            say("asking the judge")
-            rows.append(await _look_at_judge(made.grader.judge, file))
-    finally:
-        await made.close()
-    try:
-        rows.append(await check_model(known, say))
-    except ConfigError as error:
-        rows.append(Row(name="model", level="fail", found=str(error), fix="cua config show"))
-    return Report(rows=tuple(rows))
+
+    def __init__(self, suite_options: Mapping[str, Any], suite_name: str = "webarena") -> None:
+        self._suite = load_suite(suite_name, **suite_options)
+        self._path = str(suite_options["sites"])
+        self._file = with_resets(read_sites(Path(self._path)), str(suite_options.get("reset_command", "")))
+
+    async def run(self, say: Say, logins: tuple[HttpLogin, ...] = ()) -> list[Row]:
+        """A row for each thing.
+
+        Args:
+            say: Gets progress, one line a call.
+            logins: For sites that ask for one by HTTP.
+        """
+        suite, file = self._suite, self._file
+        found = f"{suite.about}, revision {suite.revision}{_left_out(suite)}"
+        rows = [Row(name="tasks", level="ok", found=found), _look_at_hosts(file)]
+        made = make_env(EnvSpec(name="webarena", options={"sites": self._path}), http_logins=logins)
+        assert isinstance(made, WebArenaEnv)
+        try:
+            for site in file.sites.values():
+                say(f"looking at {site.name}, {site.url}")
+                rows += await _look_at(site, made)
+            if suite.name == "webarena":
+                say("asking the judge")
+                rows.append(await _look_at_judge(made.grader.judge, file))
+        finally:
+            await made.close()
+        return rows
 
 
 def _left_out(suite: Suite) -> str:

@@ -1,4 +1,4 @@
-"""`cua eval osworld --doctor`: whether a guest, its browser, its programs and the model are ready for a run."""
+"""Checks before a run on OSWorld: whether a guest, its browser and its programs are ready."""
 
 import asyncio
 import importlib.util
@@ -8,13 +8,8 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from apps.setup.command import Say
-from apps.setup.doctor import check_model
-from apps.setup.report import Report, Row
-from cua.config import load_settings
-from cua.errors import ConfigError
+from envs.doctor import Row
 from envs.errors import EnvError
 from envs.registry import load_suite
 from envs.suites.osworld.env import GuestOptions
@@ -22,6 +17,7 @@ from envs.suites.osworld.guest_answers import png_size_px
 from envs.suites.osworld.guest_client import GuestClient
 from envs.suites.osworld.providers import NAMES, check_options, make_provider, parse_guest
 
+Say = Callable[[str], None]
 _USUAL_PX = (1920, 1080)
 _A11Y_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 5.0
@@ -56,35 +52,29 @@ print(json.dumps(told))
 """What stands in the environment of the guest's programs, whether it lets them through, and what the desktop says."""
 
 
-async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
-    """Look at everything that a run on OSWorld needs; a guest of the provider `local` is started for it.
+class OsworldDoctor:
+    """Looks at everything but the model that a run on OSWorld needs.
 
     Args:
-        say: Gets progress, one line a call.
         suite_options: As the suite takes them; those of its env say which guest.
-        settings: Of the agent, for its model.
 
-    Returns:
-        One row for each thing; `exit_code` goes by the worst.
+    Raises:
+        EnvError: They cannot be used here.
+        ValueError: They are not taken.
     """
-    options = {name: value for name, value in suite_options.items() if name in NAMES}
-    try:
-        suite = load_suite("osworld", **suite_options)
-        name, given = check_options(options), parse_guest(options)
-    except (EnvError, ValueError) as error:
-        return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
-    rows = [Row(name="tasks", level="ok", found=f"{len(suite.task_ids)}, revision {suite.revision}")]
-    if name in ("docker", "vmware"):
-        rows += _look_at_official(name)
-    else:
-        rows += await _look_at_guest(say, options, given)
-    try:
-        resolved = load_settings(dict(settings)).settings
-    except ConfigError as error:
-        rows.append(Row(name="model", level="fail", found=str(error), fix="cua config show"))
-    else:
-        rows.append(await check_model(resolved, say))
-    return Report(rows=tuple(rows))
+
+    def __init__(self, suite_options: Mapping[str, object]) -> None:
+        self._suite = load_suite("osworld", **suite_options)
+        self._options = {name: value for name, value in suite_options.items() if name in NAMES}
+        self._provider, self._guest = check_options(self._options), parse_guest(self._options)
+
+    async def run(self, say: Say) -> list[Row]:
+        """A row for each thing; a guest of the provider `local` is started. `say` gets progress, one line a call."""
+        found = f"{len(self._suite.task_ids)}, revision {self._suite.revision}"
+        rows = [Row(name="tasks", level="ok", found=found)]
+        if self._provider in ("docker", "vmware"):
+            return rows + _look_at_official(self._provider)
+        return rows + await _look_at_guest(say, self._options, self._guest)
 
 
 def _look_at_official(name: str) -> list[Row]:
@@ -103,7 +93,7 @@ def _look_at_official(name: str) -> list[Row]:
     return rows
 
 
-async def _look_at_guest(say: Say, options: Mapping[str, Any], given: GuestOptions) -> list[Row]:
+async def _look_at_guest(say: Say, options: Mapping[str, object], given: GuestOptions) -> list[Row]:
     provider = make_provider(options)
     began_s = time.monotonic()
     if provider is None:
@@ -120,7 +110,7 @@ async def _look_at_guest(say: Say, options: Mapping[str, Any], given: GuestOptio
         await provider.close()
 
 
-async def _ask(given: GuestOptions, found: str, options: Mapping[str, Any]) -> list[Row]:
+async def _ask(given: GuestOptions, found: str, options: Mapping[str, object]) -> list[Row]:
     guest = GuestClient(given.base_url, token=given.token)
     try:
         try:
