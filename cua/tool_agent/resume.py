@@ -17,7 +17,7 @@ from cua.guard.guard import check_call
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.conversation import Asked, Compaction, ToolStart
+from cua.tool_agent.conversation import Asked, Compaction, Conversation, CutCalls, ToolStart
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import SPARE_S
 from cua.trajectory.chain import FILES
@@ -40,19 +40,18 @@ def start_of(record: RunRecord) -> ToolStart:
     for turn in record.turns:
         asked.append(Asked(parts=turn.question, at=at))
         at += len(turn.steps)
-    steps = record.tool_steps
+    steps, pending = record.tool_steps, record.pending_calls
+    cut = CutCalls(index=pending[0], reply=pending[1]) if pending else None
+    conversation = Conversation(asked=tuple(asked), steps=steps, cut=cut, compaction=_last_compaction(record))
     return ToolStart(
-        asked=tuple(asked),
-        steps=steps,
+        conversation=conversation,
         spent=Spent(
             usage=record.usage,
             num_steps=len(steps),
-            num_calls=sum(len(step.outcomes) for step in steps) + _num_pending(record),
+            num_calls=conversation.num_calls + (len(cut.reply.tool_calls) if cut else 0),
             time_s=sum(sum(step.timings.values()) for step in steps),
         ),
-        cut=record.pending_calls,
         end=record.end,
-        compaction=_last_compaction(record),
     )
 
 
@@ -65,10 +64,6 @@ def _last_compaction(record: RunRecord) -> Compaction:
         num_hidden=int(data.get("num_hidden", 0)),
         summary=summary if isinstance(summary, str) else None,
     )
-
-
-def _num_pending(record: RunRecord) -> int:
-    return len(record.pending_calls[1].tool_calls) if record.pending_calls else 0
 
 
 def lay_out_again(record: RunRecord) -> LaidOut:

@@ -31,6 +31,7 @@ from cua.tool_agent.assemble import (
     settings_of_question,
     start_sandbox,
 )
+from cua.tool_agent.conversation import ToolStart
 from cua.tool_agent.export import SHOWN_TOOLS
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import McpTools, open_mcp_tools
@@ -285,9 +286,8 @@ class ToolSession:
         writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         self._stack.callback(writer.close)
         laid_out = await asyncio.to_thread(lay_out_again, record)
-        work = await self._assemble(parts, maker, writer, laid_out.readable, found)
+        work = await self._assemble(parts, maker, writer, laid_out.readable, found, start_of(record))
         work.names |= {entry.name for entry in recorded_inputs(record)}
-        work.agent.load(start_of(record))
         work.again = partial(repeat_cells, record, work.place, work.agent, laid_out.findings)
         return work
 
@@ -309,6 +309,7 @@ class ToolSession:
         writer: TrajectoryWriter,
         readable: Sequence[Path],
         found: McpTools,
+        start: ToolStart | None = None,
     ) -> "_Work":
         """The kernels and the agent; what the code has left is sealed when the kernels are closed."""
         folder, stack = writer.run_dir / FILES, self._stack
@@ -332,6 +333,7 @@ class ToolSession:
             scope=scope_within(self._given, parts.profile.caps, writer),
             record=writer,
             listener=parts.watch.listener,
+            start=start,
         )
         names = ", ".join(tool.name for tool in toolset.tools)
         writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))

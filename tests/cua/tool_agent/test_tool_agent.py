@@ -352,8 +352,7 @@ class TestContext:
             first = make_agent(model, [echo()], record=writer, listener=listen, **options)
             assert (await first.run(QUESTION)).end.status == "stopped"
             run_dir = writer.run_dir
-        again = make_agent(model, [echo()], **options)
-        again.load(start_of(load_run(run_dir)))
+        again = make_agent(model, [echo()], start=start_of(load_run(run_dir)), **options)
         assert (await again.go_on()).end.answer == "done"
         assert model.received == whole.received
 
