@@ -81,7 +81,7 @@ class RayChannel:
         """As `Channel.call`."""
         ray = require("ray", "ray")
         try:
-            return await self._actor.call.remote(verb, *values)
+            return await self._actor.answer.remote(verb, *values)
         except ray.exceptions.RayError as error:
             first = str(error).strip().splitlines()[:1]
             raise EnvDiedError(f"its actor on the Ray cluster is gone: {''.join(first)}") from error
@@ -102,7 +102,7 @@ class _Actor:
     def __init__(self) -> None:
         self._server: Any = None
 
-    async def call(self, verb: str, *values: Any) -> Any:
+    async def answer(self, verb: str, *values: Any) -> Any:
         if verb == "open":
             open_server, *rest = values
             self._server, answer = open_server(*rest)

@@ -188,22 +188,40 @@ class Agent:
 
     async def _step(self, episode: Episode, observation: Observation) -> StepOutcome:
         self._take_redirect(episode)
-        self._executor.pages.begin(observation)
-        index, started_at, started = episode.next_index, time.time(), time.monotonic()
-        await self.scope.record.observed(index, observation)
-        record_s = time.monotonic() - started
-        self.scope.emit(Observed(index=index, observation=observation))
+        started_at, record_s = time.time(), await self._look(episode.next_index, observation)
         decision = await self._decider.decide(episode, observation)
-        self.scope.emit(Decided(index=index, turn=decision.turn, actions=decision.actions))
+        self.scope.emit(Decided(index=episode.next_index, turn=decision.turn, actions=decision.actions))
         await self.control.checkpoint()
         if self.control.is_handed_back:  # decided on a screen that a person has changed since
             return StepOutcome(observation=observation)
         nudge = self._check_loop(episode, decision, observation)
-        outcome = await self._executor.act(index, decision, observation)
+        outcome = await self._executor.act(episode.next_index, decision, observation)
+        await self._write_down(episode, observation, decision, outcome, started_at=started_at, record_s=record_s)
+        return replace(outcome, observation=_with_note(outcome.observation, nudge))
+
+    async def _look(self, index: int, observation: Observation) -> float:
+        """Record what the step sees and begin to read its texts; seconds that the record took."""
+        self._executor.pages.begin(observation)
+        started = time.monotonic()
+        await self.scope.record.observed(index, observation)
+        record_s = time.monotonic() - started
+        self.scope.emit(Observed(index=index, observation=observation))
+        return record_s
+
+    async def _write_down(
+        self,
+        episode: Episode,
+        observation: Observation,
+        decision: Decision,
+        outcome: StepOutcome,
+        *,
+        started_at: float,
+        record_s: float,
+    ) -> None:
         if outcome.info.get("is_outdated"):  # nothing was done, so trying again is no loop
             episode.loops.forget_last()
         step = Step(
-            index=index,
+            index=episode.next_index,
             observation=observation,
             reply=decision.reply,
             turn=decision.turn,
@@ -215,7 +233,6 @@ class Agent:
         await self.scope.record.acted(step, outcome.reward, outcome.info)
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
-        return replace(outcome, observation=_with_note(outcome.observation, nudge))
 
     async def _after_person(self, observation: Observation) -> Observation:
         """What the screen shows once a person has worked on it, and a word of that; the same when nobody has."""

@@ -225,7 +225,7 @@ class EndpointGate:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def call(self) -> AsyncIterator[None]:
+    async def admit(self) -> AsyncIterator[None]:
         """One try of a call. A refusal inside it is seen and passed on."""
         async with AsyncExitStack() as stack:
             async with told_wait() if self._must_wait() else nullcontext():

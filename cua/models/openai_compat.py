@@ -186,7 +186,7 @@ class OpenAICompatModel:
     async def _try(self, request: dict[str, Any], num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:
         started = time.perf_counter()
         try:
-            async with (self._own_gate or gate_of(self.endpoint.base_url)).call():
+            async with (self._own_gate or gate_of(self.endpoint.base_url)).admit():
                 draft = await self._exchange(request)
             self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
             reply = Reply(

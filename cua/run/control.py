@@ -181,20 +181,20 @@ class Control:
 
     def pause(self) -> None:
         """Hold the run before its next model call."""
-        self._call(self._go.clear)
+        self._change_on_loop(self._go.clear)
         for child in tuple(self._children):
             child.pause()
 
     def resume(self) -> None:
         """Let a paused run go on."""
-        self._call(self._go.set)
+        self._change_on_loop(self._go.set)
         for child in tuple(self._children):
             child.resume()
 
     def stop(self, reason: str = "stopped by the user") -> None:
         """End the run as `stopped`, also while the model is thinking."""
         self.stop_reason = reason
-        self._call(self._set_stopped)
+        self._change_on_loop(self._set_stopped)
         for child in tuple(self._children):
             child.stop(reason)
 
@@ -322,7 +322,7 @@ class Control:
             if not stop.done():
                 stop.set_result(None)
 
-    def _call(self, change: Callable[[], object]) -> None:
+    def _change_on_loop(self, change: Callable[[], object]) -> None:
         """Make a change on the run's own loop: at once from there, by a message from another thread."""
         try:
             here = asyncio.get_running_loop()

@@ -78,7 +78,7 @@ class Caller:
     async def _one(self, call: ToolCall, number: int, refusal: str | None) -> CallOutcome:
         CALL_NUMBER.set(number)
         started = time.monotonic()
-        result: ToolResult = failed(refusal) if refusal else await self.toolset.call(call)
+        result: ToolResult = failed(refusal) if refusal else await self.toolset.dispatch(call)
         if self.mark_untrusted and result.text:
             result, found = await asyncio.to_thread(mark_result, result)
             for one in found:

@@ -32,7 +32,7 @@ class Service:
         self._kernel: Kernel | None = None
         self._lock = asyncio.Lock()
 
-    async def call(self, function: str, *, timeout_s: float | None = None, **arguments: Any) -> CellResult:
+    async def call_inside(self, function: str, *, timeout_s: float | None = None, **arguments: Any) -> CellResult:
         """Call `visual_tools.sandbox.inside.FUNCTION(**arguments)`; arguments are JSON values.
 
         Raises:
@@ -90,7 +90,7 @@ class FilesTool:
                 used = {"path": asked.path, "offset": asked.offset, "limit": asked.limit}
             case "write":
                 used = {"path": asked.path, "content": asked.content}
-        result = await self._service.call(f"{asked.action}_file{'s' if asked.action == 'list' else ''}", **used)
+        result = await self._service.call_inside(f"{asked.action}_file{'s' if asked.action == 'list' else ''}", **used)
         code = ", ".join(f"{name}={value!r}" for name, value in used.items())
         call = f"inside.{asked.action}_file{'s' if asked.action == 'list' else ''}({code})"
         return to_tool_result(result, kind="service", code=call)
@@ -122,7 +122,7 @@ class ShellTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one command."""
         asked = read_arguments(ShellArguments, arguments)
-        result = await self._service.call(
+        result = await self._service.call_inside(
             "run_command", timeout_s=self._wall_s + SPARE_S, command=asked.command, limit_s=self._wall_s
         )
         return to_tool_result(result, kind="shell", code=asked.command)
@@ -150,6 +150,6 @@ class ViewImageTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Show it."""
         asked = read_arguments(ViewImageArguments, arguments)
-        result = await self._service.call("view_image", path=asked.path, box=asked.box)
+        result = await self._service.call_inside("view_image", path=asked.path, box=asked.box)
         code = f"inside.view_image({asked.path!r}, {asked.box!r})"
         return to_tool_result(result, kind="service", code=code)

@@ -55,7 +55,7 @@ class Toolset:
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have the same name: {', '.join(sorted(tool.name for tool in self.tools))}")
 
-    async def call(self, call: ToolCall) -> ToolResult:
+    async def dispatch(self, call: ToolCall) -> ToolResult:
         """Carry one call out.
 
         Returns:

@@ -72,7 +72,7 @@ def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], 
     """
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
-    result = budget.check(_call(name, list(args), dict(kwargs), budget))
+    result = budget.check(_apply_builtin(name, list(args), dict(kwargs), budget))
     return as_pixels(result) if name in _KEEP_UNIT and _any_pixels(args) else result
 
 
@@ -82,7 +82,7 @@ def _any_pixels(args: Sequence[Value]) -> bool:
     return is_pixels(first) or (isinstance(first, list | tuple) and any(is_pixels(item) for item in first))
 
 
-def _call(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
+def _apply_builtin(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
     if "key" in kwargs:
         raise Refused(f"{name}() takes no key function here")
     match name:

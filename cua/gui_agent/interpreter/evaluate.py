@@ -46,7 +46,7 @@ def _evaluate(node: ast.expr, scope: Scope) -> Value:
         case ast.Attribute():
             return _attribute(node, scope)
         case ast.Call():
-            return _call(node, scope)
+            return _evaluate_call(node, scope)
         case ast.BinOp(left=left, op=op, right=right):
             return binary(op, evaluate(left, scope), evaluate(right, scope), scope.budget)
         case ast.UnaryOp(op=sign, operand=operand):
@@ -109,7 +109,7 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Value:
             raise Refused(f"{kind(owner)} has no attribute {name[:40]!r} here")
 
 
-def _call(node: ast.Call, scope: Scope) -> Value:
+def _evaluate_call(node: ast.Call, scope: Scope) -> Value:
     if isinstance(node.func, ast.Attribute):
         owner = evaluate(node.func.value, scope)
         if not isinstance(owner, Module):
@@ -121,7 +121,7 @@ def _call(node: ast.Call, scope: Scope) -> Value:
     if not isinstance(function, Function):
         raise Refused(f"{kind(function)} cannot be called")
     args, kwargs = arguments(node, scope)
-    return modules.call(function, args, kwargs, scope.recording)
+    return modules.call_function(function, args, kwargs, scope.recording)
 
 
 def arguments(node: ast.Call, scope: Scope) -> tuple[list[Value], dict[str, Value]]:

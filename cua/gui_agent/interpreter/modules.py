@@ -146,7 +146,9 @@ def check_setting(module: Module, name: str) -> None:
         raise Refused(f"{module.name}.{name[:40]} cannot be set")
 
 
-def call(function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> Value:
+def call_function(
+    function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording
+) -> Value:
     """Call a function of a module, or one of Python's own.
 
     Raises:

@@ -231,7 +231,7 @@ def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | 
         thought=step.reply.reasoning.strip(),
         said=said,
         pieces=tuple(_pieces(said)),
-        calls=tuple(_call(outcome, show) for outcome in step.outcomes),
+        calls=tuple(_view_call(outcome, show) for outcome in step.outcomes),
         remark=step.remark or "",
         claims=tuple(_claims(step.reply.content, record)) if is_answer else (),
         notes=tuple(note for note in record.notes if note.index == step.index and note.kind != "parse_error"),
@@ -239,7 +239,7 @@ def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | 
     )
 
 
-def _call(outcome: CallOutcome, show: _Images) -> CallView:
+def _view_call(outcome: CallOutcome, show: _Images) -> CallView:
     images = [part for part in outcome.result.parts if isinstance(part, ImagePart)]
     return CallView(
         number=outcome.number,

@@ -386,7 +386,7 @@ async def test_what_the_user_says_in_mid_run_is_told_before_the_next_call_and_ho
     assert model.received[2][-1].text == REDIRECT + "and say it in French"
     record = load_run(writer.run_dir)
     assert [len(turn.steps) for turn in record.turns] == [1, 1, 1]
-    assert start_of(record).asked[-1].at == 2
+    assert start_of(record).conversation.opened_at == 2
 
 
 async def test_a_result_that_addresses_the_agent_is_marked_and_noted() -> None:

@@ -21,7 +21,7 @@ class Bench:
     toolset: Toolset
 
     async def call(self, name: str, arguments: str) -> ToolResult:
-        return await self.toolset.call(ToolCall(id="functions.x:0", name=name, arguments=arguments))
+        return await self.toolset.dispatch(ToolCall(id="functions.x:0", name=name, arguments=arguments))
 
 
 @pytest_asyncio.fixture(loop_scope="module")
