@@ -11,8 +11,8 @@ from urllib.parse import urljoin, urlsplit
 
 from cua.errors import ContextOverflowError, ModelAccessError, ModelError, name_choices
 from cua.json_text import read_json, well_formed
+from cua.models.accumulator import count_of
 from cua.models.endpoint import Endpoint
-from cua.models.fields import count_of
 from cua.models.gate import OverloadedError
 
 _RETRYABLE = {408, 409, 425, 429, 529}

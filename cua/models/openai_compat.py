@@ -11,10 +11,9 @@ from cua.bounded_http import bound_body, is_packed
 from cua.errors import ModelError, TruncatedReplyError, UnusableReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
-from cua.models.accumulator import Delta, StreamAccumulator, TokenCounts
+from cua.models.accumulator import Delta, StreamAccumulator, TokenCounts, count_of
 from cua.models.endpoint import automatic_sampling, find_endpoint
 from cua.models.failures import connection_failure, status_failure
-from cua.models.fields import count_of
 from cua.models.gate import Clock, EndpointGate, Retry, RetryPolicy, gate_of, retry
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.prices import PriceTable

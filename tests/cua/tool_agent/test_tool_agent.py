@@ -16,9 +16,8 @@ from cua.run.budget import Caps
 from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.tool_agent.conversation import HIDDEN, REDIRECT
-from cua.tool_agent.profile import ContextOptions
+from cua.tool_agent.profile import UNTRUSTED_PROMPT, ContextOptions
 from cua.tool_agent.resume import start_of
-from cua.tool_agent.untrusted import UNTRUSTED_PROMPT
 from cua.trajectory import TrajectoryWriter, load_run
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent, meeting, picture
 from tests.cua.trajectory import samples
