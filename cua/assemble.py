@@ -53,11 +53,6 @@ def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secr
 def env_spec(settings: Settings, *, url: str | None = None, app: str | None = None) -> EnvSpec:
     """The environment that the settings name, with those of them that it takes.
 
-    Args:
-        settings: Which environment and how.
-        url: Address to start at.
-        app: Command line of the program to start.
-
     Raises:
         ConfigError: There is no such environment, or it starts at something else.
     """
@@ -194,10 +189,6 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
 def make_settings_model(settings: Settings, listener: Listener | None = None) -> Model:
     """The model that the settings name.
 
-    Args:
-        settings: Which model, where, how.
-        listener: Told about retries, and pieces of the answer as they stream in.
-
     Raises:
         ConfigError: No endpoint for it, or a wrong setting.
     """
@@ -239,11 +230,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
 
 def make_page_judge(settings: Settings) -> Model | None:
-    """The model that is asked whether new texts of a page address the agent; None where none is set.
-
-    Raises:
-        ConfigError: As for `make_settings_model`.
-    """
+    """The model that is asked whether new texts of a page address the agent; None where none is set."""
     if settings.page_judge is None:
         return None
     own = replace(settings, model=settings.page_judge, fallback_model=None, preset=None, max_output_tokens=None)

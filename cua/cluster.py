@@ -45,10 +45,6 @@ def connect_ray(address: str | None = None) -> None:
 async def open_actor(open_server: OpenServer, *values: Any) -> "RayChannel":
     """A server as an actor of the cluster that this process has joined; it takes one CPU.
 
-    Args:
-        open_server: Makes the server, there.
-        values: What it is made from.
-
     Raises:
         EnvError: As making it raises it; or no node has room for it in time, which is retryable.
     """

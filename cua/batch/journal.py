@@ -82,11 +82,7 @@ class EpisodeJournal:
         await self._committer.write(lambda: self._write({"event": "tried", **result.to_json()}, is_durable=False))
 
     async def over(self, result: EpisodeResult) -> None:
-        """An episode is over. On disk when this returns.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """An episode is over. On disk when this returns."""
         await self._committer.write(lambda: self._write({"event": "ended", **result.to_json()}))
         self.ended[result.key] = result
 

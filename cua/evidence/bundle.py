@@ -86,10 +86,6 @@ class Bundle:
 def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bundle:
     """Write the evidence of a tool-using run; may be repeated.
 
-    Args:
-        run_dir: The run's folder.
-        verification: What came of running it again, if that was done.
-
     Raises:
         TrajectoryError: The record cannot be read, or a file cannot be written.
     """

@@ -96,12 +96,7 @@ def code_of(outcome: CallOutcome) -> str | None:
 
 
 def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
-    """A cell that does a call over again, by the way it was done; None for a call that ran nothing.
-
-    Args:
-        outcome: The call.
-        limit_s: Seconds that a command may take.
-    """
+    """A cell that does a call over again, by the way it was done; None for a call that ran nothing."""
     data = cell_data(outcome)
     if data.kind == "shell":
         return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s={limit_s:g})"

@@ -243,12 +243,6 @@ async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outs
 
     In mode `ask` a person sees every call; in mode `auto` only calls that are not isolated; `yolo` asks
     nothing. Rules of a policy file come first in every mode.
-
-    Args:
-        guard: Rules, mode, whom to ask.
-        call: What the model wants to call.
-        is_isolated: Whether tools run in a sandbox.
-        is_outside: Whether this one works outside of it.
     """
     verdict = _judge(guard, call, is_isolated, is_outside)
     if verdict.decision != "ask":

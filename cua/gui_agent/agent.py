@@ -281,11 +281,7 @@ class Agent:
         return self._executor.pages
 
     async def run(self, task: Task, start: Start | None = None) -> RunResult:
-        """One episode, from `env.reset` to a written end. Whoever made the env closes it.
-
-        Raises:
-            Exception: A defect of ours.
-        """
+        """One episode, from `env.reset` to a written end. Whoever made the env closes it."""
         start = start or Start()
         episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
         episode.add(start.steps)
@@ -439,11 +435,7 @@ class Agent:
         return text
 
     def _take_instruction(self, task: Task, episode: Episode) -> None:
-        """What the task says once it is set up; written down where that is not what it said before.
-
-        Raises:
-            EnvSetupError: It says nothing.
-        """
+        """What the task says once it is set up; written down where that is not what it said before."""
         instruction = task.instruction
         if not instruction.strip():
             raise EnvSetupError(f"the task {spec_of(task).id!r} has no instruction once it is set up; expected a text")

@@ -103,9 +103,6 @@ def find_endpoint(
         api_key: Wins over `OPENAI_API_KEY`; a server that is no known vendor gets the word `none`.
         environ: `os.environ` unless given.
 
-    Returns:
-        The endpoint; nothing is contacted.
-
     Raises:
         ConfigError: Nothing is configured, the URL is no http URL, or the key is missing or malformed.
     """
@@ -168,9 +165,6 @@ def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
     Args:
         name: A key of `PRESETS`.
         endpoint: Decides how thinking is turned off: Moonshot's own field, or the chat template's.
-
-    Returns:
-        The settings.
 
     Raises:
         ConfigError: There is no such preset; the text names the nearest.

@@ -71,14 +71,6 @@ def status_failure(
 ) -> ModelError:
     """Turn an HTTP error status into an error.
 
-    Args:
-        status: HTTP status, 300 or above.
-        text: The body.
-        headers: The response's headers, for Retry-After.
-        endpoint: Who answered.
-        model: The id that was asked for.
-        known_models: Ids that the server lists, for a 404.
-
     Returns:
         The error: an `OverloadedError` where waiting may help.
     """
@@ -135,9 +127,6 @@ def connection_failure(
         endpoint: Who was called.
         timeouts: The limits in force, for the text of a timeout.
         has_answered: Whether a part of the reply had come.
-
-    Returns:
-        The error; retryable unless the certificate is wrong.
     """
     causes = list(_causes(error))
     for cause in causes:

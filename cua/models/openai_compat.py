@@ -118,9 +118,6 @@ class OpenAICompatModel:
             tools: What the model may call.
             sampling: Replaces the options' sampling as a whole.
 
-        Returns:
-            The reply.
-
         Raises:
             ModelError: The server cannot be reached, or refuses; retries are over.
             UnusableReplyError: Two replies came that cannot be used.

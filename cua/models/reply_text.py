@@ -140,10 +140,6 @@ def _is_closing(tag: re.Match[str]) -> bool:
 def separate(reply: Reply, tools: Sequence[Tool] = ()) -> Reply:
     """Take thinking and tool calls out of the text of a reply; give its calls the names of tools.
 
-    Args:
-        reply: As the server sent it.
-        tools: What the model may call.
-
     Raises:
         UnusableReplyError: A part of a call is missing, or a call was announced and none came. Never for a reply that
             was cut at the token limit: of that one, the text before the first marker is kept.
@@ -312,10 +308,6 @@ def named(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:
 
     The name is the server's; else the id holds it (`functions.zoom:3`, `functionszoom3`), or the arguments do
     (`{"name": "zoom", ...}`); or, where the call has none, the keys of the arguments fit one tool only.
-
-    Args:
-        call: As the server sent it; its name may be empty.
-        tools: What the model may call.
     """
     arguments = plain_arguments(call.arguments)
     known = {tool.name for tool in tools}

@@ -171,11 +171,7 @@ class ResponseReader:
 
 
 def _read_object(data: str) -> Mapping[str, Any]:
-    """A JSON object of bounded size.
-
-    Raises:
-        ValueError: The text is not a JSON object, or a larger one.
-    """
+    """A JSON object of bounded size."""
     if data.count(",") + data.count("[") + data.count("{") > MAX_PIECE_VALUES:
         raise ValueError(f"it has more than {MAX_PIECE_VALUES} values")
     answer = read_json(data, strict=False)

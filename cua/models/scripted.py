@@ -126,11 +126,7 @@ class ConversationScript:
 
     @classmethod
     def read(cls, lines: Sequence[str], where: str) -> "ConversationScript":
-        """Read the lines of a file.
-
-        Raises:
-            ConfigError: A line is none.
-        """
+        """Read the lines of a file."""
         scripts: dict[str, list[tuple[Recorded, float]]] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -273,11 +269,7 @@ class BaselineModel:
     """
 
     def __init__(self, kind: str, *, seed: int = 0) -> None:
-        """Make one of a kind.
-
-        Raises:
-            ConfigError: There is no such kind.
-        """
+        """Make one of a kind."""
         if kind not in KINDS:
             raise ConfigError(
                 f"there is no baseline {kind!r}; expected one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"

@@ -333,12 +333,6 @@ def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
 
 
 def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = FetchLimits()) -> Web:
-    """The corpus of the suite `widesearch`, made here and searched in memory.
-
-    Args:
-        seed: Which one.
-        size: As for `envs.suites.widesearch.world.make_world`.
-        limits: How much may be fetched.
-    """
+    """The corpus of the suite `widesearch`, made here and searched in memory."""
     world, index = indexed_world(seed, size)
     return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(WorldCorpus(world),), is_offline=True))

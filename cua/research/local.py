@@ -191,11 +191,7 @@ class LocalIndex:
 
 
 def find_files(root: Path) -> Sequence[Path]:
-    """The files of a folder that can be read as pages; links and hidden ones are left out.
-
-    Raises:
-        ConfigError: There is no such folder, or it holds too many.
-    """
+    """The files of a folder that can be read as pages; links and hidden ones are left out."""
     if not root.is_dir():
         raise ConfigError(f"there is no folder {str(root)!r} to search in")
     found = []

@@ -23,12 +23,7 @@ class _Verdict:
 
 
 async def _evaluate(task: Task, env: "Env | Answered") -> _Verdict:
-    """The task's verdict.
-
-    Raises:
-        EnvError: The env could not be asked.
-        TaskError: The task's own code raised something else, or returned something other than a score.
-    """
+    """The task's verdict."""
 
     async def ask() -> _Verdict:
         score = parse_score(await task.evaluate(env))

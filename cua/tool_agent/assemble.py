@@ -127,11 +127,7 @@ def _load(run_dir: Path) -> RunRecord:
 
 
 async def start_sandbox(settings: Settings) -> KernelMaker:
-    """The sandbox that the settings name.
-
-    Raises:
-        SandboxError: It does not work here.
-    """
+    """The sandbox that the settings name."""
     from visual_tools.sandbox import Sandbox
 
     return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))

@@ -115,12 +115,7 @@ def call_id(name: str, number: int) -> str:
 
 
 def with_own_ids(reply: Reply, num_earlier: int) -> Reply:
-    """The reply with its calls numbered on.
-
-    Args:
-        reply: As the model's client gave it.
-        num_earlier: Tool calls before it.
-    """
+    """The reply with its calls numbered on."""
     calls = [replace(call, id=call_id(call.name, number)) for number, call in enumerate(reply.tool_calls, num_earlier)]
     return replace(reply, tool_calls=tuple(calls))
 
@@ -133,11 +128,7 @@ def count_alike(calls: Sequence[ToolCall], steps: Sequence[ToolStep]) -> int:
 
 
 def check_loop(steps: Sequence[ToolStep], caps: Caps) -> None:
-    """End a run whose last steps are all the same.
-
-    Raises:
-        CapReachedError: They are.
-    """
+    """End a run whose last steps are all the same."""
     calls = steps[-1].reply.tool_calls
     times = count_alike(calls, steps)
     if times >= caps.loop_cap:

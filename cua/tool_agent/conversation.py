@@ -268,12 +268,6 @@ async def compact(
 ) -> tuple[Conversation, str]:
     """Give old parts of a conversation up.
 
-    Args:
-        conversation: The conversation.
-        why: What is too long, one clause.
-        strategy: See `ContextStrategy`.
-        sum_up: Asks the model for a summary.
-
     Returns:
         The shorter conversation, and a line about it for the record.
 

@@ -36,14 +36,6 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
     all steps, with their reasoning as `reasoning_content`, images as `data:` URLs. Nothing of it is shortened,
     whatever the model was shown towards the end of a long run.
 
-    Args:
-        record: The run, loaded with its images.
-        result_dir: Where the folder is made.
-        name: Of the folder.
-
-    Returns:
-        The folder.
-
     Raises:
         TrajectoryError: The name cannot be a folder, it cannot be written, or the run has no conversation.
     """

@@ -43,12 +43,7 @@ Note = Callable[[str], None]
 async def without_bad_tools(
     transport: AbstractAsyncContextManager[tuple[Any, Any]], note: Note
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a server; lists of tools on them hold only entries that can be read.
-
-    Args:
-        transport: Gives the streams.
-        note: Called with a line about each tool that is left out.
-    """
+    """The streams of a server; lists of tools on them hold only entries that can be read."""
     async with transport as (incoming, outgoing):
         yield _CheckedStream(incoming, note), outgoing
 
@@ -479,12 +474,6 @@ async def open_mcp_tools(
     servers: Sequence[McpServer], stack: AsyncExitStack, *, limits: Limits, redact: Callable[[str], str]
 ) -> McpTools:
     """Connect to all servers.
-
-    Args:
-        servers: Which ones.
-        stack: Closes the connections.
-        limits: What a call may take and give.
-        redact: Takes secrets out of results.
 
     Raises:
         ConfigError: A server does not answer.

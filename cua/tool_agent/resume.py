@@ -146,11 +146,7 @@ async def _repeat(outcome: CallOutcome, code: str, place: Workplace, agent: Tool
 
 
 async def find_lost(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:
-    """What the model must be told when the kernel ended since its last cell; None while its variables are there.
-
-    Raises:
-        SandboxError: No kernel can be had any more.
-    """
+    """What the model must be told when the kernel ended since its last cell; None while its variables are there."""
     if not names_after(steps):
         return None
     result = await kernel.run("pass", store_history=False)

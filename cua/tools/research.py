@@ -38,12 +38,7 @@ _WANTED = ("document", "script", "xhr", "fetch", "stylesheet")
 
 
 async def render(got: Fetched, fetcher: Fetcher) -> Fetched | None:
-    """What a page holds once its scripts have run; None where there is no browser, or the page does not load.
-
-    Args:
-        got: The page as it was fetched.
-        fetcher: Answers the requests of the page.
-    """
+    """What a page holds once its scripts have run; None where there is no browser, or the page does not load."""
     from envs.browser.launch import launch
     from envs.browser.options import BrowserOptions
     from envs.domain_rules import DomainRules

@@ -33,21 +33,13 @@ class Service:
         self._lock = asyncio.Lock()
 
     async def call_inside(self, function: str, *, timeout_s: float | None = None, **arguments: Any) -> CellResult:
-        """Call `visual_tools.sandbox.inside.FUNCTION(**arguments)`; arguments are JSON values.
-
-        Raises:
-            SandboxError: No kernel can be had.
-        """
+        """Call `visual_tools.sandbox.inside.FUNCTION(**arguments)`; arguments are JSON values."""
         text = json.dumps(arguments)
         code = f"import json\nfrom visual_tools.sandbox import inside\ninside.{function}(**json.loads({text!r}))"
         return await self.run(code, timeout_s=timeout_s)
 
     async def run(self, code: str, *, timeout_s: float | None = None) -> CellResult:
-        """Run a cell.
-
-        Raises:
-            SandboxError: No kernel can be had.
-        """
+        """Run a cell."""
         async with self._lock:
             if self._kernel is None:
                 self._kernel = await self._make_kernel()

@@ -22,12 +22,7 @@ UNUSABLE = "is_unusable"
 
 
 def failed(text: str, *, is_unusable: bool = False) -> ToolResult:
-    """A result that tells the model what was wrong.
-
-    Args:
-        text: What.
-        is_unusable: Whether the call could not even be made.
-    """
+    """A result that tells the model what was wrong."""
     return ToolResult(parts=(TextPart(text=text),), is_error=True, data={UNUSABLE: True} if is_unusable else {})
 
 

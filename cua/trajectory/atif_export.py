@@ -39,9 +39,6 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
         path: The file.
         copy_images: Put the images beside it, into `images/`; else they are named where they lie in the run's folder.
 
-    Returns:
-        The file.
-
     Raises:
         TrajectoryError: It cannot be written, or an image is lost.
     """
@@ -65,12 +62,7 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
 
 
 def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
-    """A run as an ATIF object. Actions that were refused or broke off are steps too; their observation says so.
-
-    Args:
-        record: The run.
-        show: Where its images are.
-    """
+    """A run as an ATIF object. Actions that were refused or broke off are steps too; their observation says so."""
     header, end = record.header, record.end
     usage = record.result.usage if record.result else record.usage
     steps = list(_tool_steps(record, show) if record.is_tool_run else _gui_steps(record, show))

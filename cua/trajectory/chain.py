@@ -60,12 +60,7 @@ def link(line: bytes, previous: str) -> bytes:
 
 
 def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
-    """Follow the chain of a record.
-
-    Args:
-        lines: Whole lines, without their ends.
-        is_expected: Whether the record says that it has one.
-    """
+    """Follow the chain of a record."""
     fingerprint = hash_line(lines[-1]) if lines else ""
     links = [match[1].decode() if (match := _LINK.search(line)) else None for line in lines]
     if not is_expected and not any(found is not None for found in links):

@@ -150,11 +150,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 
 
 def load_chain(run_dir: Path) -> Chain:
-    """The chain of a record, for one who goes on with it; its events are read only where hashes do not vouch for them.
-
-    Raises:
-        TrajectoryError: As for `load_run`.
-    """
+    """The chain of a record, for one who goes on with it; its events are read only where hashes do not vouch for them."""
     with translate_os_errors("read", run_dir):
         lines = whole_lines(run_dir / TRAJECTORY)
     chain = check_chain(lines, is_expected=True)

@@ -47,14 +47,6 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
     Without a verdict (unverified, broken off, an error) there is no `result.txt`, which the harness
     reads as "not done yet": a missing verdict is no zero.
 
-    Args:
-        record: The run.
-        result_dir: Root of the tree of results.
-        names: Its place in the tree.
-
-    Returns:
-        The task's folder.
-
     Raises:
         TrajectoryError: A name cannot be a folder, or the folder cannot be written; or the run has no screens.
     """

@@ -53,11 +53,7 @@ NAMES = frozenset([*_PLAIN, *_OVER_ITEMS, "dict", "max", "min", "print", "range"
 
 
 def items_of(value: Value, budget: Budget) -> list[Value]:
-    """What a loop over the value goes through.
-
-    Raises:
-        Refused: It cannot be looped over, or has too many items.
-    """
+    """What a loop over the value goes through."""
     if not isinstance(value, str | list | tuple | dict | range):
         raise Refused(f"cannot loop over {kind(value)}")
     budget.check_size(len(value))
@@ -65,11 +61,7 @@ def items_of(value: Value, budget: Budget) -> list[Value]:
 
 
 def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
-    """`name(*args, **kwargs)` for one of `NAMES`.
-
-    Raises:
-        Refused: Arguments that it does not take here, or too large a result.
-    """
+    """`name(*args, **kwargs)` for one of `NAMES`."""
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
     result = budget.check(_apply_builtin(name, list(args), dict(kwargs), budget))
@@ -132,11 +124,7 @@ def _extreme(name: str, args: list[Value], kwargs: dict[str, Value], budget: Bud
 
 
 def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
-    """`math.<name>(*args)`.
-
-    Raises:
-        Refused: Not among the supported functions.
-    """
+    """`math.<name>(*args)`."""
     if name not in MATH:
         raise Refused(f"math.{name[:40]} is not supported{guess(name, [*MATH, *MATH_CONSTANTS])}")
     for argument in args:
@@ -203,11 +191,7 @@ _DICT: dict[str, Callable[..., Any]] = {
 
 
 def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
-    """`value.name(*args, **kwargs)`.
-
-    Raises:
-        Refused: No such method here, or its result would be too large.
-    """
+    """`value.name(*args, **kwargs)`."""
     table = _table(value)
     if isinstance(value, str) and name in _STR_BOUNDED:
         return budget.check(_bounded(value, name, args, kwargs, budget))

@@ -129,11 +129,7 @@ def write(arguments: Arguments) -> None:
 
 
 def check_text(text: str) -> str:
-    """Give a text back if it can be typed.
-
-    Raises:
-        Refused: It holds control characters other than tab and line break, or half characters.
-    """
+    """Give a text back if it can be typed."""
     for char in text:
         if (ord(char) < 0x20 and char not in "\t\n\r") or ord(char) == 0x7F or 0xD800 <= ord(char) <= 0xDFFF:
             raise Refused(
@@ -201,9 +197,6 @@ def call_pyautogui(
         kwargs: Keyword arguments.
         recording: Takes the actions.
         shown_as: What errors call the function, when the model wrote it differently.
-
-    Raises:
-        Refused: No such function, or arguments that it does not take.
     """
     target = check_name(name)
     shown = shown_as or f"pyautogui.{name}"
@@ -211,11 +204,7 @@ def call_pyautogui(
 
 
 def check_name(name: str) -> str:
-    """The function that a name or an alias of pyautogui means.
-
-    Raises:
-        Refused: None that can be used here; the text says why or names the nearest one.
-    """
+    """The function that a name or an alias of pyautogui means."""
     target = PYAUTOGUI_ALIASES.get(name, name)
     if target in PYAUTOGUI:
         return target

@@ -36,11 +36,7 @@ class Scope:
 
 
 def evaluate(node: ast.expr, scope: Scope) -> Value:
-    """The value of an expression; calls in it are recorded.
-
-    Raises:
-        Refused: Something that code cannot do here.
-    """
+    """The value of an expression; calls in it are recorded."""
     scope.budget.spend()
     scope.budget.enter()
     value = _evaluate(node, scope)
@@ -223,11 +219,7 @@ def _comprehension(element: ast.expr, generators: list[ast.comprehension], scope
 
 
 def assign(target: ast.expr, value: Value, scope: Scope) -> None:
-    """Bind a value to a name, a tuple of names, an item, or a setting of pyautogui.
-
-    Raises:
-        Refused: Any other target, or the wrong number of values.
-    """
+    """Bind a value to a name, a tuple of names, an item, or a setting of pyautogui."""
     match target:
         case ast.Name(id=name):
             scope.variables[name] = scope.budget.check(value)

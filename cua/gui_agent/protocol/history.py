@@ -79,12 +79,6 @@ def to_messages(
 ) -> list[Message]:
     """The request for the next step.
 
-    Args:
-        instruction: The task's text.
-        steps: Finished steps in order.
-        observation: What the screen shows now.
-        options: How the protocol is spoken.
-
     Returns:
         Messages with at most `options.max_images` images.
     """

@@ -238,11 +238,7 @@ def _action(sections: list[_Section], code_row: int) -> str:
 
 
 def _implied_action(code: str) -> str:
-    """What to call code without an action: only waiting and ending need no words.
-
-    Raises:
-        ReplyError: The code does something else.
-    """
+    """What to call code without an action: only waiting and ending need no words."""
     try:
         body = parse_code(code).body
     except CodeError:

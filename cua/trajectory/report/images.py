@@ -71,14 +71,7 @@ def _page_image(
 def make_page_image(
     png: bytes, *, form: Format, budget_bytes: int = 2 * 2**20, thumbnail_px: tuple[int, int] = (176, 128)
 ) -> PageImage:
-    """One image for a page; an unreadable one is empty.
-
-    Args:
-        png: As the model saw it.
-        form: See `page_images`.
-        budget_bytes: About the size that it may have for `small`.
-        thumbnail_px: Largest width and height of the thumbnail.
-    """
+    """One image for a page; an unreadable one is empty."""
     from PIL import Image
 
     pixels = decode_image(png)
