@@ -162,12 +162,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement with what it cites.
-
-    Attributes:
-        text: The statement without its marks.
-        citations: What it rests on.
-    """
+    """One statement with what it cites."""
 
     text: str
     citations: tuple[Citation, ...]

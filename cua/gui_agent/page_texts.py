@@ -50,12 +50,7 @@ Answer in one line: ORDINARY, or {_FOUND} and the sentence, word for word."""
 
 @dataclass(slots=True, kw_only=True)
 class PageJudge:
-    """Asks a model; its tokens count in the run's budget.
-
-    Attributes:
-        model: The model.
-        scope: The run.
-    """
+    """Asks a model; its tokens count in the run's budget."""
 
     model: Model
     scope: RunScope

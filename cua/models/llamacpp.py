@@ -69,10 +69,6 @@ def find_weights(name: str) -> Path:
 class LlamaCppModel:
     """A model that llama.cpp runs here; implements `cua.model.Model`. Loaded by the first call; calls take turns.
 
-    Args:
-        path: Its weights, a file of GGUF.
-        name: What logs call it.
-
     Raises:
         EnvError: The package is not installed.
     """

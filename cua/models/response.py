@@ -33,11 +33,7 @@ def too_long() -> ModelError:
 
 
 class ResponseReader:
-    """One answer in the making.
-
-    Args:
-        on_delta: Told each piece of text as it arrives.
-    """
+    """One answer in the making."""
 
     def __init__(self, on_delta: Callable[[Delta], None] | None = None) -> None:
         self.draft = StreamAccumulator(on_delta)

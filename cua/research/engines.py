@@ -49,11 +49,7 @@ class Hit:
 
 
 class SearchEngine(Protocol):
-    """Finds pages.
-
-    Attributes:
-        name: What logs call it.
-    """
+    """Finds pages."""
 
     name: str
 

@@ -263,12 +263,7 @@ async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """What all agents of a run search and read.
-
-    Attributes:
-        engine: Finds pages.
-        fetcher: Fetches them.
-    """
+    """What all agents of a run search and read."""
 
     engine: SearchEngine
     fetcher: Fetcher

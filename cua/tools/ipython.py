@@ -64,13 +64,7 @@ class IPythonArguments(Arguments):
 
 
 class IPythonTool:
-    """Runs code in a kernel; implements `cua.model.Tool`.
-
-    Args:
-        kernel: Where the code runs.
-        limits: What the kernel may use, for the description.
-        inside: What is installed there, in one line.
-    """
+    """Runs code in a kernel; implements `cua.model.Tool`."""
 
     name = "ipython"
 

@@ -195,12 +195,7 @@ def _line(text: str) -> str:
 
 
 class BrowseTool:
-    """Reads pages; implements `cua.model.Tool`.
-
-    Args:
-        web: Where they come from.
-        folder: Where copies are kept; None keeps none.
-    """
+    """Reads pages; implements `cua.model.Tool`."""
 
     name = "browse"
 
@@ -312,12 +307,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
 
 
 class DownloadTool:
-    """Downloads files; implements `cua.model.Tool`.
-
-    Args:
-        web: Where they come from.
-        folder: Where they are put, below `downloads/`.
-    """
+    """Downloads files; implements `cua.model.Tool`."""
 
     name = "download"
 

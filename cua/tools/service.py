@@ -21,11 +21,7 @@ SPARE_S = 5.0
 
 
 class Service:
-    """Calls functions of `visual_tools.sandbox.inside`; the kernel is made at the first call.
-
-    Args:
-        make_kernel: Makes the kernel.
-    """
+    """Calls functions of `visual_tools.sandbox.inside`; the kernel is made at the first call, or `SandboxError` is raised."""
 
     def __init__(self, make_kernel: Callable[[], Awaitable[Kernel]]) -> None:
         self._make_kernel = make_kernel
@@ -95,13 +91,7 @@ class ShellArguments(Arguments):
 
 
 class ShellTool:
-    """Runs commands in the working folder; implements `cua.model.Tool`.
-
-    Args:
-        service: Where they run.
-        inside_dir: The working folder as commands see it.
-        wall_s: Seconds that a command may take.
-    """
+    """Runs commands in the working folder; implements `cua.model.Tool`."""
 
     name = "shell"
 

@@ -90,7 +90,11 @@ _PATIENCE_S = 0.3
 
 
 class RunLock:
-    """Held by the process that writes a run; `TrajectoryError` where another writer has it, or a link is in its place."""
+    """Held by the process that writes a run.
+
+    Raises:
+        TrajectoryError: Another process (or another writer of this one) has it, or a link is in its place.
+    """
 
     def __init__(self, run_dir: Path) -> None:
         path = run_dir / NAME

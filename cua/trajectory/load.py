@@ -41,16 +41,7 @@ from envs import Observation
 
 
 class ToolReader:
-    """Joins events into steps. A `ValueError` means that an event is out of order.
-
-    Args:
-        images: Where the images are; None leaves them out.
-
-    Attributes:
-        is_open: Whether something was asked.
-        turns: What was asked, with the finished steps.
-        pending: A reply with calls that were begun, and whose step was not finished; with the number of the step.
-    """
+    """Joins events into steps. A `ValueError` means that an event is out of order."""
 
     def __init__(self, images: ImageFolder | None) -> None:
         self._images = images
@@ -150,7 +141,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 
 
 def load_chain(run_dir: Path) -> Chain:
-    """The chain of a record, for one who goes on with it; its events are read only where hashes do not vouch for them."""
+    """The chain of a record that is to be continued; its events are read only where hashes do not vouch for them."""
     with translate_os_errors("read", run_dir):
         lines = whole_lines(run_dir / TRAJECTORY)
     chain = check_chain(lines, is_expected=True)

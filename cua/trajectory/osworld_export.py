@@ -24,15 +24,7 @@ ACTION_SPACE, OBSERVATION_TYPE = "pyautogui", "screenshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OSWorldNames:
-    """The path of a result in OSWorld's result tree, as parts.
-
-    Attributes:
-        domain: `chrome`, `libreoffice_calc`, ...
-        task_id: The task's id.
-        model: Folder name of the model.
-        action_space: Folder name of the action space.
-        observation_type: Folder name of the observation type.
-    """
+    """The path of a result in OSWorld's result tree, as parts."""
 
     domain: str
     task_id: str

@@ -42,10 +42,6 @@ class TrajectoryWriter:
 
     Every method that writes raises `TrajectoryError` where it cannot; the record stays readable up to there, and what
     was about to be done must not be done.
-
-    Attributes:
-        file: Where it goes.
-        ids: Whose record it is.
     """
 
     def __init__(self, file: RecordFile, ids: AgentIds) -> None:
