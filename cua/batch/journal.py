@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,7 @@ from cua.batch.episode import Episode, EpisodeResult
 from cua.errors import TrajectoryError
 from cua.json_text import read_json
 from cua.messages import Usage
-from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
+from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_lines
 from cua.trajectory.journal import Committer
 
 FILE = "episodes.jsonl"
@@ -55,7 +54,7 @@ class EpisodeJournal:
             if not lines:
                 self._write({"event": "batch", "version": VERSION})
                 self.sync()
-                _sync_folder(self.folder)
+                sync_folder(self.folder)
             stack.pop_all()
         self._committer = Committer(self)
 
@@ -150,12 +149,3 @@ def _from_json(entry: dict[str, Any]) -> EpisodeResult:
     told: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
     told["ending"] = entry.get("ending", "")
     return EpisodeResult(usage=usage, **told, **{name: entry[name] for name in names})
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(PermissionError):  # Windows does not open folders
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

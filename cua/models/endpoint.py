@@ -169,10 +169,11 @@ def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
     Raises:
         ConfigError: There is no such preset; the text names the nearest.
     """
-    sampling = PRESETS.get(name.strip().lower())
+    name = name.strip().lower()
+    sampling = PRESETS.get(name)
     if sampling is None:
         raise ConfigError(f"there is no preset {name!r}.{name_choices(name, PRESETS)}")
-    if sampling is not PRESETS["kimi-k2.5-instant"]:
+    if name != "kimi-k2.5-instant":
         return sampling
     extra = THINKING_OFF_MOONSHOT if endpoint.is_moonshot else THINKING_OFF_SELF_HOSTED
     return Sampling(temperature=sampling.temperature, top_p=sampling.top_p, extra_body=extra)

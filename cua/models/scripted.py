@@ -56,7 +56,7 @@ class ScriptedModel:
         self._latency_s = latency_s
 
     @classmethod
-    def from_file(cls, path: str | Path, *, latency_s: float = 0.0) -> "ScriptedModel | ConversationScript":
+    def from_file(cls, path: str | Path) -> "ScriptedModel | ConversationScript":
         """Read replies from a JSONL file.
 
         A line is a JSON string (the content), an object with the fields of `Reply` (`{"content": "...",
@@ -76,7 +76,7 @@ class ScriptedModel:
         replies = [_read_line(line, f"{path}, line {i}") for i, line in enumerate(lines, 1) if line.strip()]
         if not replies:
             raise ConfigError(f"the script {path} holds no replies: expected one JSON value a line")
-        return cls(replies, name=f"scripted:{path}", latency_s=latency_s)
+        return cls(replies, name=f"scripted:{path}")
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
@@ -184,11 +184,10 @@ class OracleModel:
 
     Args:
         solutions: pyautogui code by instruction, one piece a step; the last one ends the episode.
-        name: What logs call it.
     """
 
-    def __init__(self, solutions: Mapping[str, Sequence[str]], *, name: str = ORACLE) -> None:
-        self.name = name
+    def __init__(self, solutions: Mapping[str, Sequence[str]]) -> None:
+        self.name = ORACLE
         self._solutions = solutions
 
     async def generate(
@@ -269,7 +268,6 @@ class BaselineModel:
     """
 
     def __init__(self, kind: str, *, seed: int = 0) -> None:
-        """Make one of a kind."""
         if kind not in KINDS:
             raise ConfigError(
                 f"there is no baseline {kind!r}; expected one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"

@@ -42,8 +42,8 @@ _WORD = re.compile(r"\w+")
 class FolderCorpus:
     """The files of a folder; implements `Corpus`."""
 
-    def __init__(self, root: Path, base_url: str = FOLDER_URL) -> None:
-        self.base_url = base_url
+    def __init__(self, root: Path) -> None:
+        self.base_url = FOLDER_URL
         self._root = root.resolve()
 
     def read(self, url: str) -> Response | None:

@@ -167,22 +167,20 @@ class SearchTool:
         asked = read_arguments(SearchArguments, arguments)
         found = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
         text = "\n\n".join(told for told, _ in found)
-        urls = list(dict.fromkeys(hit.url for _, hits in found for hit in hits))
-        is_error = all(hits is _NOTHING for _, hits in found)
+        urls = list(dict.fromkeys(hit.url for _, hits in found for hit in hits or ()))
+        is_error = all(hits is None for _, hits in found)
         return ToolResult(parts=(TextPart(text=text),), is_error=is_error, data={"kind": KIND, "urls": urls})
 
-    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit]]:
+    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit] | None]:
+        """What the model is shown of a query, and its hits; None where it could not be asked."""
         if not query.strip():
-            return "Query: (empty)\nError: a query is a few words.", _NOTHING
+            return "Query: (empty)\nError: a query is a few words.", None
         try:
             hits = await self._engine.search(query, count)
         except FetchError as error:
-            return f"Query: {query}\nError: {error}", _NOTHING
+            return f"Query: {query}\nError: {error}", None
         lines = [_hit_lines(number, hit) for number, hit in enumerate(hits, 1)]
         return "\n".join([f"Query: {query}", *lines] if lines else [f"Query: {query}", "Nothing was found."]), hits
-
-
-_NOTHING: Sequence[Hit] = ()
 
 
 def _hit_lines(number: int, hit: Hit) -> str:

@@ -21,7 +21,7 @@ SPARE_S = 5.0
 
 
 class Service:
-    """Calls functions of `visual_tools.sandbox.inside`; the kernel is made at the first call, or `SandboxError` is raised."""
+    """Calls functions of `visual_tools.sandbox.inside`; made at the first call (or `SandboxError`)."""
 
     def __init__(self, make_kernel: Callable[[], Awaitable[Kernel]]) -> None:
         self._make_kernel = make_kernel

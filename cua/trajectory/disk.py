@@ -4,7 +4,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cua.errors import TrajectoryError
@@ -72,6 +72,21 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the disk has a file."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names inside a folder on disk (where the system can)."""
+    with suppress(PermissionError):  # Windows does not open folders
+        sync_file(folder)
 
 
 def whole_lines(path: Path) -> list[bytes]:

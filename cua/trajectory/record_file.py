@@ -1,6 +1,5 @@
 """The files of a record while it is written: its lines, chained and locked, and its images."""
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from typing import Self
 from cua.errors import TrajectoryError
 from cua.trajectory.chain import hash_line, link
 from cua.trajectory.codec import to_line
-from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
+from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_file, sync_folder, translate_os_errors, whole_lines
 from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
 from cua.trajectory.images import FOLDER, ImageFolder, write_atomically
 from cua.trajectory.load import load_chain
@@ -77,7 +76,7 @@ class RecordFile:
                     event = RunEvent(at=started_at, header=header, run_id=run_dir.name)
                     record.append(event, is_durable=True)
                     if is_durable:
-                        _sync_folder(run_dir)
+                        sync_folder(run_dir)
             except (OSError, TrajectoryError):
                 shutil.rmtree(run_dir, ignore_errors=True)  # a run that never began
                 raise
@@ -144,7 +143,7 @@ class RecordFile:
         unsynced, self._unsynced, self._is_synced = self._unsynced, [], True
         with translate_os_errors("write", self.run_dir):
             for path in unsynced:
-                _sync_file(path)
+                sync_file(path)
             self._lines.sync()
 
     def close(self) -> None:
@@ -159,19 +158,3 @@ class RecordFile:
             stack.callback(self.close)
             yield
             stack.pop_all()
-
-
-def _sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the names inside a folder on disk (where the system can)."""
-    try:
-        _sync_file(folder)
-    except PermissionError:  # Windows does not open folders
-        return

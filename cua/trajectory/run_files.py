@@ -21,6 +21,7 @@ TRAJECTORY = "trajectory.jsonl"
 REPORT = "report.html"
 TASK_FILES = "task"
 """Folder of the files that a task left."""
+_MAX_SLUG_CHARS = 32
 
 
 def default_runs_dir() -> Path:
@@ -50,15 +51,15 @@ def make_run_dir(runs_dir: Path, title: str, started_at: float) -> Path:
         return run_dir
 
 
-def slug(title: str, max_chars: int = 32) -> str:
+def slug(title: str) -> str:
     """Lower-case letters, digits and dashes of a title, cut at a word: `"Add 2 items!"` is `add-2-items`."""
     words = re.findall(r"[a-z0-9]+", title[:1000].lower())
     text = ""
     for word in words:
-        if len(text) + len(word) + 1 > max_chars:
+        if len(text) + len(word) + 1 > _MAX_SLUG_CHARS:
             break
         text = f"{text}-{word}" if text else word
-    return text or (words[0][:max_chars] if words else "run")
+    return text or (words[0][:_MAX_SLUG_CHARS] if words else "run")
 
 
 MAX_DEPTH = 32
