@@ -72,7 +72,8 @@ class EpisodeJournal:
         """A try begins; its number, from 1."""
         self._num_begun[episode.key] += 1
         number = self._num_begun[episode.key]
-        line = {"event": "begun", **_named(episode.key), "try": number}
+        names = dict(zip(("task_id", "seed", "repeat"), episode.key, strict=True))
+        line = {"event": "begun", **names, "try": number}
         await self._committer.write(lambda: self._write(line, is_durable=False))
         return number
 
@@ -137,10 +138,6 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _named(key: _Key) -> dict[str, Any]:
-    return dict(zip(("task_id", "seed", "repeat"), key, strict=True))
 
 
 def _from_json(entry: dict[str, Any]) -> EpisodeResult:

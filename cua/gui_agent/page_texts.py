@@ -152,7 +152,7 @@ class PageTexts:
         look = await work
         new = [one for one in look.addressed if one.quote not in self._known]
         for one in new:
-            self.scope.note("addressed", _described(one), url=_site(observation))
+            self.scope.note("addressed", _described(one), url=observation.url or "")
         if not any(map(_is_acting, decision.actions)):
             return
         self._known |= {one.quote for one in new}
@@ -271,7 +271,3 @@ def _around_page(observation: Observation) -> str:
 def _described(one: Addressed) -> str:
     hidden = " (hidden from people)" if one.is_hidden else ""
     return f"the page addresses the agent{hidden}: “{one.quote}” ({one.why})"
-
-
-def _site(observation: Observation) -> str:
-    return observation.url or ""

@@ -125,7 +125,7 @@ class OpenAICompatModel:
         """
         if self._client is None:
             await self.prepare()
-        request = await self._request(messages, tools, sampling or self._default_sampling())
+        request = await self._request(messages, tools, sampling)
         num_calls = sum(len(message.tool_calls) for message in messages)
         return await retry(
             lambda: self._try(request, num_calls, tools), self.options.retry, on_retry=self._retrying, clock=self._clock
@@ -147,10 +147,10 @@ class OpenAICompatModel:
         if client is not None:
             await client.close()
 
-    def _default_sampling(self) -> Sampling:
-        return self.options.sampling or automatic_sampling(self.name, self.endpoint)
-
-    async def _request(self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
+    async def _request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling | None
+    ) -> dict[str, Any]:
+        sampling = sampling or self.options.sampling or automatic_sampling(self.name, self.endpoint)
         request: dict[str, Any] = {
             "model": self.name,
             "messages": await to_wire(self._sendable(messages), self._encoder),

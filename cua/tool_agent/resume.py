@@ -114,7 +114,7 @@ async def repeat_cells(
         SandboxError: Code cannot be run.
     """
     problems, differing, num_cells = list(findings), set[str](), 0
-    for outcome in (outcome for step in record.tool_steps for outcome in step.outcomes):
+    for outcome in record.call_outcomes:
         code = repeating_code(outcome, limit_s=place.limits.wall_s)
         if code is None or cell_data(outcome).status == "died":
             continue

@@ -90,7 +90,8 @@ def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
 
 def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
     """The instruction with the first screenshot, then a step for each of the run's."""
-    first = [_image(sha256, show) for sha256 in _screens(record)[:1]]
+    screens = [record.images[index] for index in sorted(record.images) if record.images[index]]
+    first = [_image(sha256, show) for sha256 in screens[:1]]
     instruction = record.header.instruction
     yield {
         "timestamp": _time(record.header.started_at),
@@ -182,10 +183,6 @@ def _content(parts: Sequence[Part], show: ShowImage) -> str | list[dict[str, Any
 
 def _image(sha256: str, show: ShowImage) -> dict[str, Any]:
     return {"type": "image", "source": {"media_type": "image/png", "path": show(sha256)}}
-
-
-def _screens(record: RunRecord) -> list[str]:
-    return [record.images[index] for index in sorted(record.images) if record.images[index]]
 
 
 def _copy_images(record: RunRecord, hashes: Sequence[str], folder: Path) -> None:

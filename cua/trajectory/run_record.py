@@ -1,13 +1,13 @@
 """A run as it was recorded: steps, notes and result, and where a resumed run starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
-from cua.step import Step, ToolStep, ToolTurn, Turn
+from cua.step import CallOutcome, Step, ToolStep, ToolTurn, Turn
 from cua.trajectory.chain import Chain
 from cua.trajectory.events import Note, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
@@ -131,6 +131,11 @@ class RunRecord:
     def tool_steps(self) -> tuple[ToolStep, ...]:
         """Finished steps of a tool-using run, of all questions, in order."""
         return tuple(step for turn in self.turns for step in turn.steps)
+
+    @property
+    def call_outcomes(self) -> Iterator[CallOutcome]:
+        """Results of all tool calls, in order."""
+        return (outcome for step in self.tool_steps for outcome in step.outcomes)
 
     @property
     def num_steps(self) -> int:

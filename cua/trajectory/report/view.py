@@ -172,7 +172,7 @@ def conversation_view(record: RunRecord, form: Format) -> Conversation:
     """
     parts = [
         *(part for turn in record.turns for part in turn.question),
-        *(part for outcome in _outcomes(record) for part in outcome.result.parts),
+        *(part for outcome in record.call_outcomes for part in outcome.result.parts),
     ]
     budget_bytes = _BUDGET_BYTES // max(1, sum(isinstance(part, ImagePart) for part in parts))
     show = _Images(form, budget_bytes)
@@ -212,10 +212,6 @@ class _Images:
 
     def source(self, part: ImagePart) -> str:
         return make_page_image(part.data, form=self.form, budget_bytes=self.budget_bytes).full if part.data else ""
-
-
-def _outcomes(record: RunRecord) -> Iterator[CallOutcome]:
-    return (outcome for step in record.tool_steps for outcome in step.outcomes)
 
 
 def _files(question: Sequence[Part], instruction: str, show: _Images) -> tuple[tuple[ShownImage, ...], tuple[str, ...]]:
