@@ -34,17 +34,7 @@ from cua.trajectory.run_record import TOOLS_ENV
 from envs import Task, search_of, spec_of
 from visual_tools.sandbox import KernelMaker, Limits
 
-PACKAGES = (
-    "numpy",
-    "pillow",
-    "opencv-python-headless",
-    "scipy",
-    "scikit-image",
-    "av",
-    "ipykernel",
-    "matplotlib",
-    "pandas",
-)
+PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel matplotlib pandas".split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Python's own functions that code may call, and those of `math` and `time`: closed tables."""
 
+import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,41 +9,19 @@ from cua.gui_agent.interpreter.arguments import guess
 from cua.gui_agent.interpreter.limits import Budget, Refused
 from cua.gui_agent.interpreter.values import Value, as_pixels, format_template, is_number, is_pixels, kind, to_text
 
-MATH: dict[str, Callable[..., Any]] = {
-    "acos": math.acos,
-    "asin": math.asin,
-    "atan": math.atan,
-    "atan2": math.atan2,
-    "ceil": math.ceil,
-    "cos": math.cos,
-    "degrees": math.degrees,
-    "dist": math.dist,
-    "floor": math.floor,
-    "hypot": math.hypot,
-    "radians": math.radians,
-    "sin": math.sin,
-    "sqrt": math.sqrt,
-    "tan": math.tan,
-}
+Functions = dict[str, Callable[..., Any]]
+
+
+def _named(owner: object, names: str) -> Functions:
+    return {name: getattr(owner, name) for name in names.split()}
+
+
+MATH = _named(math, "acos asin atan atan2 ceil cos degrees dist floor hypot radians sin sqrt tan")
 MATH_CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e}
 
-_PLAIN: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "bool": bool,
-    "chr": chr,
-    "divmod": divmod,
-    "float": float,
-    "int": int,
-    "len": len,
-    "ord": ord,
-}
-_OVER_ITEMS: dict[str, Callable[..., Any]] = {
-    "all": all,
-    "any": any,
-    "list": list,
-    "sorted": sorted,
-    "sum": sum,
-    "tuple": tuple,
+_PLAIN = _named(builtins, "abs bool chr divmod float int len ord")
+_OVER_ITEMS: Functions = {
+    **_named(builtins, "all any list sorted sum tuple"),
     "reversed": lambda items: items[::-1],
     "enumerate": lambda items, start=0: list(enumerate(items, start)),
 }
@@ -133,59 +112,21 @@ def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
     return as_pixels(result) if name in ("ceil", "floor") and _any_pixels(args) else result
 
 
-_STR: dict[str, Callable[..., Any]] = {
-    "capitalize": str.capitalize,
-    "casefold": str.casefold,
-    "count": str.count,
-    "endswith": str.endswith,
-    "find": str.find,
-    "index": str.index,
-    "isalnum": str.isalnum,
-    "isalpha": str.isalpha,
-    "isdigit": str.isdigit,
-    "islower": str.islower,
-    "isspace": str.isspace,
-    "isupper": str.isupper,
-    "lower": str.lower,
-    "lstrip": str.lstrip,
-    "partition": str.partition,
-    "removeprefix": str.removeprefix,
-    "removesuffix": str.removesuffix,
-    "rfind": str.rfind,
-    "rpartition": str.rpartition,
-    "rsplit": str.rsplit,
-    "rstrip": str.rstrip,
-    "split": str.split,
-    "splitlines": str.splitlines,
-    "startswith": str.startswith,
-    "strip": str.strip,
-    "swapcase": str.swapcase,
-    "title": str.title,
-    "upper": str.upper,
-}
+_STR = _named(
+    str,
+    "capitalize casefold count endswith find index isalnum isalpha isdigit islower isspace isupper lower lstrip "
+    "partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title upper",
+)
 _STR_BOUNDED = ("center", "format", "join", "ljust", "replace", "rjust", "zfill")
 
 _NUM_ARGUMENTS = {"join": (1,), "replace": (2, 3), "zfill": (1,), "ljust": (1, 2), "rjust": (1, 2), "center": (1, 2)}
 
-_LIST: dict[str, Callable[..., Any]] = {
-    "append": list.append,
-    "copy": list.copy,
-    "count": list.count,
-    "extend": list.extend,
-    "index": list.index,
-    "insert": list.insert,
-    "pop": list.pop,
-    "remove": list.remove,
-    "reverse": list.reverse,
-}
-_TUPLE: dict[str, Callable[..., Any]] = {"count": tuple.count, "index": tuple.index}
-_DICT: dict[str, Callable[..., Any]] = {
-    "copy": dict.copy,
-    "get": dict.get,
+_LIST = _named(list, "append copy count extend index insert pop remove reverse")
+_TUPLE = _named(tuple, "count index")
+_DICT: Functions = {
+    **_named(dict, "copy get pop update"),
     "items": lambda value: list(value.items()),
     "keys": lambda value: list(value.keys()),
-    "pop": dict.pop,
-    "update": dict.update,
     "values": lambda value: list(value.values()),
 }
 
@@ -206,7 +147,7 @@ def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[
     return budget.check(result)
 
 
-def _table(value: Value) -> dict[str, Callable[..., Any]]:
+def _table(value: Value) -> Functions:
     match value:
         case str():
             return _STR

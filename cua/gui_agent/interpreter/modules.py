@@ -70,13 +70,7 @@ MARK = "mark"
 """The function that stands for a numbered box, where the model saw such."""
 MODULES = ("pyautogui", "time", "math", "computer")
 
-_CONSTANTS = {
-    "LEFT": "left",
-    "MIDDLE": "middle",
-    "RIGHT": "right",
-    "PRIMARY": "primary",
-    "SECONDARY": "secondary",
-}
+_CONSTANTS = {name: name.lower() for name in ("LEFT", "MIDDLE", "RIGHT", "PRIMARY", "SECONDARY")}
 _SETTINGS = frozenset("PAUSE FAILSAFE MINIMUM_DURATION MINIMUM_SLEEP LOG_SCREENSHOTS DARWIN_CATCH_UP_TIME".split())
 
 _INSTEAD = {

@@ -162,15 +162,7 @@ _NOT_HERE = {
         "a new screenshot comes with every step: end the code here and look at it",
     ),
     **dict.fromkeys(
-        [
-            "locate",
-            "locateAll",
-            "locateOnScreen",
-            "locateAllOnScreen",
-            "locateCenterOnScreen",
-            "center",
-            "locateOnWindow",
-        ],
+        "locate locateAll locateOnScreen locateAllOnScreen locateCenterOnScreen center locateOnWindow".split(),
         "image files cannot be searched for: read the place off the screenshot and give x and y",
     ),
     **dict.fromkeys(
