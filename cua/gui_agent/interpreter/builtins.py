@@ -115,7 +115,8 @@ def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
 _STR = _named(
     str,
     "capitalize casefold count endswith find index isalnum isalpha isdigit islower isspace isupper lower lstrip "
-    "partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title upper",
+    "partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines "
+    "startswith strip swapcase title upper",
 )
 _STR_BOUNDED = ("center", "format", "join", "ljust", "replace", "rjust", "zfill")
 
