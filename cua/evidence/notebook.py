@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cua.errors import TrajectoryError
 from cua.messages import ImagePart, TextPart
 from cua.step import CallOutcome, ToolStep
-from cua.tools.ipython import PNG
+from cua.tools.service import PNG
 from cua.trajectory.run_record import RunRecord
 
 
 class CellData(BaseModel):
-    """Fields that `cua.tools.ipython.to_tool_result` writes; a call that ran nothing has none of them.
+    """Fields that `cua.tools.service.to_tool_result` writes; a call that ran nothing has none of them.
 
     Attributes:
         kind: `ipython`, `shell` or `service`; "" for a call that ran nothing.

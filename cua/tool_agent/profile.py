@@ -11,8 +11,7 @@ from cua.config import Settings
 from cua.messages import Sampling
 from cua.model import Tool
 from cua.run.budget import Caps
-from cua.tools.ipython import IPythonTool
-from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
+from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import Kernel, Limits
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]

@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from cua.messages import ToolCall, ToolResult
 from cua.tools import Toolset
-from cua.tools.ipython import IPythonTool
-from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
+from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import KernelMaker, Limits
 
 
