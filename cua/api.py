@@ -105,14 +105,8 @@ async def resume_task(
     """Go on with a run that broke off, was stopped or was capped. No executed action is repeated.
 
     A private browser or display died with the run: the browser starts at the last page that the
-    agent saw. A display that was attached to is as the run left it.
-
-    Args:
-        run_dir: The run's folder.
-        schema: As for `run_task`.
-        watch: As for `run_task`.
-        own_secrets: As for `run_task`.
-        settings: Settings that change, such as a higher `max_steps`.
+    agent saw. A display that was attached to is as the run left it. Arguments are as for `run_task`; settings that are
+    given go before those of the run.
 
     Raises:
         TrajectoryError: The record cannot be read, or another process is writing it.

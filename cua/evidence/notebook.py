@@ -58,11 +58,7 @@ _SERVICE_IMPORT = "from visual_tools.sandbox import inside"
 
 
 def make_notebook(record: RunRecord) -> dict[str, Any]:
-    """The notebook of a run, nbformat 4.
-
-    Args:
-        record: A tool-using run, loaded with its images.
-    """
+    """The notebook, nbformat 4, of a tool-using run that is loaded with its images."""
     cells: list[dict[str, Any]] = []
     for number, turn in enumerate(record.turns):
         cells.append(_markdown("\n\n".join(part.text.strip() for part in turn.question if isinstance(part, TextPart))))

@@ -162,12 +162,7 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tupl
 
 
 def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """What was changed since the run ended, in words; nothing for a run that is as it was.
-
-    Args:
-        record: A tool-using run, loaded with its images.
-        derived: What the files that are made from the record should hold, by name; objects of JSON.
-    """
+    """What was changed since the run ended, in words; nothing for a run that is as it was."""
     finders: tuple[Callable[[], Iterator[str]], ...] = (
         lambda: _of_chain(record),
         lambda: _of_answer(record),

@@ -245,11 +245,7 @@ class StreamAccumulator:
         self._take_message(object_of(message), field == "message")
 
     def tool_calls(self, num_earlier: int) -> tuple[ToolCall, ...]:
-        """The calls; one without an id gets K2.5's form of it.
-
-        Args:
-            num_earlier: Tool calls in the conversation before this reply.
-        """
+        """The calls; one without an id gets K2.5's form of it."""
         return tuple(
             ToolCall(
                 id=call.id or f"functions.{call.name}:{num_earlier + position}",

@@ -160,11 +160,7 @@ PRESETS: dict[str, Sampling] = {
 
 
 def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
-    """Look a preset up.
-
-    Args:
-        name: A key of `PRESETS`.
-        endpoint: Decides how thinking is turned off: Moonshot's own field, or the chat template's.
+    """Look a preset up; Moonshot has a field of its own to turn thinking off, other endpoints their chat template.
 
     Raises:
         ConfigError: There is no such preset; the text names the nearest.
@@ -221,9 +217,6 @@ async def probe(model: Model) -> ProbeReport:
     """Ask for the colour of a 32x32 image; when that is refused, ask a question without an image.
 
     Retries and timeouts are the model's own: for a quick verdict build it with few. A cut reply counts as an answer.
-
-    Args:
-        model: Any model; it stays open.
 
     Returns:
         The findings; errors of the endpoint are in them, not raised.

@@ -120,14 +120,7 @@ def stream_failure(error: object) -> ModelError:
 def connection_failure(
     error: BaseException, endpoint: Endpoint, *, timeouts: str = "", has_answered: bool = False
 ) -> ModelError:
-    """Turn a broken or impossible connection into an error.
-
-    Args:
-        error: What the HTTP library raised; its causes are searched for the system's own words.
-        endpoint: Who was called.
-        timeouts: The limits in force, for the text of a timeout.
-        has_answered: Whether a part of the reply had come.
-    """
+    """Turn a broken or impossible connection into an error."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -58,10 +58,6 @@ class ImageFormat:
 def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
     """Re-encode an image; its size in pixels stays. Blocking: about 50 ms for a full-HD screenshot.
 
-    Args:
-        part: The image, in any encoding that Pillow reads.
-        image_format: What is wanted; PNG, and an encoding that the image has already, change nothing.
-
     Raises:
         ModelError: The bytes are no image, or the encoder refuses it (WebP ends at 16383 px a side).
     """

@@ -47,9 +47,6 @@ _TOOLS = (
 def find_weights(name: str) -> Path:
     """The file of weights that a model's name means.
 
-    Args:
-        name: `smollm2` or `llamacpp:FILE.gguf`.
-
     Raises:
         ConfigError: There is none; the text says how to get it.
     """

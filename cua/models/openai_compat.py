@@ -111,12 +111,7 @@ class OpenAICompatModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer a conversation; see `cua.model.Model`.
-
-        Args:
-            messages: The conversation.
-            tools: What the model may call.
-            sampling: Replaces the options' sampling as a whole.
+        """Answer a conversation; see `cua.model.Model`. A `sampling` replaces that of the options as a whole.
 
         Raises:
             ModelError: The server cannot be reached, or refuses; retries are over.

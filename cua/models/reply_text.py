@@ -72,18 +72,13 @@ TAG_REMARK = (
 )
 
 
-def split_thinking(content: str, *, has_headings: bool = True) -> tuple[str, str]:
-    """Thought and answer.
-
-    Args:
-        content: Text of a reply.
-        has_headings: True where the headings of the GUI agent's protocol count.
-    """
-    thought, answer, _ = _split(content, has_headings)
+def split_thinking(content: str) -> tuple[str, str]:
+    """Thought and answer of a reply in the GUI agent's protocol, whose headings count."""
+    thought, answer, _ = _split(content, has_headings=True)
     return thought, answer
 
 
-def _split(content: str, has_headings: bool) -> tuple[str, str, str]:
+def _split(content: str, *, has_headings: bool) -> tuple[str, str, str]:
     """Thought, answer, and the opening tag that is never closed; without headings, one in the middle stays as it is."""
     text = content.lstrip()
     thoughts: list[str] = []

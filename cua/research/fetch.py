@@ -123,11 +123,7 @@ class Fetcher:
         self.num_bytes = 0
 
     async def fetch(self, url: str, *, is_file: bool = False) -> Fetched:
-        """What an address holds; from the cache when it was fetched before.
-
-        Args:
-            url: The address; what follows a # is left out.
-            is_file: Whether the larger limit of downloads holds.
+        """What an address holds, from the cache when it was fetched before; a file may be larger than a page.
 
         Raises:
             FetchError: It cannot be had; the text tells the model why.

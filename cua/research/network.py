@@ -183,15 +183,7 @@ async def request(
     headers: Mapping[str, str] | None = None,
     look_up: Any = resolve,
 ) -> Response:
-    """GET one address; redirects are the caller's.
-
-    Args:
-        url: The address.
-        rules: Where it may lead.
-        max_bytes: Of the decompressed body.
-        timeout_s: For the whole of it.
-        headers: Besides our own.
-        look_up: As for `make_backend`.
+    """GET one address; redirects are the caller's. `max_bytes` bounds the decompressed body, `timeout_s` all of it.
 
     Raises:
         FetchError: It may not be opened, did not answer, or is too large.

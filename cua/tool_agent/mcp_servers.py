@@ -264,9 +264,6 @@ class McpConnection:
     async def tools(self, taken: set[str]) -> list[McpTool]:
         """Its tools, with names of their own.
 
-        Args:
-            taken: Names of other tools; those given here are added.
-
         Raises:
             ConfigError: The server does not tell them.
         """

@@ -101,12 +101,6 @@ async def repeat_cells(
     Calls that ran no code in the sandbox are not repeated: their results stand in the conversation. Nor is a cell at
     which the kernel died.
 
-    Args:
-        record: The run.
-        place: Fresh kernels, in a fresh folder.
-        agent: Who goes on; without isolation its guard is asked about each cell.
-        findings: What is not as it was among the files.
-
     Returns:
         What the model must be told: what did not come out as it did, and which variables are gone or may have changed.
 
@@ -179,12 +173,7 @@ async def _present_names(kernel: Kernel) -> set[str]:
 
 
 def names_after(steps: Sequence[ToolStep], *, only_sure: bool = False) -> set[str]:
-    """Names that the cells of some steps have given values, as far as their text tells.
-
-    Args:
-        steps: The steps.
-        only_sure: Leave out cells that did not come to their end.
-    """
+    """Names that cells have given values, as far as their text tells; `only_sure`: of cells that came to their end."""
     names: set[str] = set()
     for outcome in (outcome for step in steps for outcome in step.outcomes):
         data = cell_data(outcome)

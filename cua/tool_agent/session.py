@@ -102,15 +102,8 @@ async def resume_ask(
     """Go on with the open question of a run of `ask` that broke off, was stopped or was capped.
 
     Its cells are run again in a fresh kernel, on untouched copies of the files; what does not come out as it did is
-    told to the model and noted. Calls of other tools are not repeated.
-
-    Args:
-        run_dir: The run's folder.
-        schema: As for `ask`.
-        model: As for `ask`.
-        sandbox: As for `ask`.
-        watch: As for `ask`.
-        settings: Settings that change, such as a higher `max_steps`.
+    told to the model and noted. Calls of other tools are not repeated. Arguments are as for `ask`; settings that are
+    given go before those of the run.
 
     Raises:
         TrajectoryError: The record cannot be read, or another process is writing it.

@@ -380,11 +380,6 @@ def check_type(got: Fetched, found: str, wanted: str) -> None:
 
 
 def make_research_tools(web: Web, folder: Path | None) -> tuple[Tool, ...]:
-    """The tools of one agent.
-
-    Args:
-        web: Shared by all agents of a run.
-        folder: Where this agent's copies and downloads are kept; without one nothing can be downloaded.
-    """
+    """The tools of one agent; without a `folder` for its copies nothing can be downloaded."""
     tools: list[Tool] = [SearchTool(web), BrowseTool(web, folder)]
     return (*tools, DownloadTool(web, folder)) if folder is not None else tuple(tools)

@@ -1,4 +1,4 @@
-"""Tools in kernels: `ipython`, which keeps its state; `files`, `shell`, `view_image` in a second one of the same folder.
+"""Tools in kernels: `ipython`, which keeps its state; `files`, `shell` and `view_image` in another of the same folder.
 
 File access and shell commands run inside the isolation too, so a link that code has planted in the folder
 leads nowhere; and they neither wait for the model's cells nor disturb its variables.

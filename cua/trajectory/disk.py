@@ -189,10 +189,6 @@ _ADVICE = {
 def translate_os_errors(doing: str, path: Path) -> Iterator[None]:
     """Turn an `OSError` inside the block into a `TrajectoryError`.
 
-    Args:
-        doing: `write` or `read`.
-        path: The folder or file in question.
-
     Raises:
         TrajectoryError: `OSError` came; the text names the path, the cause and the way out.
     """

@@ -191,9 +191,6 @@ def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
     with an error that tells the model that the outcome is unknown. A reply that led to no action is
     dropped, since the screen may have changed meanwhile: the model is asked again.
 
-    Args:
-        record: What `load_run` read, before `TrajectoryWriter.reopen`.
-
     Returns:
         The steps, and one line for the operator on what happened to the unfinished step (None when
         there was none).

@@ -181,15 +181,7 @@ _NOT_HERE = {
 def call_pyautogui(
     name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording, *, shown_as: str | None = None
 ) -> Value:
-    """Carry out `pyautogui.<name>(*args, **kwargs)` on the recording and give what it returns.
-
-    Args:
-        name: Function name without the module.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-        recording: Takes the actions.
-        shown_as: What errors call the function, when the model wrote it differently.
-    """
+    """Carry out `pyautogui.<name>(*args, **kwargs)` on the recording and give what it returns."""
     target = check_name(name)
     shown = shown_as or f"pyautogui.{name}"
     return _CALLS[target](Arguments(shown, bind(shown, PYAUTOGUI[target], args, kwargs), recording))

@@ -164,12 +164,7 @@ class Conversation:
 
 
 def conversation_view(record: RunRecord, form: Format) -> Conversation:
-    """Everything that the page shows of a tool-using run.
-
-    Args:
-        record: The run, loaded with its images.
-        form: See `page_images`.
-    """
+    """Everything that the page shows of a tool-using run."""
     parts = [
         *(part for turn in record.turns for part in turn.question),
         *(part for outcome in record.call_outcomes for part in outcome.result.parts),
