@@ -91,7 +91,7 @@ class Answered:
 
 
 async def judge_answer(task: Task | None, end: End, folder: Path | None = None) -> End:
-    """How the run of an agent with tools ends, by its task, if it has one: an answer, also one at a limit, is judged."""
+    """How the run of an agent with tools ends, by its task if it has one; an answer at a limit is judged as well."""
     if task is None or end.status not in ("unverified", "capped"):
         return end
     terminate = Terminate(status="success", answer=end.answer)
