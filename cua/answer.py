@@ -162,12 +162,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement with what it cites.
-
-    Attributes:
-        text: The statement without its marks.
-        citations: What it rests on.
-    """
+    """One statement with what it cites."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -180,10 +175,6 @@ class Claim:
 
 def find_claims(answer: str, steps: Sequence[ToolStep]) -> tuple[Claim, ...]:
     """The statements of an answer that cite results.
-
-    Args:
-        answer: The final reply as the model wrote it.
-        steps: The run.
 
     Returns:
         The statements with marks, in order. An answer without any mark is one claim that cites nothing.
@@ -242,12 +233,7 @@ def _citation(match: re.Match[str], outcomes: Mapping[int, CallOutcome]) -> Cita
 
 
 def describe_evidence(content: str, steps: Sequence[ToolStep]) -> str:
-    """What the evidence of an answer is worth before anything is run again, for a run's end.
-
-    Args:
-        content: The answer with its marks.
-        steps: The steps of the run.
-    """
+    """What the evidence of an answer is worth before anything is run again, for a run's end."""
     claims, marks = find_claims(content, steps), CHILD_MARK.findall(content)
     told = "".join(outcome.result.text for step in steps for outcome in step.outcomes) if marks else ""
     lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]

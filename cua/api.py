@@ -106,14 +106,8 @@ async def resume_task(
     """Go on with a run that broke off, was stopped or was capped. No executed action is repeated.
 
     A private browser or display died with the run: the browser starts at the last page that the
-    agent saw. A display that was attached to is as the run left it.
-
-    Args:
-        run_dir: The run's folder.
-        schema: As for `run_task`.
-        watch: As for `run_task`.
-        own_secrets: As for `run_task`.
-        settings: Settings that change, such as a higher `max_steps`.
+    agent saw. A display that was attached to is as the run left it. Arguments are as for `run_task`; settings that are
+    given go before those of the run.
 
     Raises:
         TrajectoryError: The record cannot be read, or another process is writing it.
@@ -139,8 +133,10 @@ async def resume_task(
     start = Start(
         steps=steps,
         usage=record.usage,
-        time_s=_spent_s(record),
-        note=_resume_note(note, is_login_lost=_is_login_lost(record, parts.secrets.logins)),
+        time_s=sum(sum(step.timings.values()) for step in record.steps),
+        note=_resume_note(
+            note, is_login_lost=bool(record.header.settings.get("url_had_login")) and not parts.secrets.logins
+        ),
     )
     with closing(TrajectoryWriter.reopen(run_dir, parts.secrets.redact)) as writer:
         return await parts.run(InstructionTask(instruction=record.instruction), start, writer)
@@ -235,10 +231,6 @@ def _task(instruction: str | Task) -> Task:
     return task
 
 
-def _is_login_lost(record: RunRecord, logins: tuple[HttpLogin, ...]) -> bool:
-    return bool(record.header.settings.get("url_had_login")) and not logins
-
-
 def _resume_note(note: str | None, *, is_login_lost: bool) -> str | None:
     notes = [note] if note else []
     if is_login_lost:
@@ -253,7 +245,3 @@ def _where(record: RunRecord) -> str | None:
         seen.append(record.pending.observation.url)
     urls = [url for url in seen if url and url.startswith(("http://", "https://", "file://"))]
     return urls[-1] if urls else record.header.settings.get("url")
-
-
-def _spent_s(record: RunRecord) -> float:
-    return sum(sum(step.timings.values()) for step in record.steps)

@@ -33,12 +33,7 @@ INSTANT = "kimi-k2.5-instant"
 
 
 def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secrets | None = None) -> Secrets:
-    """Everything that nobody may see.
-
-    Args:
-        settings: Name the files.
-        login: The one of the start page's address; it wins over the file's.
-        given: Values of the caller's own; they win over the file's.
+    """The secrets and logins of a run; a login of the start page's address and values of the caller win over files.
 
     Raises:
         ConfigError: A file is missing or wrong.
@@ -52,11 +47,6 @@ def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secr
 
 def env_spec(settings: Settings, *, url: str | None = None, app: str | None = None) -> EnvSpec:
     """The environment that the settings name, with those of them that it takes.
-
-    Args:
-        settings: Which environment and how.
-        url: Address to start at.
-        app: Command line of the program to start.
 
     Raises:
         ConfigError: There is no such environment, or it starts at something else.
@@ -81,10 +71,7 @@ def env_spec(settings: Settings, *, url: str | None = None, app: str | None = No
 def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = False) -> dict[str, Any]:
     """Settings by name, `url` and `app` that the task's spec asks for and that are not given.
 
-    Args:
-        task: What is to be run.
-        given: Settings that somebody chose.
-        is_made: The env is made already: a name that nobody knows here is as good as none.
+    An env that is made already (`is_made`) may have a name that is unknown here.
 
     Raises:
         ConfigError: The task needs another environment than the one given, or there is none of that name.
@@ -130,13 +117,6 @@ def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
     """The environment that the settings name.
-
-    Args:
-        settings: Which one and how.
-        url: Address to start at.
-        app: Command line of the program to start.
-        secrets: Values to be masked in images.
-        files_dir: Where downloads go; None leaves it to the env.
 
     Raises:
         ConfigError: Settings that do not fit together.
@@ -194,10 +174,6 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
 def make_settings_model(settings: Settings, listener: Listener | None = None) -> Model:
     """The model that the settings name.
 
-    Args:
-        settings: Which model, where, how.
-        listener: Told about retries, and pieces of the answer as they stream in.
-
     Raises:
         ConfigError: No endpoint for it, or a wrong setting.
     """
@@ -239,11 +215,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
 
 def make_page_judge(settings: Settings) -> Model | None:
-    """The model that is asked whether new texts of a page address the agent; None where none is set.
-
-    Raises:
-        ConfigError: As for `make_settings_model`.
-    """
+    """The model that is asked whether new texts of a page address the agent; None where none is set."""
     if settings.page_judge is None:
         return None
     own = replace(settings, model=settings.page_judge, fallback_model=None, preset=None, max_output_tokens=None)

@@ -45,10 +45,6 @@ def connect_ray(address: str | None = None) -> None:
 async def open_actor(open_server: OpenServer, *values: Any) -> "RayChannel":
     """A server as an actor of the cluster that this process has joined; it takes one CPU.
 
-    Args:
-        open_server: Makes the server, there.
-        values: What it is made from.
-
     Raises:
         EnvError: As making it raises it; or no node has room for it in time, which is retryable.
     """
@@ -81,7 +77,7 @@ class RayChannel:
         """As `Channel.call`."""
         ray = require("ray", "ray")
         try:
-            return await self._actor.call.remote(verb, *values)
+            return await self._actor.answer.remote(verb, *values)
         except ray.exceptions.RayError as error:
             first = str(error).strip().splitlines()[:1]
             raise EnvDiedError(f"its actor on the Ray cluster is gone: {''.join(first)}") from error
@@ -102,7 +98,7 @@ class _Actor:
     def __init__(self) -> None:
         self._server: Any = None
 
-    async def call(self, verb: str, *values: Any) -> Any:
+    async def answer(self, verb: str, *values: Any) -> Any:
         if verb == "open":
             open_server, *rest = values
             self._server, answer = open_server(*rest)

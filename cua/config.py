@@ -163,12 +163,6 @@ def load_settings(
 ) -> Resolved:
     """Settings from all sources.
 
-    Args:
-        flags: Values from the command line or from Python; None values do not count.
-        environ: Environment variables; the process's own when left out.
-        project_file: `k25.toml` of the current folder when left out.
-        user_file: The user's config file when left out.
-
     Raises:
         ConfigError: An unknown key, or a value of the wrong kind; names the source and the nearest valid one.
     """

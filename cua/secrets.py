@@ -127,13 +127,17 @@ def load_secrets(path: Path) -> Secrets:
     Raises:
         ConfigError: The file is missing, is not TOML, or holds something else than text.
     """
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the secrets file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f'{path} is not TOML: {error}. Expected lines such as: password = "..."') from error
+    raw = _read_toml(path, "secrets", 'lines such as: password = "..."')
     return Secrets({name: _secret(path, name, value) for name, value in raw.items()})
+
+
+def _read_toml(path: Path, what: str, expected: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the {what} file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}. Expected {expected}") from error
 
 
 def _secret(path: Path, name: str, value: object) -> Secret:
@@ -160,12 +164,7 @@ def load_http_auth(path: Path) -> tuple[HttpLogin, ...]:
     Raises:
         ConfigError: The file is missing, is not TOML, or holds something else; no password is told.
     """
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the http_auth file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}. Expected tables [[login]]") from error
+    raw = _read_toml(path, "http_auth", "tables [[login]]")
     entries = raw.get("login")
     if raw.keys() != {"login"} or not isinstance(entries, list):
         raise ConfigError(f"{path} holds {', '.join(sorted(raw)) or 'nothing'}; expected tables [[login]] and no more")

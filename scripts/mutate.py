@@ -33,7 +33,7 @@ LIMIT_NAME = re.compile(r"_?[A-Z][A-Z0-9_]+$")
 FACTOR = 1000
 
 TARGETS: dict[str, tuple[str, ...]] = {
-    "cua/gui_agent/act.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_control.py"),
+    "cua/gui_agent/agent.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_control.py"),
     "cua/gui_agent/decide.py": ("tests/cua/gui_agent/test_agent.py", "tests/cua/run/test_caps.py"),
     "cua/run/budget.py": ("tests/cua/run/test_caps.py",),
     "cua/gui_agent/episode.py": ("tests/cua/gui_agent/test_loop_detection.py",),

@@ -18,9 +18,8 @@ from cua.answer import find_claims, read_text_answer
 from cua.guard import risk, words
 from cua.gui_agent.protocol.parse import find_blocks
 from cua.messages import Reply
-from cua.models.call_text import plain_arguments
 from cua.models.failures import said_by_server
-from cua.models.reply_text import separate, split_thinking
+from cua.models.reply_text import plain_arguments, separate, split_thinking
 from cua.research import pages
 from cua.tool_agent import mcp_file, resume
 from envs.judge import read_verdict

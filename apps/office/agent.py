@@ -24,8 +24,7 @@ from cua.messages import ToolResult
 from cua.model import Model
 from cua.run.end import RunResult
 from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, Workplace
-from cua.tools.ipython import to_tool_result
-from cua.tools.service import Service
+from cua.tools.service import Service, to_tool_result
 from cua.tools.toolset import Arguments, read_arguments, schema_of
 from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker

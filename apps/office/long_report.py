@@ -21,8 +21,7 @@ from cua.model import Model
 from cua.run.end import RunResult
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.tool_agent.profile import VISUAL_TOOLS, Workplace
-from cua.tools.ipython import to_tool_result
-from cua.tools.service import Service
+from cua.tools.service import Service, to_tool_result
 from cua.tools.toolset import Arguments, schema_of
 from cua.trajectory import load_run
 

@@ -61,13 +61,6 @@ def make_episodes(
 ) -> tuple[Episode, ...]:
     """The episodes of a suite.
 
-    Args:
-        keys: Task id, seed and repeat of each.
-        make_task: As `Suite.make_task`.
-        take_env: Gives an env for one episode.
-        make_model: As in `Episode`.
-        env: The environment of tasks that name none.
-
     Raises:
         ConfigError: A task names no environment, and `env` is None. A task that cannot be made is not an error here.
     """

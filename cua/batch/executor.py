@@ -38,11 +38,7 @@ class Executor:
         self._pool = EnvPool(make_env, max_idle=max_idle)
 
     async def take_env(self, spec: EnvSpec) -> Env:
-        """An env for one episode; `close` gives it back.
-
-        Raises:
-            EnvSetupError: There is no such env.
-        """
+        """An env for one episode; `close` gives it back."""
         return await self._pool.take(spec)
 
     async def close(self) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,7 @@ from cua.batch.episode import Episode, EpisodeResult
 from cua.errors import TrajectoryError
 from cua.json_text import read_json
 from cua.messages import Usage
-from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
+from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_lines
 from cua.trajectory.journal import Committer
 
 FILE = "episodes.jsonl"
@@ -55,7 +54,7 @@ class EpisodeJournal:
             if not lines:
                 self._write({"event": "batch", "version": VERSION})
                 self.sync()
-                _sync_folder(self.folder)
+                sync_folder(self.folder)
             stack.pop_all()
         self._committer = Committer(self)
 
@@ -73,7 +72,8 @@ class EpisodeJournal:
         """A try begins; its number, from 1."""
         self._num_begun[episode.key] += 1
         number = self._num_begun[episode.key]
-        line = {"event": "begun", **_named(episode.key), "try": number}
+        names = dict(zip(("task_id", "seed", "repeat"), episode.key, strict=True))
+        line = {"event": "begun", **names, "try": number}
         await self._committer.write(lambda: self._write(line, is_durable=False))
         return number
 
@@ -82,11 +82,7 @@ class EpisodeJournal:
         await self._committer.write(lambda: self._write({"event": "tried", **result.to_json()}, is_durable=False))
 
     async def over(self, result: EpisodeResult) -> None:
-        """An episode is over. On disk when this returns.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """An episode is over. On disk when this returns."""
         await self._committer.write(lambda: self._write({"event": "ended", **result.to_json()}))
         self.ended[result.key] = result
 
@@ -144,22 +140,9 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _named(key: _Key) -> dict[str, Any]:
-    return dict(zip(("task_id", "seed", "repeat"), key, strict=True))
-
-
 def _from_json(entry: dict[str, Any]) -> EpisodeResult:
     usage = Usage(input_tokens=entry["input_tokens"], output_tokens=entry["output_tokens"], cost_usd=entry["cost_usd"])
     names = set(EpisodeResult.__slots__) - {"usage", "other_scores", "info", "ending"}
     told: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
     told["ending"] = entry.get("ending", "")
     return EpisodeResult(usage=usage, **told, **{name: entry[name] for name in names})
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(PermissionError):  # Windows does not open folders
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

@@ -92,11 +92,7 @@ class QuestionPlayer:
         self._sandbox: Any = None
 
     async def __aenter__(self) -> Self:
-        """Start what all episodes share.
-
-        Raises:
-            SandboxError: Code cannot be isolated here.
-        """
+        """Start what all episodes share."""
         if self._kind == "tools":
             from cua.tool_agent.assemble import start_sandbox
 

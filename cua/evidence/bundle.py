@@ -86,10 +86,6 @@ class Bundle:
 def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bundle:
     """Write the evidence of a tool-using run; may be repeated.
 
-    Args:
-        run_dir: The run's folder.
-        verification: What came of running it again, if that was done.
-
     Raises:
         TrajectoryError: The record cannot be read, or a file cannot be written.
     """
@@ -133,23 +129,18 @@ def _end(end: End) -> dict[str, Any]:
     }
 
 
-def _last_words(record: RunRecord) -> str:
-    """The last reply as the model wrote it, marks and all."""
-    return record.tool_steps[-1].reply.content if record.tool_steps else ""
-
-
 def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verification | None) -> dict[str, Any]:
     header, result = record.header, record.result
     return {
         "question": record.turns[-1].words if len(record.turns) > 1 else header.instruction,
         **_earlier(record),
         "answer": record.end.answer if record.end else None,
-        "text": _last_words(record),
+        "text": record.tool_steps[-1].reply.content if record.tool_steps else "",
         "end": _end(record.end) if record.end else None,
         "claims": [_claim(claim, record) for claim in claims],
         "fingerprint": record.chain.fingerprint if record.chain.status == "whole" else None,
         "verification": verification.to_json() if verification else None,
-        "results": [_result(outcome) for step in record.tool_steps for outcome in step.outcomes],
+        "results": [_result(outcome) for outcome in record.call_outcomes],
         "notebook": NOTEBOOK,
         "inputs": list(listed_inputs(record)),
         "sandbox": header.env_options.get("sandbox"),
@@ -162,7 +153,7 @@ def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verificati
 
 
 def _claim(claim: Claim, record: RunRecord) -> dict[str, Any]:
-    outcomes = {outcome.number: outcome for step in record.tool_steps for outcome in step.outcomes}
+    outcomes = {outcome.number: outcome for outcome in record.call_outcomes}
     return {
         "text": claim.text,
         "is_supported": claim.is_supported,

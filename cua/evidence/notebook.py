@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cua.errors import TrajectoryError
 from cua.messages import ImagePart, TextPart
 from cua.step import CallOutcome, ToolStep
-from cua.tools.ipython import PNG
+from cua.tools.service import PNG
 from cua.trajectory.run_record import RunRecord
 
 
 class CellData(BaseModel):
-    """Fields that `cua.tools.ipython.to_tool_result` writes; a call that ran nothing has none of them.
+    """Fields that `cua.tools.service.to_tool_result` writes; a call that ran nothing has none of them.
 
     Attributes:
         kind: `ipython`, `shell` or `service`; "" for a call that ran nothing.
@@ -58,11 +58,7 @@ _SERVICE_IMPORT = "from visual_tools.sandbox import inside"
 
 
 def make_notebook(record: RunRecord) -> dict[str, Any]:
-    """The notebook of a run, nbformat 4.
-
-    Args:
-        record: A tool-using run, loaded with its images.
-    """
+    """The notebook, nbformat 4, of a tool-using run that is loaded with its images."""
     cells: list[dict[str, Any]] = []
     for number, turn in enumerate(record.turns):
         cells.append(_markdown("\n\n".join(part.text.strip() for part in turn.question if isinstance(part, TextPart))))
@@ -96,12 +92,7 @@ def code_of(outcome: CallOutcome) -> str | None:
 
 
 def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
-    """A cell that does a call over again, by the way it was done; None for a call that ran nothing.
-
-    Args:
-        outcome: The call.
-        limit_s: Seconds that a command may take.
-    """
+    """A cell that does a call over again, by the way it was done; None for a call that ran nothing."""
     data = cell_data(outcome)
     if data.kind == "shell":
         return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s={limit_s:g})"

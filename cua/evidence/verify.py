@@ -21,7 +21,7 @@ from cua.evidence.recorded_inputs import lay_out
 from cua.images import decode_image
 from cua.json_text import read_json
 from cua.messages import ImagePart
-from cua.step import CallOutcome, ToolStep
+from cua.step import CallOutcome
 from cua.trajectory.chain import changed_files
 from cua.trajectory.images import FOLDER as IMAGES
 from cua.trajectory.images import sha256_of
@@ -75,7 +75,7 @@ async def verify_run(
         kernel = await maker.make_kernel(work_dir, readable=laid_out.readable)
         try:
             checks = []
-            for outcome in (outcome for step in record.tool_steps for outcome in step.outcomes):
+            for outcome in record.call_outcomes:
                 code = repeating_code(outcome)
                 if code is None:
                     continue
@@ -162,12 +162,7 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tupl
 
 
 def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """What was changed since the run ended, in words; nothing for a run that is as it was.
-
-    Args:
-        record: A tool-using run, loaded with its images.
-        derived: What the files that are made from the record should hold, by name; objects of JSON.
-    """
+    """What was changed since the run ended, in words; nothing for a run that is as it was."""
     finders: tuple[Callable[[], Iterator[str]], ...] = (
         lambda: _of_chain(record),
         lambda: _of_answer(record),
@@ -262,12 +257,8 @@ def _of_images(record: RunRecord) -> Iterator[str]:
 def _parts(record: RunRecord) -> Iterator[Any]:
     for turn in record.turns:
         yield from turn.question
-    for outcome in _outcomes(record.tool_steps):
+    for outcome in record.call_outcomes:
         yield from outcome.result.parts
-
-
-def _outcomes(steps: tuple[ToolStep, ...]) -> Iterator[CallOutcome]:
-    return (outcome for step in steps for outcome in step.outcomes)
 
 
 def _of_derived(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -115,12 +115,7 @@ class Guard:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
 
     def for_run(self, away: Callable[[Awaitable[bool]], Awaitable[bool]], *, sees_requests: bool = False) -> "Guard":
-        """Return a guard for one run, which awaits a person through `away`: their time does not count as the run's.
-
-        Args:
-            away: `Control.away`.
-            sees_requests: Whether requests of pages are held and judged.
-        """
+        """Return a guard for one run, which awaits a person through `away`: their time does not count as the run's."""
         approver = self.approver
         if approver is None:
             return replace(self, sees_requests=sees_requests, _answers=_Answers())
@@ -167,9 +162,7 @@ class Guard:
     def judge(self, facts: Facts, *, is_late: bool = False) -> Verdict:
         """The verdict on one action and one target that it activates, without asking a person.
 
-        Args:
-            facts: The action.
-            is_late: Whether the step has been let pass already, so that `ask` need not ask about all of it.
+        Where the step has been let pass already (`is_late`), mode `ask` need not ask about all of it.
         """
         decision, reason = self.rules.decide(facts)
         if decision is not None:
@@ -243,12 +236,6 @@ async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outs
 
     In mode `ask` a person sees every call; in mode `auto` only calls that are not isolated; `yolo` asks
     nothing. Rules of a policy file come first in every mode.
-
-    Args:
-        guard: Rules, mode, whom to ask.
-        call: What the model wants to call.
-        is_isolated: Whether tools run in a sandbox.
-        is_outside: Whether this one works outside of it.
     """
     verdict = _judge(guard, call, is_isolated, is_outside)
     if verdict.decision != "ask":

@@ -1,21 +1,26 @@
-"""The GUI agent: look, decide, act, write down, until somebody or something says that it is over."""
+"""The GUI agent: look, decide, act, write down, until the episode is over.
 
+Actions pass the guard, are recorded, get their secrets filled in and are then carried out in the env.
+"""
+
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cua.answer import AnswerSchema
-from cua.guard import Guard, RequestGuard
-from cua.gui_agent.act import StepExecutor, StepOutcome
+from cua.errors import CodeError
+from cua.guard import Guard, RequestGuard, StepCheck, Verdict
 from cua.gui_agent.decide import Decider, Decision
 from cua.gui_agent.episode import Episode
-from cua.gui_agent.page_judge import PageJudge
-from cua.gui_agent.page_texts import PageTexts
+from cua.gui_agent.page_texts import PageJudge, PageTexts
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.messages import Sampling, Usage
 from cua.model import Model
-from cua.redaction import MIN_CHARS, Masker
+from cua.redaction import MIN_CHARS, Masker, redacted
 from cua.run.budget import CapReachedError, Caps
+from cua.run.control import StoppedError
 from cua.run.end import End, RunResult
 from cua.run.events import Decided, Listener, Observed, StepDone
 from cua.run.foreign import reset_env, run_task_code, step_env
@@ -25,8 +30,157 @@ from cua.secrets import Secrets
 from cua.step import Step
 from cua.trajectory.describe import describe_action
 from cua.trajectory.writer import TrajectoryWriter
-from envs import Action, Env, EnvSetupError, Observation, RequestHolder, Task
+from envs import (
+    Action,
+    Env,
+    EnvSetupError,
+    Observation,
+    RequestHolder,
+    StepResult,
+    Task,
+    Terminate,
+    VersionedScreen,
+)
 from envs.env import checked_files, checked_warnings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """Result of carrying out one decision.
+
+    Attributes:
+        observation: What the agent sees next.
+        error: Why something was refused or failed, None when all went well.
+        is_over: Whether the episode has ended, by the agent or by the env.
+        is_cut_off: Whether the env has cut it off by a limit of its own.
+        terminate: The action that ended the episode; None when the env did.
+        reward: What the env measured in this step.
+        info: The env's facts of the step, for the operator.
+        timings: Seconds by stage.
+    """
+
+    observation: Observation
+    error: str | None = None
+    is_over: bool = False
+    is_cut_off: bool = False
+    terminate: Terminate | None = None
+    reward: float = 0.0
+    info: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepExecutor:
+    """Carries out decisions that the guard lets pass, after they are on disk."""
+
+    env: Env
+    guard: Guard
+    secrets: Secrets
+    masker: Masker | None
+    schema: AnswerSchema | None
+    scope: RunScope
+    requests: RequestGuard
+    pages: PageTexts
+
+    async def act(self, index: int, decision: Decision, observation: Observation) -> StepOutcome:
+        """Carry out one decision, or refuse it whole.
+
+        Raises:
+            EnvDiedError: The world is gone.
+            StoppedError: A person stopped the run meanwhile; the step may be carried out in part.
+            CapReachedError: The time was used up meanwhile; the same.
+            TrajectoryError: The record cannot be written; nothing was carried out then.
+        """
+        started = time.monotonic()
+        try:
+            await self.scope.control.unless_stopped(self.pages.check(decision, observation))
+            verdict = await self._guard(decision, observation)
+            self._check_answer(decision.actions)
+            filled = self.secrets.fill(decision.actions)
+        except CodeError as error:
+            self.scope.note("refused", str(error))
+            return StepOutcome(
+                observation=replace(observation, last_action_error=str(error), notes=()),
+                error=str(error),
+                timings={"guard": time.monotonic() - started},
+            )
+        guarded = time.monotonic()
+        await self.scope.record.acting(index, decision.turn, decision.actions)
+        recorded = time.monotonic()
+        if self.masker is not None:
+            self.masker.typed(self.secrets.values_in(decision.actions))
+        check = None
+        if not self.guard.is_idle:
+            check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
+            self.requests.is_strict = self.pages.is_exposed
+            self.requests.begin_step(check)
+        if observation.generation is not None and isinstance(self.env, VersionedScreen):
+            self.env.expect(observation.generation)
+        try:
+            result = await self._carry_out(index, filled, check)
+        finally:
+            if check is not None:
+                check.end()
+        info = self._told(check, result.info)
+        shown = await self.without_secrets(result.observation)
+        return StepOutcome(
+            observation=shown,
+            error=shown.last_action_error,
+            is_over=result.terminated,
+            is_cut_off=result.truncated,
+            terminate=self.env.terminate if result.terminated else None,
+            reward=result.reward,
+            info=info,
+            timings={"guard": guarded - started, "record": recorded - guarded, **result.info.get("timings", {})},
+        )
+
+    async def _carry_out(self, index: int, actions: Sequence[Action], check: StepCheck | None) -> StepResult:
+        try:
+            return await self.scope.control.unless_stopped(step_env(self.env, actions, check))
+        except (StoppedError, CapReachedError) as why:
+            self.scope.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
+            raise
+
+    def typed(self, steps: Sequence[Step]) -> None:
+        """Values that an earlier part of the run has typed may stand on the screen."""
+        if self.masker is not None:
+            self.masker.typed([value for step in steps for value in self.secrets.values_in(step.actions)])
+
+    async def without_secrets(self, observation: Observation) -> Observation:
+        """The observation as the record and the model may see it: texts redacted, typed values blacked out."""
+        if not self.secrets.by_name:
+            return observation
+        observation = redacted(observation, self.secrets.redact)
+        return observation if self.masker is None else await asyncio.to_thread(self.masker.mask, observation)
+
+    def _told(self, check: StepCheck | None, info: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The facts of a step with how far it came, when it was refused midway."""
+        if check is None or check.refusal is None:
+            return info
+        self.scope.note(
+            "refused",
+            f"after {check.num_done} action{'s' * (check.num_done != 1)}: not allowed: {check.refusal.reason}",
+        )
+        return {**info, "refused_action": check.num_done + 1}
+
+    async def _guard(self, decision: Decision, observation: Observation) -> Verdict:
+        check = self.guard.check(decision.turn, decision.actions, observation, self.env)
+        verdict = await self.scope.control.unless_stopped(check)
+        if verdict.decision == "deny":
+            raise CodeError(f"not allowed: {verdict.reason}")
+        if verdict.reason:
+            self.scope.note("approved", verdict.reason)
+        return verdict
+
+    def _check_answer(self, actions: Sequence[Action]) -> None:
+        last = actions[-1] if actions else None
+        if self.schema is None or not isinstance(last, Terminate) or last.status != "success":
+            return
+        try:
+            self.schema.parse(last.answer)
+        except ValueError as error:
+            raise CodeError(str(error)) from error
+
 
 _MAX_TOLD = 20
 """Actions of a person that the model is told of; the record has all."""
@@ -125,11 +279,7 @@ class Agent:
         return self._executor.pages
 
     async def run(self, task: Task, start: Start | None = None) -> RunResult:
-        """One episode, from `env.reset` to a written end. Whoever made the env closes it.
-
-        Raises:
-            Exception: A defect of ours.
-        """
+        """One episode, from `env.reset` to a written end. Whoever made the env closes it."""
         start = start or Start()
         episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
         episode.add(start.steps)
@@ -189,22 +339,40 @@ class Agent:
 
     async def _step(self, episode: Episode, observation: Observation) -> StepOutcome:
         self._take_redirect(episode)
-        self._executor.pages.begin(observation)
-        index, started_at, started = episode.next_index, time.time(), time.monotonic()
-        await self.scope.record.observed(index, observation)
-        record_s = time.monotonic() - started
-        self.scope.emit(Observed(index=index, observation=observation))
+        started_at, record_s = time.time(), await self._look(episode.next_index, observation)
         decision = await self._decider.decide(episode, observation)
-        self.scope.emit(Decided(index=index, turn=decision.turn, actions=decision.actions))
+        self.scope.emit(Decided(index=episode.next_index, turn=decision.turn, actions=decision.actions))
         await self.control.checkpoint()
         if self.control.is_handed_back:  # decided on a screen that a person has changed since
             return StepOutcome(observation=observation)
         nudge = self._check_loop(episode, decision, observation)
-        outcome = await self._executor.act(index, decision, observation)
+        outcome = await self._executor.act(episode.next_index, decision, observation)
+        await self._write_down(episode, observation, decision, outcome, started_at=started_at, record_s=record_s)
+        return replace(outcome, observation=_with_note(outcome.observation, nudge))
+
+    async def _look(self, index: int, observation: Observation) -> float:
+        """Record what the step sees and begin to read its texts; seconds that the record took."""
+        self._executor.pages.begin(observation)
+        started = time.monotonic()
+        await self.scope.record.observed(index, observation)
+        record_s = time.monotonic() - started
+        self.scope.emit(Observed(index=index, observation=observation))
+        return record_s
+
+    async def _write_down(
+        self,
+        episode: Episode,
+        observation: Observation,
+        decision: Decision,
+        outcome: StepOutcome,
+        *,
+        started_at: float,
+        record_s: float,
+    ) -> None:
         if outcome.info.get("is_outdated"):  # nothing was done, so trying again is no loop
             episode.loops.forget_last()
         step = Step(
-            index=index,
+            index=episode.next_index,
             observation=observation,
             reply=decision.reply,
             turn=decision.turn,
@@ -216,7 +384,6 @@ class Agent:
         await self.scope.record.acted(step, outcome.reward, outcome.info)
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
-        return replace(outcome, observation=_with_note(outcome.observation, nudge))
 
     async def _after_person(self, observation: Observation) -> Observation:
         """What the screen shows once a person has worked on it, and a word of that; the same when nobody has."""
@@ -266,11 +433,7 @@ class Agent:
         return text
 
     def _take_instruction(self, task: Task, episode: Episode) -> None:
-        """What the task says once it is set up; written down where that is not what it said before.
-
-        Raises:
-            EnvSetupError: It says nothing.
-        """
+        """What the task says once it is set up; written down where that is not what it said before."""
         instruction = task.instruction
         if not instruction.strip():
             raise EnvSetupError(f"the task {task.spec.id!r} has no instruction once it is set up; expected a text")

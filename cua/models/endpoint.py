@@ -103,9 +103,6 @@ def find_endpoint(
         api_key: Wins over `OPENAI_API_KEY`; a server that is no known vendor gets the word `none`.
         environ: `os.environ` unless given.
 
-    Returns:
-        The endpoint; nothing is contacted.
-
     Raises:
         ConfigError: Nothing is configured, the URL is no http URL, or the key is missing or malformed.
     """
@@ -163,22 +160,16 @@ PRESETS: dict[str, Sampling] = {
 
 
 def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
-    """Look a preset up.
-
-    Args:
-        name: A key of `PRESETS`.
-        endpoint: Decides how thinking is turned off: Moonshot's own field, or the chat template's.
-
-    Returns:
-        The settings.
+    """Look a preset up; Moonshot has a field of its own to turn thinking off, other endpoints their chat template.
 
     Raises:
         ConfigError: There is no such preset; the text names the nearest.
     """
-    sampling = PRESETS.get(name.strip().lower())
+    name = name.strip().lower()
+    sampling = PRESETS.get(name)
     if sampling is None:
         raise ConfigError(f"there is no preset {name!r}.{name_choices(name, PRESETS)}")
-    if sampling is not PRESETS["kimi-k2.5-instant"]:
+    if name != "kimi-k2.5-instant":
         return sampling
     extra = THINKING_OFF_MOONSHOT if endpoint.is_moonshot else THINKING_OFF_SELF_HOSTED
     return Sampling(temperature=sampling.temperature, top_p=sampling.top_p, extra_body=extra)
@@ -226,9 +217,6 @@ async def probe(model: Model) -> ProbeReport:
     """Ask for the colour of a 32x32 image; when that is refused, ask a question without an image.
 
     Retries and timeouts are the model's own: for a quick verdict build it with few. A cut reply counts as an answer.
-
-    Args:
-        model: Any model; it stays open.
 
     Returns:
         The findings; errors of the endpoint are in them, not raised.

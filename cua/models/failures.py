@@ -11,8 +11,8 @@ from urllib.parse import urljoin, urlsplit
 
 from cua.errors import ContextOverflowError, ModelAccessError, ModelError, name_choices
 from cua.json_text import read_json, well_formed
+from cua.models.accumulator import count_of
 from cua.models.endpoint import Endpoint
-from cua.models.fields import count_of
 from cua.models.gate import OverloadedError
 
 _RETRYABLE = {408, 409, 425, 429, 529}
@@ -71,14 +71,6 @@ def status_failure(
 ) -> ModelError:
     """Turn an HTTP error status into an error.
 
-    Args:
-        status: HTTP status, 300 or above.
-        text: The body.
-        headers: The response's headers, for Retry-After.
-        endpoint: Who answered.
-        model: The id that was asked for.
-        known_models: Ids that the server lists, for a 404.
-
     Returns:
         The error: an `OverloadedError` where waiting may help.
     """
@@ -128,17 +120,7 @@ def stream_failure(error: object) -> ModelError:
 def connection_failure(
     error: BaseException, endpoint: Endpoint, *, timeouts: str = "", has_answered: bool = False
 ) -> ModelError:
-    """Turn a broken or impossible connection into an error.
-
-    Args:
-        error: What the HTTP library raised; its causes are searched for the system's own words.
-        endpoint: Who was called.
-        timeouts: The limits in force, for the text of a timeout.
-        has_answered: Whether a part of the reply had come.
-
-    Returns:
-        The error; retryable unless the certificate is wrong.
-    """
+    """Turn a broken or impossible connection into an error."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):

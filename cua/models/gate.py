@@ -131,18 +131,6 @@ async def retry(
 ) -> T:
     """Call until it works or the policy ends it.
 
-    Not tenacity: its loop is these twenty lines, while the wait (a server's wish with jitter on top), the three ends
-    with their texts and the word to the display before each wait would be callbacks of ours there as they are here.
-
-    Args:
-        call: The attempt; makes a fresh awaitable each time.
-        policy: The limits.
-        on_retry: Told before each wait.
-        clock: Time and chance.
-
-    Returns:
-        What the call returned.
-
     Raises:
         ModelError: As it came, when it is not retryable or retrying is off; else the last one with the
             number of tries added, still marked retryable.
@@ -225,7 +213,7 @@ class EndpointGate:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def call(self) -> AsyncIterator[None]:
+    async def admit(self) -> AsyncIterator[None]:
         """One try of a call. A refusal inside it is seen and passed on."""
         async with AsyncExitStack() as stack:
             async with told_wait() if self._must_wait() else nullcontext():

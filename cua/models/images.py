@@ -58,13 +58,6 @@ class ImageFormat:
 def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
     """Re-encode an image; its size in pixels stays. Blocking: about 50 ms for a full-HD screenshot.
 
-    Args:
-        part: The image, in any encoding that Pillow reads.
-        image_format: What is wanted; PNG, and an encoding that the image has already, change nothing.
-
-    Returns:
-        The image to send.
-
     Raises:
         ModelError: The bytes are no image, or the encoder refuses it (WebP ends at 16383 px a side).
     """
@@ -114,11 +107,7 @@ class ImageEncoder:
         self._urls: dict[ImagePart, str] = {}
 
     async def data_url(self, part: ImagePart) -> str:
-        """The image as it goes into a request.
-
-        Raises:
-            ModelError: The image cannot be encoded.
-        """
+        """The image as it goes into a request."""
         url = self._urls.pop(part, "") or await asyncio.to_thread(self._encode, part)
         self._urls[part] = url
         while len(self._urls) > self._max_remembered:

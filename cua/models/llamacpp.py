@@ -47,9 +47,6 @@ _TOOLS = (
 def find_weights(name: str) -> Path:
     """The file of weights that a model's name means.
 
-    Args:
-        name: `smollm2` or `llamacpp:FILE.gguf`.
-
     Raises:
         ConfigError: There is none; the text says how to get it.
     """
@@ -68,10 +65,6 @@ def find_weights(name: str) -> Path:
 
 class LlamaCppModel:
     """A model that llama.cpp runs here; implements `cua.model.Model`. Loaded by the first call; calls take turns.
-
-    Args:
-        path: Its weights, a file of GGUF.
-        name: What logs call it.
 
     Raises:
         EnvError: The package is not installed.

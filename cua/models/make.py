@@ -85,8 +85,6 @@ def make_model(
         ConfigError: No endpoint is configured, or a setting is wrong.
     """
     if settings.fallback:
-        from cua.models.make import FallbackModel
-
         alone = replace(settings, fallback=None)
         primary = make_model(name, alone, on_delta=on_delta, on_retry=on_retry)
         return FallbackModel(primary, make_model(settings.fallback, alone, on_delta=on_delta, on_retry=on_retry))
@@ -97,7 +95,7 @@ def make_model(
 
         return LlamaCppModel(find_weights(name), name=name)
     if name.startswith("baseline:"):
-        from cua.models.baseline import BaselineModel
+        from cua.models.scripted import BaselineModel
 
         return BaselineModel.from_name(name)
     for group in (MODELS_GROUP, SCRIPTS_GROUP):

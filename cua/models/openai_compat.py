@@ -11,10 +11,9 @@ from cua.bounded_http import bound_body, is_packed
 from cua.errors import ModelError, TruncatedReplyError, UnusableReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
-from cua.models.accumulator import Delta, StreamAccumulator, TokenCounts
+from cua.models.accumulator import Delta, StreamAccumulator, TokenCounts, count_of
 from cua.models.endpoint import automatic_sampling, find_endpoint
 from cua.models.failures import connection_failure, status_failure
-from cua.models.fields import count_of
 from cua.models.gate import Clock, EndpointGate, Retry, RetryPolicy, gate_of, retry
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.prices import PriceTable
@@ -112,15 +111,7 @@ class OpenAICompatModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer a conversation; see `cua.model.Model`.
-
-        Args:
-            messages: The conversation.
-            tools: What the model may call.
-            sampling: Replaces the options' sampling as a whole.
-
-        Returns:
-            The reply.
+        """Answer a conversation; see `cua.model.Model`. A `sampling` replaces that of the options as a whole.
 
         Raises:
             ModelError: The server cannot be reached, or refuses; retries are over.
@@ -129,7 +120,7 @@ class OpenAICompatModel:
         """
         if self._client is None:
             await self.prepare()
-        request = await self._request(messages, tools, sampling or self._default_sampling())
+        request = await self._request(messages, tools, sampling)
         num_calls = sum(len(message.tool_calls) for message in messages)
         return await retry(
             lambda: self._try(request, num_calls, tools), self.options.retry, on_retry=self._retrying, clock=self._clock
@@ -151,10 +142,10 @@ class OpenAICompatModel:
         if client is not None:
             await client.close()
 
-    def _default_sampling(self) -> Sampling:
-        return self.options.sampling or automatic_sampling(self.name, self.endpoint)
-
-    async def _request(self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
+    async def _request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling | None
+    ) -> dict[str, Any]:
+        sampling = sampling or self.options.sampling or automatic_sampling(self.name, self.endpoint)
         request: dict[str, Any] = {
             "model": self.name,
             "messages": await to_wire(self._sendable(messages), self._encoder),
@@ -186,7 +177,7 @@ class OpenAICompatModel:
     async def _try(self, request: dict[str, Any], num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:
         started = time.perf_counter()
         try:
-            async with (self._own_gate or gate_of(self.endpoint.base_url)).call():
+            async with (self._own_gate or gate_of(self.endpoint.base_url)).admit():
                 draft = await self._exchange(request)
             self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
             reply = Reply(

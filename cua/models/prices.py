@@ -64,9 +64,6 @@ def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | Non
         path: The file; without it `K25_PRICES`; without both the table is empty.
         environ: `os.environ` unless given.
 
-    Returns:
-        The table.
-
     Raises:
         ConfigError: The file cannot be read, or holds anything but prices.
     """

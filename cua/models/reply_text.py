@@ -15,18 +15,21 @@ A server that runs Kimi K2.5 without its parsers, or whose parsers fail, sends t
   type, and is left to that agent's parser, except for tokens at the very end and a closing tag below the code.
 """
 
+import ast
+import json
 import re
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecodeError, JSONDecoder
+from typing import Any
 
 from cua.errors import UnusableReplyError
+from cua.json_text import read_json, well_formed
 from cua.messages import Reply, ToolCall
 from cua.model import Tool
 from cua.models.accumulator import MAX_CALLS
-from cua.models.call_text import named
 
 _TAG = re.compile(r"<[ \t]{0,3}(?P<close>/?)[ \t]{0,3}think(?:ing)?(?:\s[^<>]{0,50})?>|◁(?P<close2>/?)think▷", re.I)
 _ACTION = re.compile(r"(?:^|(?<=>)|(?<=▷))[ \t]{0,3}#{2,6}[ \t]*action[ \t*_]*(?:[:：]|$)", re.I | re.M)
@@ -69,18 +72,13 @@ TAG_REMARK = (
 )
 
 
-def split_thinking(content: str, *, has_headings: bool = True) -> tuple[str, str]:
-    """Thought and answer.
-
-    Args:
-        content: Text of a reply.
-        has_headings: True where the headings of the GUI agent's protocol count.
-    """
-    thought, answer, _ = _split(content, has_headings)
+def split_thinking(content: str) -> tuple[str, str]:
+    """Thought and answer of a reply in the GUI agent's protocol, whose headings count."""
+    thought, answer, _ = _split(content, has_headings=True)
     return thought, answer
 
 
-def _split(content: str, has_headings: bool) -> tuple[str, str, str]:
+def _split(content: str, *, has_headings: bool) -> tuple[str, str, str]:
     """Thought, answer, and the opening tag that is never closed; without headings, one in the middle stays as it is."""
     text = content.lstrip()
     thoughts: list[str] = []
@@ -136,10 +134,6 @@ def _is_closing(tag: re.Match[str]) -> bool:
 
 def separate(reply: Reply, tools: Sequence[Tool] = ()) -> Reply:
     """Take thinking and tool calls out of the text of a reply; give its calls the names of tools.
-
-    Args:
-        reply: As the server sent it.
-        tools: What the model may call.
 
     Raises:
         UnusableReplyError: A part of a call is missing, or a call was announced and none came. Never for a reply that
@@ -297,3 +291,113 @@ def _code_spans(text: str) -> Iterator[tuple[int, int]]:
             yield run.end(), closing.start()
             number = alike[0]
         number += 1
+
+
+_MAX_LITERAL_CHARS = 20_000
+_MAX_LAYERS = 3
+_MAX_NAME_CHARS = 64
+
+
+def named(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:
+    """The call with a tool's name and with arguments that are one JSON object, as far as that can be had.
+
+    The name is the server's; else the id holds it (`functions.zoom:3`, `functionszoom3`), or the arguments do
+    (`{"name": "zoom", ...}`); or, where the call has none, the keys of the arguments fit one tool only.
+    """
+    arguments = plain_arguments(call.arguments)
+    known = {tool.name for tool in tools}
+    name = _known_name(call.name, known) or _known_name(call.id, known)
+    if not name:
+        name, arguments = _name_inside(arguments, known)
+    if not name and not call.name and not call.id.startswith("functions."):
+        name = _name_by_keys(arguments, tools)
+    return replace(call, name=name or bare_name(call.name) or bare_name(call.id), arguments=arguments)
+
+
+def bare_name(name: str) -> str:
+    """A tool's name without what some parsers leave on it: `functions.ipython:3` is `ipython`."""
+    bare = name.strip().removeprefix("functions.").partition(":")[0].strip()
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", bare)[:_MAX_NAME_CHARS]
+
+
+def plain_arguments(text: str) -> str:
+    """Arguments as the text of one JSON object; as they are, where none can be made of them.
+
+    A JSON object stays as it was written. A fenced one, one in a JSON string, one with raw line ends or lone surrogates
+    and a Python literal are written as JSON.
+    """
+    if text.strip() in ("", "null"):
+        return "{}"
+    value: Any = text
+    for _ in range(_MAX_LAYERS):
+        if isinstance(value, str):
+            value = _value_in(value)
+    if not isinstance(value, dict):
+        return well_formed(text)
+    is_plain = "\\ud" not in text.lower() and _is_json_object(text)
+    try:
+        return text if is_plain else well_formed(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError, RecursionError):
+        return well_formed(text)
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(read_json(text), dict)
+    except ValueError:
+        return False
+
+
+def _value_in(text: str) -> Any:
+    """Value of a text of JSON, or of a Python literal; None where it is neither."""
+    stripped = text.strip()
+    if stripped.startswith("```"):
+        stripped = stripped.partition("\n")[2].removesuffix("```").strip()
+    try:
+        return read_json(stripped, strict=False)
+    except ValueError:
+        pass
+    if len(stripped) > _MAX_LITERAL_CHARS or not stripped.startswith(("{", "'", '"')):
+        return None
+    try:
+        return ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _known_name(text: str, known: Collection[str]) -> str:
+    """Name of the tool that a name or an id means; "" when no tool fits."""
+    said = "".join(text.split())
+    for candidate in (said, said.removeprefix("functions").lstrip("._")):
+        fitting = [name for name in known if candidate.startswith(name)]
+        for name in sorted(fitting, key=len, reverse=True):
+            if re.fullmatch(r"[:_.-]?\d*", candidate[len(name) :]):
+                return name
+    return ""
+
+
+def _name_inside(arguments: str, known: Collection[str]) -> tuple[str, str]:
+    """A tool's name found in the arguments, and the arguments without it."""
+    value = _value_in(arguments)
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return "", arguments
+    name = _known_name(value["name"], known)
+    if not name:
+        return "", arguments
+    rest = {key: item for key, item in value.items() if key != "name"}
+    inner = rest.get("arguments", rest.get("parameters")) if len(rest) == 1 else None
+    return name, plain_arguments(inner) if isinstance(inner, str) else json.dumps(inner or rest, ensure_ascii=False)
+
+
+def _name_by_keys(arguments: str, tools: Sequence[Tool]) -> str:
+    """The only tool that takes these arguments. Source: SGLang's detector for Kimi K2."""
+    value = _value_in(arguments)
+    if not isinstance(value, dict) or not value:
+        return ""
+    fitting = [
+        tool.name
+        for tool in tools
+        if value.keys() <= set(tool.parameters.get("properties", {}))
+        and set(tool.parameters.get("required", ())) <= value.keys()
+    ]
+    return fitting[0] if len(fitting) == 1 else ""

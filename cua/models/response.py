@@ -33,11 +33,7 @@ def too_long() -> ModelError:
 
 
 class ResponseReader:
-    """One answer in the making.
-
-    Args:
-        on_delta: Told each piece of text as it arrives.
-    """
+    """One answer in the making."""
 
     def __init__(self, on_delta: Callable[[Delta], None] | None = None) -> None:
         self.draft = StreamAccumulator(on_delta)
@@ -171,11 +167,7 @@ class ResponseReader:
 
 
 def _read_object(data: str) -> Mapping[str, Any]:
-    """A JSON object of bounded size.
-
-    Raises:
-        ValueError: The text is not a JSON object, or a larger one.
-    """
+    """A JSON object of bounded size."""
     if data.count(",") + data.count("[") + data.count("{") > MAX_PIECE_VALUES:
         raise ValueError(f"it has more than {MAX_PIECE_VALUES} values")
     answer = read_json(data, strict=False)

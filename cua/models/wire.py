@@ -24,9 +24,6 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_re
         encoder: How images are sent.
         keep_reasoning: Write all reasoning down, for a reader that is no server.
 
-    Returns:
-        The value of the request's `messages`.
-
     Raises:
         ModelError: An image cannot be encoded.
     """

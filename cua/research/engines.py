@@ -49,11 +49,7 @@ class Hit:
 
 
 class SearchEngine(Protocol):
-    """Finds pages.
-
-    Attributes:
-        name: What logs call it.
-    """
+    """Finds pages."""
 
     name: str
 
@@ -265,11 +261,6 @@ def _get(value: object, key: str) -> object:
 
 def make_remote_engine(name: str, where: str, environ: Mapping[str, str]) -> SearchEngine:
     """An engine of the web by name.
-
-    Args:
-        name: `searxng`, `brave` or `tavily`.
-        where: Its address; "": the service's own.
-        environ: Holds the keys.
 
     Raises:
         ConfigError: No such engine, no address, or no key.

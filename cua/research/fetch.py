@@ -123,11 +123,7 @@ class Fetcher:
         self.num_bytes = 0
 
     async def fetch(self, url: str, *, is_file: bool = False) -> Fetched:
-        """What an address holds; from the cache when it was fetched before.
-
-        Args:
-            url: The address; what follows a # is left out.
-            is_file: Whether the larger limit of downloads holds.
+        """What an address holds, from the cache when it was fetched before; a file may be larger than a page.
 
         Raises:
             FetchError: It cannot be had; the text tells the model why.
@@ -263,12 +259,7 @@ async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """What all agents of a run search and read.
-
-    Attributes:
-        engine: Finds pages.
-        fetcher: Fetches them.
-    """
+    """What all agents of a run search and read."""
 
     engine: SearchEngine
     fetcher: Fetcher
@@ -279,7 +270,6 @@ def make_web(
     *,
     allow_hosts: tuple[str, ...] = (),
     obeys_robots: bool = True,
-    limits: FetchLimits = FetchLimits(),
     environ: Mapping[str, str] | None = None,
 ) -> Web:
     """Search engine and fetcher by setting; `local` reads its folder here, which may take a while.
@@ -289,7 +279,6 @@ def make_web(
             `local:world:SEED:SIZE` for a corpus of the suite `widesearch`.
         allow_hosts: `HOST:PORT` that may be fetched although they are private.
         obeys_robots: Whether robots.txt is asked before.
-        limits: How much may be fetched.
         environ: Holds keys; the process's own when left out.
 
     Raises:
@@ -301,17 +290,17 @@ def make_web(
     name, _, where = search.partition(":")
     rules = AddressRules.parse(allow_hosts)
     if name == "local" and where:
-        return _make_local(where, rules, limits)
+        return _make_local(where, rules)
     if name not in ("searxng", "brave", "tavily"):
         raise ConfigError(
             f"search is {search!r}; expected searxng:URL, brave, tavily, local:FOLDER, or local:world for a corpus "
             "that is made here"
         )
     engine = make_remote_engine(name, where, os.environ if environ is None else environ)
-    return Web(engine=engine, fetcher=Fetcher(rules=rules, limits=limits, obeys_robots=obeys_robots))
+    return Web(engine=engine, fetcher=Fetcher(rules=rules, obeys_robots=obeys_robots))
 
 
-def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
+def _make_local(where: str, rules: AddressRules) -> Web:
     if where.partition(":")[0] == "world":
         parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", where)
         if parsed is None:
@@ -319,7 +308,7 @@ def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
                 f"search is 'local:{where}'; expected local:world, or local:world:SEED, a whole number, or "
                 "local:world:SEED:SIZE, tiny, small or full"
             )
-        return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small", limits=limits)
+        return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small")
     root = Path(where).expanduser()
     find_files(root)
     try:
@@ -328,17 +317,10 @@ def _make_local(where: str, rules: AddressRules, limits: FetchLimits) -> Web:
     except (OSError, sqlite3.Error):  # no place to keep one, or what is kept is broken: it is made anew for this run
         index = LocalIndex()
         index.update(root, FOLDER_URL)
-    fetcher = Fetcher(rules=rules, limits=limits, corpora=(FolderCorpus(root),), is_offline=True)
-    return Web(engine=index, fetcher=fetcher)
+    return Web(engine=index, fetcher=Fetcher(rules=rules, corpora=(FolderCorpus(root),), is_offline=True))
 
 
-def make_world_web(seed: int = 0, *, size: str = "small", limits: FetchLimits = FetchLimits()) -> Web:
-    """The corpus of the suite `widesearch`, made here and searched in memory.
-
-    Args:
-        seed: Which one.
-        size: As for `envs.suites.widesearch.world.make_world`.
-        limits: How much may be fetched.
-    """
+def make_world_web(seed: int = 0, *, size: str = "small") -> Web:
+    """The corpus of the suite `widesearch`, made here and searched in memory."""
     world, index = indexed_world(seed, size)
-    return Web(engine=index, fetcher=Fetcher(limits=limits, corpora=(WorldCorpus(world),), is_offline=True))
+    return Web(engine=index, fetcher=Fetcher(corpora=(WorldCorpus(world),), is_offline=True))

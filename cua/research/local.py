@@ -42,8 +42,8 @@ _WORD = re.compile(r"\w+")
 class FolderCorpus:
     """The files of a folder; implements `Corpus`."""
 
-    def __init__(self, root: Path, base_url: str = FOLDER_URL) -> None:
-        self.base_url = base_url
+    def __init__(self, root: Path) -> None:
+        self.base_url = FOLDER_URL
         self._root = root.resolve()
 
     def read(self, url: str) -> Response | None:
@@ -191,11 +191,7 @@ class LocalIndex:
 
 
 def find_files(root: Path) -> Sequence[Path]:
-    """The files of a folder that can be read as pages; links and hidden ones are left out.
-
-    Raises:
-        ConfigError: There is no such folder, or it holds too many.
-    """
+    """The files of a folder that can be read as pages; links and hidden ones are left out."""
     if not root.is_dir():
         raise ConfigError(f"there is no folder {str(root)!r} to search in")
     found = []

@@ -82,11 +82,7 @@ class AddressRules:
         return bare in self.allow_hosts or f"{bare}:{port}" in self.allow_hosts
 
     def check_url(self, url: str) -> tuple[str, int]:
-        """Host and port of an address.
-
-        Raises:
-            FetchError: It is none that may be opened.
-        """
+        """Host and port of an address."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
@@ -103,11 +99,7 @@ class AddressRules:
         return host, port
 
     def check_address(self, host: str, address: str, port: int) -> None:
-        """Check an address that a name resolved to.
-
-        Raises:
-            FetchError: It is not public, and nobody has allowed the name.
-        """
+        """Check an address that a name resolved to."""
         if not is_public(address) and not self.allows(host, port):
             raise FetchError(
                 f"{host} leads to {address}, which is no public address; a person can allow it with "
@@ -134,11 +126,7 @@ def is_public(address: str) -> bool:
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a name.
-
-    Raises:
-        FetchError: It has none.
-    """
+    """The addresses of a name."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -147,12 +135,7 @@ async def resolve(host: str, port: int) -> tuple[str, ...]:
 
 
 def make_backend(rules: AddressRules, look_up: Any = resolve) -> "httpcore.AsyncNetworkBackend":
-    """What opens connections: only to addresses that the rules let through.
-
-    Args:
-        rules: Which ones.
-        look_up: Gives the addresses of a host and port, as `resolve`.
-    """
+    """What opens connections: only to addresses that the rules let through."""
     import httpcore
 
     class CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -200,15 +183,7 @@ async def request(
     headers: Mapping[str, str] | None = None,
     look_up: Any = resolve,
 ) -> Response:
-    """GET one address; redirects are the caller's.
-
-    Args:
-        url: The address.
-        rules: Where it may lead.
-        max_bytes: Of the decompressed body.
-        timeout_s: For the whole of it.
-        headers: Besides our own.
-        look_up: As for `make_backend`.
+    """GET one address; redirects are the caller's. `max_bytes` bounds the decompressed body, `timeout_s` all of it.
 
     Raises:
         FetchError: It may not be opened, did not answer, or is too large.

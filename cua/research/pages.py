@@ -57,11 +57,6 @@ class Document:
 def read_document(body: bytes, media_type: str, url: str) -> Document:
     """Read what was fetched; slow, so off the event loop.
 
-    Args:
-        body: The content.
-        media_type: As the server said, without parameters.
-        url: Where it came from; relative links are relative to it.
-
     Raises:
         ValueError: It is no text, and none can be taken out of it.
     """

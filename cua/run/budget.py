@@ -104,6 +104,8 @@ class Reservation:
 class Budget:
     """Counts what is used and holds the limits. For one event loop; not for several threads.
 
+    `check`, `begin_step` and `model_call` raise `CapReachedError` where a limit is used up, here or further up.
+
     Args:
         caps: The limits; those that are no amounts (parse errors, loops, time) are others' business.
         parent: What this one is a part of: all that is used here counts there too.
@@ -136,22 +138,14 @@ class Budget:
         return Budget(caps, parent=self, name=name)
 
     def check(self) -> None:
-        """Check that there is room for something more.
-
-        Raises:
-            CapReachedError: A limit is used up, here or further up.
-        """
+        """Check that there is room for something more."""
         for level in self._levels():
             reached = level.caps.reached(num_calls=level.num_calls, usage=level.usage)
             if reached:
                 raise level._error(*reached)
 
     def begin_step(self) -> None:
-        """Count a step.
-
-        Raises:
-            CapReachedError: No step is left, here or further up; nothing is counted.
-        """
+        """Count a step."""
         for level in self._levels():
             reached = level.caps.reached(num_steps=level.num_steps, num_calls=level.num_calls, usage=level.usage)
             if reached:
@@ -169,11 +163,7 @@ class Budget:
 
     @asynccontextmanager
     async def model_call(self) -> AsyncIterator[Reservation]:
-        """Room for one call of the model; waits while calls under way may use it all up.
-
-        Raises:
-            CapReachedError: A limit is used up, here or further up.
-        """
+        """Room for one call of the model; waits while calls under way may use it all up."""
         self.check()
         while any(level._is_crowded() for level in self._levels()):
             self._settled.clear()

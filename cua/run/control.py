@@ -41,11 +41,7 @@ class Clock:
         self._num_waits = self._num_running = self._num_waiting = 0
 
     def start(self, *, earlier_s: float = 0.0) -> None:
-        """Count from now on.
-
-        Args:
-            earlier_s: Seconds of work before.
-        """
+        """Count from now on."""
         now = time.monotonic()
         self._started, self._earlier_s, self._waited_s, self._waiting_since = now, earlier_s, 0.0, now
         if self._parent is not None and not self._is_running:
@@ -92,11 +88,7 @@ class Clock:
             self._change(waits=-1)
 
     def check(self) -> None:
-        """Check that there is time left.
-
-        Raises:
-            CapReachedError: The time is used up, here or further up.
-        """
+        """Check that there is time left."""
         if self._max_time_s is not None and self.time_s >= self._max_time_s and not self.is_waiting:
             reason = describe_time(self.time_s, self._max_time_s)
             raise CapReachedError("time", f"{self._name}: {reason}" if self._name else reason)
@@ -121,7 +113,8 @@ class Clock:
 class Control:
     """The switches and the clock of one run. A stop takes effect at once.
 
-    A pause takes effect before the next model call, and in a run on a screen also before the next action.
+    A pause takes effect before the next model call, and in a run on a screen also before the next action. `checkpoint`
+    and `unless_stopped` raise `StoppedError`; `check_time` and `unless_stopped` raise `CapReachedError`.
 
     Args:
         max_time_s: Seconds of work after which the run ends, as by a stop; None means no limit.
@@ -161,11 +154,7 @@ class Control:
         return child
 
     def attach(self, *, earlier_s: float = 0.0) -> None:
-        """Bind to the running event loop and start the clock; called by the agent when a run starts.
-
-        Args:
-            earlier_s: Seconds of work before a resume.
-        """
+        """Bind to the running event loop and start the clock; called by the agent when a run starts."""
         self._loop = asyncio.get_running_loop()
         self.clock.start(earlier_s=earlier_s)
 
@@ -181,20 +170,20 @@ class Control:
 
     def pause(self) -> None:
         """Hold the run before its next model call."""
-        self._call(self._go.clear)
+        self._change_on_loop(self._go.clear)
         for child in tuple(self._children):
             child.pause()
 
     def resume(self) -> None:
         """Let a paused run go on."""
-        self._call(self._go.set)
+        self._change_on_loop(self._go.set)
         for child in tuple(self._children):
             child.resume()
 
     def stop(self, reason: str = "stopped by the user") -> None:
         """End the run as `stopped`, also while the model is thinking."""
         self.stop_reason = reason
-        self._call(self._set_stopped)
+        self._change_on_loop(self._set_stopped)
         for child in tuple(self._children):
             child.stop(reason)
 
@@ -203,11 +192,7 @@ class Control:
         self._said.append(instruction)
 
     def hand_back(self, actions: Sequence[Action] = ()) -> None:
-        """A person has worked on the screen of a paused run: the agent looks again before it decides anew.
-
-        Args:
-            actions: What they did, as the record may keep it.
-        """
+        """A person has worked on the screen of a paused run: the agent looks again before it decides anew."""
         self._by_person = (*(self._by_person or ()), *actions)
 
     @property
@@ -242,23 +227,14 @@ class Control:
         return actions
 
     async def checkpoint(self) -> None:
-        """Wait out a pause.
-
-        Raises:
-            StoppedError: A stop was asked for.
-        """
+        """Wait out a pause."""
         if self.is_paused and not self.is_stopped:
             await self.away(self._until_go())
         if self.is_stopped:
             raise StoppedError(self.stop_reason)
 
     async def unless_stopped(self, work: Awaitable[T]) -> T:
-        """Await `work`, or cancel it as soon as a stop is asked for or the run's time is used up.
-
-        Raises:
-            StoppedError: A stop was asked for before the work was done.
-            CapReachedError: The time was used up before the work was done.
-        """
+        """Await `work`, or cancel it as soon as a stop is asked for or the run's time is used up."""
         task: asyncio.Future[T] = asyncio.ensure_future(contained_result(work))
         try:
             with self._stop_awaited() as stop:
@@ -282,11 +258,7 @@ class Control:
             return await work
 
     def check_time(self) -> None:
-        """Check that there is time left.
-
-        Raises:
-            CapReachedError: The time is used up, here or further up.
-        """
+        """Check that there is time left."""
         self.clock.check()
 
     def _check(self) -> None:
@@ -322,7 +294,7 @@ class Control:
             if not stop.done():
                 stop.set_result(None)
 
-    def _call(self, change: Callable[[], object]) -> None:
+    def _change_on_loop(self, change: Callable[[], object]) -> None:
         """Make a change on the run's own loop: at once from there, by a message from another thread."""
         try:
             here = asyncio.get_running_loop()

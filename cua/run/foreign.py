@@ -18,12 +18,7 @@ _OURS = (EnvError, CuaError, SandboxError)
 
 
 async def run_task_code(call: Callable[[], Awaitable[T]]) -> T:
-    """Await code of a task.
-
-    Raises:
-        EnvError: As it was raised; likewise a `CuaError` and a `SandboxError`.
-        TaskError: The code raised anything else, also `SystemExit` or a cancellation of its own.
-    """
+    """Await code of a task."""
     try:
         with contained():
             return await call()

@@ -42,7 +42,9 @@ Grant = Callable[[int], Awaitable[int]]
 
 
 class RunScope:
-    """One agent's part of a run.
+    """One agent's part of a run. The limits of a scope hold for its parts besides their own.
+
+    `begin_step`, `generate` and `reply_unusable` raise `CapReachedError` where a limit is used up.
 
     Args:
         caps: Limits of this agent.
@@ -78,32 +80,17 @@ class RunScope:
         self.run_dir: str | None = None
 
     def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
-        """A scope for an agent that works for this one.
-
-        Args:
-            agent_id: Its name in the journal, unlike any other's.
-            caps: Its own limits; those of this scope hold besides.
-        """
+        """A scope for an agent that works for this one; `agent_id` is unlike any other in the journal."""
         return self._make_part(caps, self.record.for_agent(agent_id))
 
     def make_turn(self, caps: Caps) -> "RunScope":
-        """A scope for one of several questions to the same agent: the same record, switches of its own.
-
-        Args:
-            caps: Limits for the question; those of this scope hold besides, over all questions.
-        """
+        """A scope for one of several questions to the same agent: the same record, switches of its own."""
         return self._make_part(caps, self.record, is_same_agent=True)
 
     def make_run(
         self, caps: Caps, record: TrajectoryWriter | None = None, listener: Listener | None = None
     ) -> "RunScope":
-        """A scope for a run of its own within this one, with its own record: one episode of a batch.
-
-        Args:
-            caps: Limits of the run; those of this scope hold besides, over all runs.
-            record: Where it is written down.
-            listener: Told what happens in it; None: the one of this scope.
-        """
+        """A scope for a run of its own within this one, with its own record: one episode of a batch."""
         part = self._make_part(caps, Journal(record), listener)
         self.run_dir = part.record.shown_dir
         return part
@@ -132,11 +119,7 @@ class RunScope:
         self.emit(RunStarted(instruction=instruction, run_dir=self.record.shown_dir))
 
     async def to_the_end(self, work: Callable[[], Awaitable[End]]) -> End:
-        """Do the work of a run; what breaks it becomes its end.
-
-        Raises:
-            Exception: Only what is a defect of ours or of a task's own code.
-        """
+        """Do the work of a run; what breaks it becomes its end."""
         try:
             return await work()
         except CapReachedError as cap:
@@ -183,11 +166,7 @@ class RunScope:
         return result
 
     def begin_step(self) -> None:
-        """Count a step.
-
-        Raises:
-            CapReachedError: A limit is used up.
-        """
+        """Count a step."""
         self.control.check_time()
         self.budget.begin_step()
 
@@ -223,11 +202,7 @@ class RunScope:
             return reply
 
     def reply_unusable(self, why: str) -> None:
-        """Count a reply that could not be used, and write down why.
-
-        Raises:
-            CapReachedError: There were too many in a row.
-        """
+        """Count a reply that could not be used, and write down why."""
         self._num_unusable += 1
         self.note("parse_error", why)
         if self._num_unusable >= self.caps.max_parse_errors:

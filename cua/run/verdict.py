@@ -15,12 +15,7 @@ from visual_tools.errors import SandboxError
 
 
 async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
-    """The task's verdict.
-
-    Raises:
-        EnvError: The env could not be asked.
-        TaskError: The task's own code raised something else, or returned something other than a verdict.
-    """
+    """The task's verdict."""
     try:
         return await run_task_code(lambda: evaluate_task(task, env))
     except (EnvError, TaskError):
@@ -88,12 +83,7 @@ class Answered:
 
 
 async def judge_answer(task: Task | None, end: End, folder: Path | None = None) -> End:
-    """How the run of an agent with tools ends, by its task, if it has one: an answer, also one at a limit, is judged.
-
-    Raises:
-        EnvError: What judges the answer could not be reached.
-        TaskError: The task's own code raised something else.
-    """
+    """How the run of an agent with tools ends, by its task if it has one; an answer at a limit is judged as well."""
     if task is None or end.status not in ("unverified", "capped"):
         return end
     terminate = Terminate(status="success", answer=end.answer)

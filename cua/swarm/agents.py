@@ -137,6 +137,7 @@ class Agents:
             is_isolated=self._is_isolated,
             guard=self._outfit.guard,
             scope=scope,
+            start=order.start,
         )
 
         async def prepare() -> str | None:
@@ -145,10 +146,10 @@ class Agents:
         if order.start is None:
             result = await agent.run([TextPart(text=order.assignment.prompt)])
         else:
-            agent.load(order.start)
             result = await agent.go_on(prepare)
         said = (step.reply.content.strip() for step in reversed(agent.steps))
-        return Played(result=result, last_text=next(filter(None, said), ""), left=agent.leave())
+        left = ToolStart(conversation=agent.conversation, spent=scope.spent, end=result.end)
+        return Played(result=result, last_text=next(filter(None, said), ""), left=left)
 
     async def _work_by_own(
         self, own: OwnAgent, order: Order, scope: RunScope, model: Model, folder: Path, toolset: Toolset

@@ -20,7 +20,7 @@ from cua.swarm.agents import Order, Outfit
 from cua.swarm.child import Played
 from cua.swarm.remote import Changes, Files, HostOptions, ToolFacts, open_host, pack_error, unpack_error, write_files
 from cua.tool_agent.calls import CALL_NUMBER
-from cua.tool_agent.conversation import Asked, Compaction, ToolStart
+from cua.tool_agent.conversation import Compaction, Conversation, ToolStart
 from cua.tool_agent.profile import ToolMaker
 from envs import Action, EnvDiedError, EnvError, EnvSetupError
 from envs.errors import require
@@ -37,9 +37,7 @@ class _Progress:
     """How far a child has come, from what its record was told: what another try goes on from."""
 
     def __init__(self, start: ToolStart | None) -> None:
-        self._start = start or ToolStart(asked=())
-        self._asked, self.steps, self._cut = list(self._start.asked), list(self._start.steps), self._start.cut
-        self._compaction = self._start.compaction
+        self.conversation = start.conversation if start else Conversation()
         self._reply: Reply | None = None
         self._seen: Any = None
         self.num_gui_steps = 0
@@ -48,16 +46,16 @@ class _Progress:
         """Take a line of the record; gives its values with the objects that lines before it were made of."""
         match name, values:
             case "asked", (parts, *_):
-                self._asked.append(Asked(parts=tuple(parts), at=len(self.steps)))
+                self.conversation = self.conversation.with_question(parts)
             case "observed", (_, seen):
                 self._seen = seen
             case "replied", (_, reply):
                 self._reply = reply
             case "calling", (index, calls) if self._reply is not None:
-                self._cut = index, replace(self._reply, tool_calls=tuple(calls))
+                reply = replace(self._reply, tool_calls=tuple(calls))
+                self.conversation = self.conversation.with_calls(index, reply)
             case "called", (step,):
-                self.steps.append(step)
-                self._cut = None
+                self.conversation = self.conversation.with_step(step)
             case "acted", (step, *more):
                 self.num_gui_steps += 1
                 is_seen, is_replied = step.observation == self._seen, step.reply == self._reply
@@ -67,19 +65,16 @@ class _Progress:
 
     def gave_up(self, data: Mapping[str, Any]) -> None:
         """Part of the conversation is no longer shown."""
-        self._compaction = Compaction(**data)
+        self.conversation = replace(self.conversation, compaction=Compaction(**data))
 
     def leave(self, scope: RunScope) -> ToolStart | None:
-        """As `ToolAgent.leave`."""
-        if not self._asked:
-            return None
-        asked, steps = tuple(self._asked), tuple(self.steps)
-        return ToolStart(asked=asked, steps=steps, spent=scope.spent, cut=self._cut, compaction=self._compaction)
+        """What another try goes on from; None before the first question."""
+        return ToolStart(conversation=self.conversation, spent=scope.spent) if self.conversation.asked else None
 
     @property
     def last_text(self) -> str:
         """What the model said last."""
-        said = (step.reply.content.strip() for step in reversed(self.steps))
+        said = (step.reply.content.strip() for step in reversed(self.conversation.steps))
         return next(filter(None, said), "")
 
 
@@ -136,7 +131,7 @@ class ParentDesk:
         end = await scope.to_the_end(work)
         scope.control.clock.end()
         if played is None:
-            num_steps = len(self._progress.steps) + self._progress.num_gui_steps
+            num_steps = len(self._progress.conversation.steps) + self._progress.num_gui_steps
             result = await scope.finish(end, num_steps=num_steps)
             played = Played(result=result, last_text=self._progress.last_text)
         return replace(played, left=self._progress.leave(scope))

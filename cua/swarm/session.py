@@ -12,7 +12,6 @@ from typing import Any
 
 from cua.errors import ConfigError
 from cua.evidence import write_bundle
-from cua.messages import Usage
 from cua.model import Model, Tool
 from cua.redaction import redacted
 from cua.run.budget import Caps
@@ -331,6 +330,7 @@ class _Session:
             last_request=LAST_REQUEST,
             mark_untrusted=parts.settings.mark_untrusted,
         )
+        start = start_of(record) if record is not None else None
         agent = ToolAgent(
             model=parts.model,
             toolset=Toolset([*self._swarm_tools(swarm, MAIN), *inside], outside=outside),
@@ -339,17 +339,15 @@ class _Session:
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
             scope=own_scope,
+            start=start and replace(start, spent=Spent(num_calls=start.spent.num_calls)),
         )
-        if record is not None:
+        if record is not None and start is not None:
             configs, children = load_children(record)
             await swarm.take_up(configs, children)
-            main = replace(record, usage=Usage())
-            start = start_of(main)
-            agent.load(replace(start, spent=Spent(num_calls=start.spent.num_calls)))
             scope.budget.add(record.usage)
             child_calls = sum(map(num_calls, record.agents.values()))
             scope.budget.num_calls += start.spent.num_calls + child_calls
-            scope.budget.num_steps += len(start.steps) + sum(child.num_steps for child in children)
+            scope.budget.num_steps += len(agent.steps) + sum(child.num_steps for child in children)
             swarm.pool.budget.num_calls += child_calls
         swarm.steps = agent.steps
         if self._on_swarm:

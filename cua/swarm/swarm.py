@@ -182,6 +182,7 @@ class Swarm:
     def hear_orchestrator(self, event: Event) -> None:
         """Something that the orchestrator does itself."""
         if isinstance(event, ToolStepDone):
+            self.steps = (*self.steps, event.step)
             self._look_at_budget()
         if self._listener is not None:
             self._listener(event)

@@ -11,8 +11,8 @@ from typing import Any
 from cua.answer import AnswerSchema, describe_evidence, read_answer
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError, UnusableReplyError
 from cua.guard import Guard
-from cua.messages import Message, Part, Reply, TextPart, Usage
-from cua.model import Model
+from cua.messages import Message, Part, Reply, TextPart
+from cua.model import Model, Tool
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
@@ -28,13 +28,9 @@ from cua.tool_agent.conversation import (
     ROOM_AGAIN,
     SUMMARY_REQUEST,
     UNANSWERED,
-    Asked,
-    Compaction,
     ToolStart,
-    Written,
     compact,
     count_tokens,
-    last_usage,
     remark_on,
     to_messages,
     words_of,
@@ -68,10 +64,11 @@ class ToolAgent:
         scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the profile.
         record: Where the run is written down, without a `scope`.
         listener: Told all that happens, without a `scope`.
+        start: An earlier part of the run, to go on from.
 
     Attributes:
         scope: What holds over all questions.
-        steps: Finished steps, of all questions.
+        conversation: What was asked and done so far.
     """
 
     def __init__(
@@ -87,6 +84,7 @@ class ToolAgent:
         scope: RunScope | None = None,
         record: TrajectoryWriter | None = None,
         listener: Listener | None = None,
+        start: ToolStart | None = None,
     ) -> None:
         self.model = model
         self.toolset = toolset
@@ -96,20 +94,14 @@ class ToolAgent:
         self.is_isolated = is_isolated
         self.guard = guard or Guard()
         self.scope = scope or RunScope(caps=replace(profile.caps, max_steps=None), record=record, listener=listener)
-        self.steps: list[ToolStep] = []
         self._turn_caps = Caps(
             max_steps=profile.caps.max_steps if scope is None else None,
             max_parse_errors=self.scope.caps.max_parse_errors,
         )
         self._turn = self.scope.make_turn(self._turn_caps)
-        self._asked: list[Asked] = []
-        self._cut: tuple[int, Reply] | None = None
-        self._end: End | None = None
-        self._cut_note = CUT_CALL
-        self._spent = Spent()
-        self._compaction = Compaction()
-        self._written: Written = {}
-        self._last_usage: Usage | None = None
+        self._start = start or ToolStart()
+        self.conversation = self._start.conversation.resumed()
+        self._result: RunResult | None = None
 
     @property
     def control(self) -> Control:
@@ -117,28 +109,14 @@ class ToolAgent:
         return self._turn.control
 
     @property
+    def steps(self) -> tuple[ToolStep, ...]:
+        """Finished steps, of all questions."""
+        return self.conversation.steps
+
+    @property
     def num_calls(self) -> int:
         """Tool calls so far, over the whole run."""
-        return sum(len(step.outcomes) for step in self.steps)
-
-    def load(self, start: ToolStart) -> None:
-        """Take an earlier part of the run as what was done; before the first question."""
-        self._asked, self.steps, self._cut, self._end = list(start.asked), list(start.steps), start.cut, start.end
-        self._spent, self._cut_note, self._compaction = start.spent, LOST_CALL, start.compaction
-        self._last_usage = last_usage(self.steps, self._compaction)
-
-    def leave(self) -> ToolStart | None:
-        """What another agent loads to go on in the place of this one; None before the first question."""
-        if not self._asked:
-            return None
-        return ToolStart(
-            asked=tuple(self._asked),
-            steps=tuple(self.steps),
-            spent=self.scope.spent,
-            cut=self._cut,
-            end=self._end,
-            compaction=self._compaction,
-        )
+        return self.conversation.num_calls
 
     async def run(
         self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
@@ -161,15 +139,14 @@ class ToolAgent:
             await self._close_cut()
             told = [*self._unanswered(), await self._prepared(prepare)]
             notes = [TextPart(text=f"({text})\n") for text in told if text]
-            self._asked.append(Asked(parts=(*question[:-1], *notes, *question[-1:]), at=len(self.steps)))
-            await self.scope.record.asked(self._asked[-1].parts, inputs)
+            await self._ask_model((*question[:-1], *notes, *question[-1:]), inputs)
             return await self._loop()
 
         return await self._take_turn(words_of(question), answer)
 
     async def go_on(self, prepare: Prepare | None = None) -> RunResult:
-        """Go on with the question that the loaded part of the run left open; as `run`."""
-        opened_at = self._asked[-1].at
+        """Go on with the question that the earlier part of the run left open; as `run`."""
+        opened_at = self.conversation.opened_at
 
         async def answer() -> End:
             await self._close_cut()
@@ -177,58 +154,62 @@ class ToolAgent:
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
             if last is not None and last.remark is None and not last.outcomes:
-                if self._end is None or self._end.status != "capped":  # only the end was not written down
+                if self._start.end is None or self._start.end.status != "capped":  # only the end was not written down
                     return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
-                self._asked.append(Asked(parts=(TextPart(text=ROOM_AGAIN),), at=len(self.steps)))
-                await self.scope.record.asked(self._asked[-1].parts)
-                self._end = None
-            if note:
-                self._asked.append(Asked(parts=(TextPart(text=note),), at=len(self.steps)))
+                await self._ask_model([TextPart(text=ROOM_AGAIN)])
+            if note:  # not recorded: each resume makes its own
+                self.conversation = self.conversation.with_question([TextPart(text=note)])
             return await self._loop()
 
-        return await self._take_turn(words_of(self._asked[-1].parts), answer)
+        return await self._take_turn(words_of(self.conversation.asked[-1].parts), answer)
 
     async def _take_turn(self, words: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
-        turn = self._turn
-        self.scope.begin(words, self._spent)
+        turn, before = self._turn, self._result
+        self.scope.begin(words, Spent(time_s=before.duration_s) if before else self._start.spent)
         turn.control.attach()
         try:
             end = await turn.to_the_end(answer)
-            self._end = await turn.to_the_end(partial(judge_answer, self.task, end, self.toolset.folder))
+            end = await turn.to_the_end(partial(judge_answer, self.task, end, self.toolset.folder))
             for text in checked_warnings(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:
             turn.control.clock.end()
             self._turn = self.scope.make_turn(self._turn_caps)
-        result = await self.scope.finish(self._end, num_steps=len(self.steps))
-        self._spent = Spent(time_s=result.duration_s)
-        return result
+        self._result = await self.scope.finish(end, num_steps=len(self.steps))
+        return self._result
+
+    async def _ask_model(self, parts: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Add words of the user to the conversation and the record."""
+        self.conversation = self.conversation.with_question(parts)
+        await self.scope.record.asked(self.conversation.asked[-1].parts, inputs)
 
     async def _prepared(self, prepare: Prepare | None) -> str | None:
         return await self._turn.control.unless_stopped(prepare()) if prepare else None
 
     def _unanswered(self) -> Iterator[str]:
         """What the model must know of a question before that came to no answer."""
-        if self._end is not None and self._end.answer is None:
-            yield UNANSWERED.format(status=self._end.status, reason=self._end.reason)
-        elif self._end is None and self._asked:
+        end = self._result.end if self._result else self._start.end
+        if end is not None and end.answer is None:
+            yield UNANSWERED.format(status=end.status, reason=end.reason)
+        elif end is None and self.conversation.asked:
             yield UNANSWERED.format(status="interrupted", reason="the run broke off")
 
     async def _close_cut(self) -> None:
-        """Finish a step whose calls never came back: what may be made again is; of the others the model is told."""
-        if self._cut is None:
+        """Finish a step whose calls never came back: lost calls are repeated where they may be; others get an error."""
+        cut = self.conversation.cut
+        if cut is None:
             return
-        (index, reply), why, started = self._cut, self._cut_note, time.monotonic()
-        numbered = list(enumerate(reply.tool_calls, start=self.num_calls))
-        again = [(n, call) for n, call in numbered if call.name in self.toolset.repeatable and why is LOST_CALL]
+        started = time.monotonic()
+        numbered = list(enumerate(cut.reply.tool_calls, start=self.num_calls))
+        again = [(n, call) for n, call in numbered if cut.is_lost and call.name in self.toolset.repeatable]
         repeated = await self._caller().repeat(again)
-        lost = {n: CallOutcome(number=n, call=call, result=failed(why)) for n, call in numbered if n not in repeated}
+        why = failed(LOST_CALL if cut.is_lost else CUT_CALL)
+        lost = {n: CallOutcome(number=n, call=call, result=why) for n, call in numbered if n not in repeated}
         for outcome in lost.values():
             self._returned(outcome)
-        self._cut, self._cut_note = None, CUT_CALL
         outcomes = tuple(repeated.get(n) or lost[n] for n, _ in numbered)
         timings = {"tools": time.monotonic() - started}
-        step = ToolStep(index=index, reply=reply, outcomes=outcomes, started_at=time.time(), timings=timings)
+        step = ToolStep(index=cut.index, reply=cut.reply, outcomes=outcomes, started_at=time.time(), timings=timings)
         await self._finish(step)
 
     def _caller(self) -> Caller:
@@ -252,8 +233,7 @@ class ToolAgent:
     async def _last_answer(self, why: str) -> str | None:
         """What the model says when a limit is used up and it is asked once more, without tools."""
         await self._close_cut()
-        self._asked.append(Asked(parts=(TextPart(text=self.profile.last_request.format(why=why)),), at=len(self.steps)))
-        await self.scope.record.asked(self._asked[-1].parts)
+        await self._ask_model([TextPart(text=self.profile.last_request.format(why=why))])
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
         with suppress(ModelError, TimeoutError):
             async with asyncio.timeout(LAST_CALL_S):
@@ -279,8 +259,7 @@ class ToolAgent:
     async def _take_redirects(self) -> None:
         """Tell the model what the user says in the middle of its work."""
         for text in self._turn.control.take_redirects():
-            self._asked.append(Asked(parts=(TextPart(text=REDIRECT + text),), at=len(self.steps)))
-            await self.scope.record.asked(self._asked[-1].parts)
+            await self._ask_model([TextPart(text=REDIRECT + text)])
 
     def _answered(self, answer: str | None) -> End:
         reason = describe_evidence(self.steps[-1].reply.content, self.steps)
@@ -296,7 +275,7 @@ class ToolAgent:
         if reply.tool_calls and remark is None:
             await self.scope.record.calling(index, reply.tool_calls)
             self.scope.emit(CallsStarted(index=index, reply=reply))
-            outcomes = await self._call(index, reply)
+            outcomes = await self._make_calls(index, reply)
         elif remark is None:
             answer, remark = read_answer(reply.content, self.answer_schema)
         step = ToolStep(
@@ -310,15 +289,13 @@ class ToolAgent:
         await self._finish(step)
         return answer
 
-    async def _call(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
-        self._cut = index, reply
+    async def _make_calls(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
+        self.conversation = self.conversation.with_calls(index, reply)
         try:
-            outcomes = await self._caller().run(reply.tool_calls, self.num_calls)
+            return await self._caller().run(reply.tool_calls, self.num_calls)
         except (StoppedError, CapReachedError) as why:
             self.scope.note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
             raise
-        self._cut = None
-        return outcomes
 
     async def _ask(self, index: int) -> tuple[Reply, str | None]:
         """The model's reply, and the error text for the model when the reply cannot be used."""
@@ -337,22 +314,16 @@ class ToolAgent:
     async def _generate_within_context(self) -> Reply:
         """The reply; when the server finds the conversation too long, once more after giving parts of it up."""
         try:
-            return await self._generate(self._messages())
+            return await self._generate(self.toolset.tools)
         except ContextOverflowError as error:
             await self._give_up_parts(str(error))
-            return await self._generate(self._messages())
+            return await self._generate(self.toolset.tools)
 
-    async def _generate(self, messages: Sequence[Message]) -> Reply:
-        try:
-            reply = await self._turn.generate(self.model, messages, self.toolset.tools, self.profile.sampling)
-        except (TruncatedReplyError, UnusableReplyError) as error:
-            self._last_usage = error.reply.usage if error.reply else self._last_usage
-            raise
-        self._last_usage = reply.usage
-        return reply
+    async def _generate(self, tools: Sequence[Tool], *more: Message) -> Reply:
+        return await self._turn.generate(self.model, [*self._messages(), *more], tools, self.profile.sampling)
 
     async def _finish(self, step: ToolStep) -> None:
-        self.steps.append(step)
+        self.conversation = self.conversation.with_step(step)
         await self.scope.record.called(step)
         self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
         why = why_unusable(step) if step.outcomes else step.remark
@@ -372,15 +343,14 @@ class ToolAgent:
         most = self.profile.context.max_tokens
         if most is None or not self.steps:
             return
-        num_tokens = count_tokens(self._messages(), self._last_usage)
+        num_tokens = count_tokens(self._messages(), self.conversation.usage)
         if num_tokens > most:
             await self._give_up_parts(f"{num_tokens} tokens, the threshold is {most}")
 
     async def _give_up_parts(self, why: str) -> None:
         strategy = self.profile.context.strategy
-        self._compaction, note = await compact(self._compaction, self.steps, why, strategy, self._sum_up)
-        self._last_usage = None
-        self.scope.note("context", f"{strategy}: {note}", **asdict(self._compaction))
+        self.conversation, note = await compact(self.conversation, why, strategy, self._sum_up)
+        self.scope.note("context", f"{strategy}: {note}", **asdict(self.conversation.compaction))
 
     @property
     def system_prompt(self) -> str:
@@ -388,13 +358,12 @@ class ToolAgent:
         return self.profile.prompt_with(self.answer_schema.text_note if self.answer_schema else "")
 
     def _messages(self) -> list[Message]:
-        return to_messages(self.system_prompt, self._asked, self.steps, self._compaction, self._written)
+        return to_messages(self.system_prompt, self.conversation)
 
     async def _sum_up(self) -> str:
         """A summary of the conversation by the model itself."""
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
-        reply = await self._turn.generate(self.model, [*self._messages(), request], (), self.profile.sampling)
-        return reply.content
+        return (await self._generate((), request)).content
 
     def _returned(self, outcome: CallOutcome) -> None:
         self.scope.emit(CallReturned(index=len(self.steps) + 1, outcome=outcome))

@@ -35,17 +35,7 @@ from envs import Question, Task
 from envs.env import check_task
 from visual_tools.sandbox import KernelMaker, Limits
 
-PACKAGES = (
-    "numpy",
-    "pillow",
-    "opencv-python-headless",
-    "scipy",
-    "scikit-image",
-    "av",
-    "ipykernel",
-    "matplotlib",
-    "pandas",
-)
+PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel matplotlib pandas".split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +118,7 @@ def _load(run_dir: Path) -> RunRecord:
 
 
 async def start_sandbox(settings: Settings) -> KernelMaker:
-    """The sandbox that the settings name.
-
-    Raises:
-        SandboxError: It does not work here.
-    """
+    """The sandbox that the settings name."""
     from visual_tools.sandbox import Sandbox
 
     return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))

@@ -1,7 +1,6 @@
-"""The conversation as the model is shown it, and what is given up of it when it grows too long.
+"""The conversation of an agent with tools as a value, as messages for the model, and shortened when it is too long.
 
-A pure view of the questions, the steps, and what was given up by one of the report's strategies.
-Source: Kimi K2.5 technical report, Appendix E.6.
+Source of the strategies: Kimi K2.5 technical report, Appendix E.6.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -59,63 +58,104 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolStart:
-    """The record of an earlier part of a run, to go on from.
+class CutCalls:
+    """A step whose calls were begun and have not come back.
 
     Attributes:
-        asked: All that was asked, the question that is open last.
+        index: 1-based number of the step.
+        reply: The reply with the calls.
+        is_lost: Whether the calls were made by an earlier agent or process, so that their outcome is unknown.
+    """
+
+    index: int
+    reply: Reply
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Questions and steps of a run so far. Its methods return the conversation with one thing added.
+
+    Attributes:
+        asked: Everything that the user said, the open question last.
         steps: Finished steps.
-        spent: What they used.
-        cut: Number and reply of a step whose calls were begun and never came back.
-        end: How the last question ended, if it did.
-        compaction: What of the steps was given up.
+        cut: A step whose calls have not come back.
+        compaction: What of the steps is no longer shown to the model.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[Asked, ...] = ()
     steps: tuple[ToolStep, ...] = ()
-    spent: Spent = field(default_factory=Spent)
-    cut: tuple[int, Reply] | None = None
-    end: End | None = None
-    compaction: Compaction = field(default_factory=Compaction)
+    cut: CutCalls | None = None
+    compaction: Compaction = Compaction()
+
+    @property
+    def num_calls(self) -> int:
+        """Tool calls of the finished steps."""
+        return sum(len(step.outcomes) for step in self.steps)
+
+    @property
+    def opened_at(self) -> int:
+        """Number of steps that were finished when the user last said something."""
+        return self.asked[-1].at
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens that the server counted for the latest reply; None when something was given up since."""
+        old = self.compaction
+        given_up = max(old.num_discarded, old.num_hidden + 1 if old.num_hidden else 0)
+        return self.steps[-1].reply.usage if len(self.steps) > given_up else None
+
+    def with_question(self, parts: Sequence[Part]) -> "Conversation":
+        """Add something that the user said."""
+        return replace(self, asked=(*self.asked, Asked(parts=tuple(parts), at=len(self.steps))))
+
+    def resumed(self) -> "Conversation":
+        """Mark calls that have not come back as lost, for an agent that did not make them."""
+        return replace(self, cut=replace(self.cut, is_lost=True)) if self.cut else self
+
+    def with_calls(self, index: int, reply: Reply) -> "Conversation":
+        """Note that the calls of a reply are begun."""
+        return replace(self, cut=CutCalls(index=index, reply=reply))
+
+    def with_step(self, step: ToolStep) -> "Conversation":
+        """Add a finished step; its calls are no longer cut."""
+        return replace(self, steps=(*self.steps, step), cut=None)
 
 
-Written = dict[int, list[Message]]
-"""Steps as messages, by position, where all of a step is shown."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStart:
+    """The earlier part of a run, to go on from.
 
-
-def to_messages(
-    system_prompt: str,
-    asked: Sequence[Asked],
-    steps: Sequence[ToolStep],
-    compaction: Compaction = Compaction(),
-    written: Written | None = None,
-) -> list[Message]:
-    """Write the conversation so far. Questions and earlier answers stay when their steps are given up.
-
-    Args:
-        system_prompt: First message.
-        asked: What the user said, in order.
-        steps: All finished steps of the run.
-        compaction: What is given up.
-        written: Kept between calls for the same steps, so that each is written once.
+    Attributes:
+        conversation: What was asked and done.
+        spent: What the steps used.
+        end: How the last question ended, if it did.
     """
-    written = {} if written is None else written
+
+    conversation: Conversation = Conversation()
+    spent: Spent = field(default_factory=Spent)
+    end: End | None = None
+
+
+def to_messages(system_prompt: str, conversation: Conversation) -> list[Message]:
+    """Write a conversation as messages. Questions and earlier answers stay when their steps are given up."""
+    steps, compaction = conversation.steps, conversation.compaction
     messages = [Message(role="system", parts=(TextPart(text=system_prompt),))]
-    said = {at: [one for one in asked if one.at == at] for at in {one.at for one in asked}}
+    said: dict[int, list[Asked]] = {}
+    for asked in conversation.asked:
+        said.setdefault(asked.at, []).append(asked)
     for position in range(len(steps) + 1):
         if compaction.summary and position == compaction.num_discarded:
             summary = f"{SUMMARY_INTRO}\n\n{compaction.summary}"
             messages.append(Message(role="user", parts=(TextPart(text=summary),)))
-        messages += [Message(role="user", parts=one.parts) for one in said.get(position, ())]
-        if position < min(compaction.num_discarded, len(steps)):
+        messages += [Message(role="user", parts=asked.parts) for asked in said.get(position, ())]
+        if position == len(steps):
+            break
+        if position < compaction.num_discarded:
             is_answer = position + 1 in said and not steps[position].outcomes and not steps[position].remark
             messages += [_answer(steps[position].reply)] if is_answer else []
-        elif position < min(compaction.num_hidden, len(steps)):
-            messages += _of_step(steps[position], is_hidden=True)
-        elif position < len(steps):
-            if position not in written:
-                written[position] = _of_step(steps[position], is_hidden=False)
-            messages += written[position]
+        else:
+            messages += _of_step(steps[position], is_hidden=position < compaction.num_hidden)
     return messages
 
 
@@ -206,12 +246,6 @@ def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
     return last_usage.total_tokens + estimate_tokens(messages[last_reply + 1 :])
 
 
-def last_usage(steps: Sequence[ToolStep], compaction: Compaction) -> Usage | None:
-    """What the server counted for the latest call of an earlier process; None when something was given up since."""
-    given_up = max(compaction.num_discarded, compaction.num_hidden + 1 if compaction.num_hidden else 0)
-    return steps[-1].reply.usage if len(steps) > given_up else None
-
-
 def estimate_tokens(messages: Sequence[Message]) -> int:
     """Tokens by the length of the texts and the number of images."""
     num_chars, num_images = 0, 0
@@ -227,36 +261,30 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
 
 
 async def compact(
-    old: Compaction,
-    steps: Sequence[ToolStep],
+    conversation: Conversation,
     why: str,
     strategy: ContextStrategy,
     sum_up: Callable[[], Awaitable[str]],
-) -> tuple[Compaction, str]:
-    """Give old parts of the conversation up.
-
-    Args:
-        old: What is given up already.
-        steps: All finished steps.
-        why: What is too long, one clause.
-        strategy: See `ContextStrategy`.
-        sum_up: Asks the model for a summary.
+) -> tuple[Conversation, str]:
+    """Give old parts of a conversation up.
 
     Returns:
-        What is given up now, and a line about it for the record.
+        The shorter conversation, and a line about it for the record.
 
     Raises:
         ContextOverflowError: The strategy is `none`, or has nothing left to give up.
     """
+    old, num_steps = conversation.compaction, len(conversation.steps)
     match strategy:
-        case "hide-tool-result" if len(steps) - 1 > old.num_hidden:
-            hidden = replace(old, num_hidden=len(steps) - 1)
-            return hidden, f"{why}: results of steps {old.num_hidden + 1} to {len(steps) - 1} hidden"
-        case "discard-all" if len(steps) > old.num_discarded:
-            return Compaction(num_discarded=len(steps)), f"{why}: all {len(steps)} steps discarded"
-        case "summary" if len(steps) > old.num_discarded:
-            summary = await sum_up()
-            new = Compaction(num_discarded=len(steps), summary=summary)
-            return new, f"{why}: {len(steps)} steps summed up in {len(summary)} characters"
-    what = "no context management is on" if strategy == "none" else f"{strategy} can give nothing more up"
-    raise ContextOverflowError(f"{why}, and {what}")
+        case "hide-tool-result" if num_steps - 1 > old.num_hidden:
+            new = replace(old, num_hidden=num_steps - 1)
+            what = f"results of steps {old.num_hidden + 1} to {num_steps - 1} hidden"
+        case "discard-all" if num_steps > old.num_discarded:
+            new, what = Compaction(num_discarded=num_steps), f"all {num_steps} steps discarded"
+        case "summary" if num_steps > old.num_discarded:
+            new = Compaction(num_discarded=num_steps, summary=await sum_up())
+            what = f"{num_steps} steps summed up in {len(new.summary or '')} characters"
+        case _:
+            left = "no context management is on" if strategy == "none" else f"{strategy} can give nothing more up"
+            raise ContextOverflowError(f"{why}, and {left}")
+    return replace(conversation, compaction=new), f"{why}: {what}"

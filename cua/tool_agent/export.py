@@ -1,7 +1,7 @@
 """A run of `ask` as other programs read it: one conversation in OpenAI's form, and its notebook."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from cua.errors import TrajectoryError
 from cua.evidence.notebook import make_notebook
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.wire import to_wire
-from cua.tool_agent.conversation import to_messages
+from cua.tool_agent.conversation import Compaction, to_messages
 from cua.tool_agent.resume import start_of
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
@@ -36,14 +36,6 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
     all steps, with their reasoning as `reasoning_content`, images as `data:` URLs. Nothing of it is shortened,
     whatever the model was shown towards the end of a long run.
 
-    Args:
-        record: The run, loaded with its images.
-        result_dir: Where the folder is made.
-        name: Of the folder.
-
-    Returns:
-        The folder.
-
     Raises:
         TrajectoryError: The name cannot be a folder, it cannot be written, or the run has no conversation.
     """
@@ -51,8 +43,8 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
         raise TrajectoryError(f"{record.run_dir.name} is a run of `cua task`: it has no conversation with tools")
     if len(check_name(name)) != 1:
         raise TrajectoryError(f"{name!r} cannot name a folder of results; use letters, digits, '-' and '_'")
-    shown, start = shown_at_start(record), start_of(record)
-    messages = to_messages(shown.system_prompt, start.asked, start.steps)
+    shown, whole = shown_at_start(record), replace(start_of(record).conversation, compaction=Compaction())
+    messages = to_messages(shown.system_prompt, whole)
     wire = await to_wire(messages, ImageEncoder(ImageFormat()), keep_reasoning=True)
     line = {
         "messages": wire if shown.system_prompt else wire[1:],

@@ -59,10 +59,6 @@ class InputFile:
 def find_inputs(paths: Sequence[Path], taken: Iterable[str] = ()) -> tuple[InputFile, ...]:
     """Look at the files; nothing is copied yet. Equal names get a number.
 
-    Args:
-        paths: The files.
-        taken: Names that other files of the run have.
-
     Raises:
         ConfigError: A file is missing, unreadable, empty or no file.
     """

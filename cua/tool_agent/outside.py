@@ -109,11 +109,7 @@ def check_tool(tool: Tool) -> None:
 
 
 def check_schema(schema: object) -> None:
-    """Check that a foreign schema is one of an object, of bounded size, and names nothing outside itself.
-
-    Raises:
-        ValueError: It is not.
-    """
+    """Check that a foreign schema is one of an object, of bounded size, and names nothing outside itself."""
     import jsonschema
 
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
@@ -173,11 +169,7 @@ def find_user_tools(names: Sequence[str]) -> dict[str, ToolMaker]:
 def make_user_tools(
     makers: Mapping[str, ToolMaker], place: Workplace, redact: Callable[[str], str]
 ) -> list[OutsideTool]:
-    """The tools themselves.
-
-    Raises:
-        ConfigError: One of them is no tool.
-    """
+    """The tools themselves."""
     tools = []
     for name, make in makers.items():
         try:

@@ -17,7 +17,7 @@ from cua.guard.guard import check_call
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.conversation import Asked, Compaction, ToolStart
+from cua.tool_agent.conversation import Asked, Compaction, Conversation, CutCalls, ToolStart
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import SPARE_S
 from cua.trajectory.chain import FILES
@@ -40,19 +40,18 @@ def start_of(record: RunRecord) -> ToolStart:
     for turn in record.turns:
         asked.append(Asked(parts=turn.question, at=at))
         at += len(turn.steps)
-    steps = record.tool_steps
+    steps, pending = record.tool_steps, record.pending_calls
+    cut = CutCalls(index=pending[0], reply=pending[1]) if pending else None
+    conversation = Conversation(asked=tuple(asked), steps=steps, cut=cut, compaction=_last_compaction(record))
     return ToolStart(
-        asked=tuple(asked),
-        steps=steps,
+        conversation=conversation,
         spent=Spent(
             usage=record.usage,
             num_steps=len(steps),
-            num_calls=sum(len(step.outcomes) for step in steps) + _num_pending(record),
+            num_calls=conversation.num_calls + (len(cut.reply.tool_calls) if cut else 0),
             time_s=sum(sum(step.timings.values()) for step in steps),
         ),
-        cut=record.pending_calls,
         end=record.end,
-        compaction=_last_compaction(record),
     )
 
 
@@ -65,10 +64,6 @@ def _last_compaction(record: RunRecord) -> Compaction:
         num_hidden=int(data.get("num_hidden", 0)),
         summary=summary if isinstance(summary, str) else None,
     )
-
-
-def _num_pending(record: RunRecord) -> int:
-    return len(record.pending_calls[1].tool_calls) if record.pending_calls else 0
 
 
 def lay_out_again(record: RunRecord) -> LaidOut:
@@ -106,12 +101,6 @@ async def repeat_cells(
     Calls that ran no code in the sandbox are not repeated: their results stand in the conversation. Nor is a cell at
     which the kernel died.
 
-    Args:
-        record: The run.
-        place: Fresh kernels, in a fresh folder.
-        agent: Who goes on; without isolation its guard is asked about each cell.
-        findings: What is not as it was among the files.
-
     Returns:
         What the model must be told: what did not come out as it did, and which variables are gone or may have changed.
 
@@ -119,7 +108,7 @@ async def repeat_cells(
         SandboxError: Code cannot be run.
     """
     problems, differing, num_cells = list(findings), set[str](), 0
-    for outcome in (outcome for step in record.tool_steps for outcome in step.outcomes):
+    for outcome in record.call_outcomes:
         code = repeating_code(outcome, limit_s=place.limits.wall_s)
         if code is None or cell_data(outcome).status == "died":
             continue
@@ -151,11 +140,7 @@ async def _repeat(outcome: CallOutcome, code: str, place: Workplace, agent: Tool
 
 
 async def find_lost(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:
-    """What the model must be told when the kernel ended since its last cell; None while its variables are there.
-
-    Raises:
-        SandboxError: No kernel can be had any more.
-    """
+    """What the model must be told when the kernel ended since its last cell; None while its variables are there."""
     if not names_after(steps):
         return None
     result = await kernel.run("pass", store_history=False)
@@ -188,12 +173,7 @@ async def _present_names(kernel: Kernel) -> set[str]:
 
 
 def names_after(steps: Sequence[ToolStep], *, only_sure: bool = False) -> set[str]:
-    """Names that the cells of some steps have given values, as far as their text tells.
-
-    Args:
-        steps: The steps.
-        only_sure: Leave out cells that did not come to their end.
-    """
+    """Names that cells have given values, as far as their text tells; `only_sure`: of cells that came to their end."""
     names: set[str] = set()
     for outcome in (outcome for step in steps for outcome in step.outcomes):
         data = cell_data(outcome)

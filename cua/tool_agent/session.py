@@ -31,6 +31,7 @@ from cua.tool_agent.assemble import (
     settings_of_question,
     start_sandbox,
 )
+from cua.tool_agent.conversation import ToolStart
 from cua.tool_agent.export import SHOWN_TOOLS
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import McpTools, open_mcp_tools
@@ -101,15 +102,8 @@ async def resume_ask(
     """Go on with the open question of a run of `ask` that broke off, was stopped or was capped.
 
     Its cells are run again in a fresh kernel, on untouched copies of the files; what does not come out as it did is
-    told to the model and noted. Calls of other tools are not repeated.
-
-    Args:
-        run_dir: The run's folder.
-        schema: As for `ask`.
-        model: As for `ask`.
-        sandbox: As for `ask`.
-        watch: As for `ask`.
-        settings: Settings that change, such as a higher `max_steps`.
+    told to the model and noted. Calls of other tools are not repeated. Arguments are as for `ask`; settings that are
+    given go before those of the run.
 
     Raises:
         TrajectoryError: The record cannot be read, or another process is writing it.
@@ -285,9 +279,8 @@ class ToolSession:
         writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         self._stack.callback(writer.close)
         laid_out = await asyncio.to_thread(lay_out_again, record)
-        work = await self._assemble(parts, maker, writer, laid_out.readable, found)
+        work = await self._assemble(parts, maker, writer, laid_out.readable, found, start_of(record))
         work.names |= {entry.name for entry in recorded_inputs(record)}
-        work.agent.load(start_of(record))
         work.again = partial(repeat_cells, record, work.place, work.agent, laid_out.findings)
         return work
 
@@ -309,6 +302,7 @@ class ToolSession:
         writer: TrajectoryWriter,
         readable: Sequence[Path],
         found: McpTools,
+        start: ToolStart | None = None,
     ) -> "_Work":
         """The kernels and the agent; what the code has left is sealed when the kernels are closed."""
         folder, stack = writer.run_dir / FILES, self._stack
@@ -332,6 +326,7 @@ class ToolSession:
             scope=scope_within(self._given, parts.profile.caps, writer),
             record=writer,
             listener=parts.watch.listener,
+            start=start,
         )
         names = ", ".join(tool.name for tool in toolset.tools)
         writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))

@@ -2,14 +2,18 @@
 
 The fetcher is shared by all agents of a run; each agent's tools keep copies of what it has read in its own folder, and
 the result of a call holds their hashes, so that a citation `[^index^]` leads to the very bytes.
+
+A page that is empty until its scripts have run is rendered by a browser that reaches nothing itself: its proxy is a
+port without a server, and each request of the page is answered by the fetcher, with the same rules, limits and cache.
 """
 
 import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
@@ -17,12 +21,81 @@ from pydantic import Field
 from cua.messages import TextPart, ToolResult
 from cua.model import Tool
 from cua.research.engines import Hit
-from cua.research.fetch import Fetched, Web
+from cua.research.fetch import Fetched, Fetcher, Web
 from cua.research.network import FetchError
 from cua.research.pages import Document, read_document
-from cua.research.render import render
 from cua.tools.toolset import Arguments, failed, read_arguments, read_description, schema_of
 from cua.trajectory.describe import printable
+from envs.errors import EnvError, require
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page, Route
+
+LOAD_S = 8.0
+MAX_REQUESTS = 100
+MAX_HTML_CHARS = 5 * 2**20
+_WANTED = ("document", "script", "xhr", "fetch", "stylesheet")
+
+
+async def render(got: Fetched, fetcher: Fetcher) -> Fetched | None:
+    """What a page holds once its scripts have run; None where there is no browser, or the page does not load."""
+    from envs.browser.launch import launch
+    from envs.browser.options import BrowserOptions
+    from envs.domain_rules import DomainRules
+
+    async with fetcher.browser_slot:
+        try:
+            browser = await launch(BrowserOptions(), DomainRules(), is_shared=True)
+        except EnvError:
+            return None
+        try:
+            return await _rendered(browser, got, fetcher)
+        finally:
+            await browser.close()
+
+
+async def _rendered(running: Any, got: Fetched, fetcher: Fetcher) -> Fetched | None:
+    api: Any = require("playwright.async_api", "browser")
+    requests = _Requests(got, fetcher)
+    context = await running.browser.new_context(service_workers="block", accept_downloads=False)
+    try:
+        await context.route("**/*", requests.answer)
+        await context.route_web_socket("**/*", lambda socket: socket.close())
+        page: Page = await context.new_page()
+        await page.goto(got.url, timeout=LOAD_S * 1000, wait_until="load")
+        try:
+            await page.wait_for_load_state("networkidle", timeout=LOAD_S * 1000)
+        except api.TimeoutError:
+            pass
+        content = await page.content()
+    except api.Error:
+        return None
+    finally:
+        await context.close()
+    return replace(got, media_type="text/html", body=content[:MAX_HTML_CHARS].encode("utf-8", "replace"))
+
+
+class _Requests:
+    """Answers the requests of one page: GET of what a text needs, and nothing else."""
+
+    def __init__(self, got: Fetched, fetcher: Fetcher) -> None:
+        self._got, self._fetcher = got, fetcher
+        self._num = 0
+
+    async def answer(self, route: "Route") -> None:
+        request = route.request
+        self._num += 1
+        if request.method != "GET" or request.resource_type not in _WANTED or self._num > MAX_REQUESTS:
+            await route.abort()
+            return
+        try:
+            is_page = request.url.partition("#")[0] == self._got.url
+            found = self._got if is_page else await self._fetcher.fetch(request.url)
+        except (FetchError, asyncio.CancelledError):
+            await route.abort()
+            return
+        await route.fulfill(status=200, body=found.body, content_type=found.media_type or "text/plain")
+
 
 KIND = "web"
 """`kind` in the data of a result: it is no cell, and what the web says may change; its stored copies are evidence."""
@@ -94,22 +167,20 @@ class SearchTool:
         asked = read_arguments(SearchArguments, arguments)
         found = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
         text = "\n\n".join(told for told, _ in found)
-        urls = list(dict.fromkeys(hit.url for _, hits in found for hit in hits))
-        is_error = all(hits is _NOTHING for _, hits in found)
+        urls = list(dict.fromkeys(hit.url for _, hits in found for hit in hits or ()))
+        is_error = all(hits is None for _, hits in found)
         return ToolResult(parts=(TextPart(text=text),), is_error=is_error, data={"kind": KIND, "urls": urls})
 
-    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit]]:
+    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit] | None]:
+        """What the model is shown of a query, and its hits; None where it could not be asked."""
         if not query.strip():
-            return "Query: (empty)\nError: a query is a few words.", _NOTHING
+            return "Query: (empty)\nError: a query is a few words.", None
         try:
             hits = await self._engine.search(query, count)
         except FetchError as error:
-            return f"Query: {query}\nError: {error}", _NOTHING
+            return f"Query: {query}\nError: {error}", None
         lines = [_hit_lines(number, hit) for number, hit in enumerate(hits, 1)]
         return "\n".join([f"Query: {query}", *lines] if lines else [f"Query: {query}", "Nothing was found."]), hits
-
-
-_NOTHING: Sequence[Hit] = ()
 
 
 def _hit_lines(number: int, hit: Hit) -> str:
@@ -122,12 +193,7 @@ def _line(text: str) -> str:
 
 
 class BrowseTool:
-    """Reads pages; implements `cua.model.Tool`.
-
-    Args:
-        web: Where they come from.
-        folder: Where copies are kept; None keeps none.
-    """
+    """Reads pages; implements `cua.model.Tool`."""
 
     name = "browse"
 
@@ -239,12 +305,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
 
 
 class DownloadTool:
-    """Downloads files; implements `cua.model.Tool`.
-
-    Args:
-        web: Where they come from.
-        folder: Where they are put, below `downloads/`.
-    """
+    """Downloads files; implements `cua.model.Tool`."""
 
     name = "download"
 
@@ -319,11 +380,6 @@ def check_type(got: Fetched, found: str, wanted: str) -> None:
 
 
 def make_research_tools(web: Web, folder: Path | None) -> tuple[Tool, ...]:
-    """The tools of one agent.
-
-    Args:
-        web: Shared by all agents of a run.
-        folder: Where this agent's copies and downloads are kept; without one nothing can be downloaded.
-    """
+    """The tools of one agent; without a `folder` for its copies nothing can be downloaded."""
     tools: list[Tool] = [SearchTool(web), BrowseTool(web, folder)]
     return (*tools, DownloadTool(web, folder)) if folder is not None else tuple(tools)

@@ -1,4 +1,4 @@
-"""Tools that are not the model's own Python (`files`, `shell`, `view_image`), in a second kernel of the same folder.
+"""Tools in kernels: `ipython`, which keeps its state; `files`, `shell` and `view_image` in another of the same folder.
 
 File access and shell commands run inside the isolation too, so a link that code has planted in the folder
 leads nowhere; and they neither wait for the model's cells nor disturb its variables.
@@ -6,48 +6,107 @@ leads nowhere; and they neither wait for the model's cells nor disturb its varia
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from cua.messages import ToolResult
-from cua.tools.ipython import to_tool_result
+from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
-from visual_tools.sandbox import CellResult, Kernel
+from visual_tools.sandbox import CellResult, Kernel, Limits
+
+NO_OUTPUT = "(no output)"
+PNG = "image/png"
+_MAX_LISTED = 20
+
+
+def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
+    """Write a cell's result as a tool result.
+
+    Args:
+        result: What became of the cell.
+        kind: What the notebook makes of it: `ipython`, `shell` or `service`.
+        code: The notebook's cell.
+    """
+    images = [ImagePart(data=image.png) for image in result.images]
+    parts: tuple[Part, ...] = (TextPart(text=_text(result)), *images)
+    numbers = iter(range(len(images)))
+    data = {
+        "kind": kind,
+        "code": code,
+        "status": result.status,
+        "text": result.text,
+        "outputs": [_without_image(output, numbers) for output in result.outputs],
+        "execution_count": result.execution_count,
+        "files_written": list(result.files_written),
+        "is_state_lost": result.is_state_lost,
+    }
+    return ToolResult(parts=parts, is_error=result.status != "ok", data=data)
+
+
+def _text(result: CellResult) -> str:
+    pieces = [result.text.rstrip("\n")] if result.text.strip() else []
+    if result.error is not None:
+        pieces.append(result.error.traceback or f"{result.error.name}: {result.error.message}")
+    if result.files_written:
+        more = len(result.files_written) - _MAX_LISTED
+        shown = ", ".join(result.files_written[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+        pieces.append(f"[files written: {shown}]")
+    pieces += [f"[{note}]" for note in result.notes]
+    return "\n".join(pieces) or NO_OUTPUT
+
+
+def _without_image(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
+    """A notebook output whose image is named by its place among the result's images: it is kept once."""
+    if PNG not in output.get("data", {}):
+        return dict(output)
+    return {**output, "data": {**output["data"], PNG: next(numbers, None)}}
+
+
+class IPythonArguments(Arguments):
+    """Arguments of `ipython`."""
+
+    code: str = Field(description="Python code; IPython syntax is allowed.")
+
+
+class IPythonTool:
+    """Runs code in a kernel; implements `cua.model.Tool`."""
+
+    name = "ipython"
+
+    def __init__(self, kernel: Kernel, *, limits: Limits, inside: str) -> None:
+        self._kernel = kernel
+        self.description = read_description(
+            "ipython", inside_dir=kernel.inside_dir, wall_s=f"{limits.wall_s:g}", inside=inside
+        )
+        self.parameters: Mapping[str, Any] = schema_of(IPythonArguments)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one cell."""
+        asked = read_arguments(IPythonArguments, arguments)
+        return to_tool_result(await self._kernel.run(asked.code), kind="ipython", code=asked.code)
+
 
 SPARE_S = 5.0
 """Room that the kernel gets beyond a command's own time limit, so that the command's limit strikes first."""
 
 
 class Service:
-    """Calls functions of `visual_tools.sandbox.inside`; the kernel is made at the first call.
-
-    Args:
-        make_kernel: Makes the kernel.
-    """
+    """Calls functions of `visual_tools.sandbox.inside`; made at the first call (or `SandboxError`)."""
 
     def __init__(self, make_kernel: Callable[[], Awaitable[Kernel]]) -> None:
         self._make_kernel = make_kernel
         self._kernel: Kernel | None = None
         self._lock = asyncio.Lock()
 
-    async def call(self, function: str, *, timeout_s: float | None = None, **arguments: Any) -> CellResult:
-        """Call `visual_tools.sandbox.inside.FUNCTION(**arguments)`; arguments are JSON values.
-
-        Raises:
-            SandboxError: No kernel can be had.
-        """
+    async def call_inside(self, function: str, *, timeout_s: float | None = None, **arguments: Any) -> CellResult:
+        """Call `visual_tools.sandbox.inside.FUNCTION(**arguments)`; arguments are JSON values."""
         text = json.dumps(arguments)
         code = f"import json\nfrom visual_tools.sandbox import inside\ninside.{function}(**json.loads({text!r}))"
         return await self.run(code, timeout_s=timeout_s)
 
     async def run(self, code: str, *, timeout_s: float | None = None) -> CellResult:
-        """Run a cell.
-
-        Raises:
-            SandboxError: No kernel can be had.
-        """
+        """Run a cell."""
         async with self._lock:
             if self._kernel is None:
                 self._kernel = await self._make_kernel()
@@ -90,7 +149,7 @@ class FilesTool:
                 used = {"path": asked.path, "offset": asked.offset, "limit": asked.limit}
             case "write":
                 used = {"path": asked.path, "content": asked.content}
-        result = await self._service.call(f"{asked.action}_file{'s' if asked.action == 'list' else ''}", **used)
+        result = await self._service.call_inside(f"{asked.action}_file{'s' if asked.action == 'list' else ''}", **used)
         code = ", ".join(f"{name}={value!r}" for name, value in used.items())
         call = f"inside.{asked.action}_file{'s' if asked.action == 'list' else ''}({code})"
         return to_tool_result(result, kind="service", code=call)
@@ -103,13 +162,7 @@ class ShellArguments(Arguments):
 
 
 class ShellTool:
-    """Runs commands in the working folder; implements `cua.model.Tool`.
-
-    Args:
-        service: Where they run.
-        inside_dir: The working folder as commands see it.
-        wall_s: Seconds that a command may take.
-    """
+    """Runs commands in the working folder; implements `cua.model.Tool`."""
 
     name = "shell"
 
@@ -122,7 +175,7 @@ class ShellTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one command."""
         asked = read_arguments(ShellArguments, arguments)
-        result = await self._service.call(
+        result = await self._service.call_inside(
             "run_command", timeout_s=self._wall_s + SPARE_S, command=asked.command, limit_s=self._wall_s
         )
         return to_tool_result(result, kind="shell", code=asked.command)
@@ -150,6 +203,6 @@ class ViewImageTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Show it."""
         asked = read_arguments(ViewImageArguments, arguments)
-        result = await self._service.call("view_image", path=asked.path, box=asked.box)
+        result = await self._service.call_inside("view_image", path=asked.path, box=asked.box)
         code = f"inside.view_image({asked.path!r}, {asked.box!r})"
         return to_tool_result(result, kind="service", code=code)

@@ -22,12 +22,7 @@ UNUSABLE = "is_unusable"
 
 
 def failed(text: str, *, is_unusable: bool = False) -> ToolResult:
-    """A result that tells the model what was wrong.
-
-    Args:
-        text: What.
-        is_unusable: Whether the call could not even be made.
-    """
+    """A result that tells the model what was wrong."""
     return ToolResult(parts=(TextPart(text=text),), is_error=True, data={UNUSABLE: True} if is_unusable else {})
 
 
@@ -55,7 +50,7 @@ class Toolset:
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have the same name: {', '.join(sorted(tool.name for tool in self.tools))}")
 
-    async def call(self, call: ToolCall) -> ToolResult:
+    async def dispatch(self, call: ToolCall) -> ToolResult:
         """Carry one call out.
 
         Returns:

@@ -39,9 +39,6 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
         path: The file.
         copy_images: Put the images beside it, into `images/`; else they are named where they lie in the run's folder.
 
-    Returns:
-        The file.
-
     Raises:
         TrajectoryError: It cannot be written, or an image is lost.
     """
@@ -65,12 +62,7 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
 
 
 def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
-    """A run as an ATIF object. Actions that were refused or broke off are steps too; their observation says so.
-
-    Args:
-        record: The run.
-        show: Where its images are.
-    """
+    """A run as an ATIF object. Actions that were refused or broke off are steps too; their observation says so."""
     header, end = record.header, record.end
     usage = record.result.usage if record.result else record.usage
     steps = list(_tool_steps(record, show) if record.is_tool_run else _gui_steps(record, show))
@@ -98,7 +90,8 @@ def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
 
 def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
     """The instruction with the first screenshot, then a step for each of the run's."""
-    first = [_image(sha256, show) for sha256 in _screens(record)[:1]]
+    screens = [record.images[index] for index in sorted(record.images) if record.images[index]]
+    first = [_image(sha256, show) for sha256 in screens[:1]]
     instruction = record.header.instruction
     yield {
         "timestamp": _time(record.header.started_at),
@@ -190,10 +183,6 @@ def _content(parts: Sequence[Part], show: ShowImage) -> str | list[dict[str, Any
 
 def _image(sha256: str, show: ShowImage) -> dict[str, Any]:
     return {"type": "image", "source": {"media_type": "image/png", "path": show(sha256)}}
-
-
-def _screens(record: RunRecord) -> list[str]:
-    return [record.images[index] for index in sorted(record.images) if record.images[index]]
 
 
 def _copy_images(record: RunRecord, hashes: Sequence[str], folder: Path) -> None:

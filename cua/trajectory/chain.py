@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from cua.errors import TrajectoryError
+from cua.json_text import well_formed
 from cua.trajectory.events import SealedEvent
 from cua.trajectory.run_files import MAX_DEPTH, hash_inside
 
@@ -60,12 +61,7 @@ def link(line: bytes, previous: str) -> bytes:
 
 
 def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
-    """Follow the chain of a record.
-
-    Args:
-        lines: Whole lines, without their ends.
-        is_expected: Whether the record says that it has one.
-    """
+    """Follow the chain of a record."""
     fingerprint = hash_line(lines[-1]) if lines else ""
     links = [match[1].decode() if (match := _LINK.search(line)) else None for line in lines]
     if not is_expected and not any(found is not None for found in links):
@@ -144,7 +140,7 @@ def _names(folder: Path) -> Iterator[str | None]:
             continue
         for entry in entries:
             name = prefix + entry.name
-            if not _is_utf8(name):
+            if well_formed(name) != name:
                 yield None
             elif not entry.is_dir(follow_symlinks=False):
                 yield name
@@ -152,7 +148,3 @@ def _names(folder: Path) -> Iterator[str | None]:
                 yield None
             else:
                 queue.append((here / entry.name, f"{name}/"))
-
-
-def _is_utf8(name: str) -> bool:
-    return not any(0xD800 <= ord(char) <= 0xDFFF for char in name)

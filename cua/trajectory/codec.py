@@ -12,7 +12,6 @@ import dataclasses
 import json
 import math
 import numbers
-import re
 import sys
 import zlib
 from array import array
@@ -25,7 +24,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from cua.json_text import read_json, well_formed
 from cua.messages import Reply, ReplyTokens
-from cua.trajectory.events import Event
+from cua.trajectory.events import Event, action_kind
 from envs import Action
 
 MAX_TOKENS_BYTES = 64 * 2**20
@@ -77,11 +76,6 @@ def _unpack(kind: str, text: str) -> list[Any]:
 
 
 Redact = Callable[[str], str]
-
-
-def action_kind(action_class: type) -> str:
-    """Tag of an action class in JSON: `PressKey` is `press_key`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", action_class.__name__).lower()
 
 
 _KINDS: Mapping[type, str] = {action_class: action_kind(action_class) for action_class in get_args(Action)}

@@ -4,7 +4,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cua.errors import TrajectoryError
@@ -16,19 +16,13 @@ class AppendOnlyLines:
 
     A line that could not be written completely is cut off again, so that the next one starts clean; so it does behind
     bytes that another program has appended.
+
+    Args:
+        path: The file; made when it is not there, refused when it is a link.
+        keep_bytes: Cut the file to this size first: a torn last line is dropped that way.
     """
 
     def __init__(self, path: Path, *, keep_bytes: int | None = None) -> None:
-        """Open for appending.
-
-        Args:
-            path: The file; made when it is not there.
-            keep_bytes: Cut the file to this size first (a torn last line is dropped that way).
-
-        Raises:
-            OSError: The file cannot be opened.
-            TrajectoryError: It is a link.
-        """
         self._path = path
         check_no_link(path)
         self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -38,10 +32,6 @@ class AppendOnlyLines:
 
     def append(self, line: bytes, *, is_durable: bool) -> None:
         """Write one line, its line end included.
-
-        Args:
-            line: The bytes.
-            is_durable: Wait until the disk has them (fsync), so that they survive a power cut too.
 
         Raises:
             TrajectoryError: The file is closed or was deleted.
@@ -67,11 +57,7 @@ class AppendOnlyLines:
         self._size_bytes = found.st_size + len(line)
 
     def sync(self) -> None:
-        """Wait until the disk has all lines.
-
-        Raises:
-            OSError: It does not take them.
-        """
+        """Wait until the disk has all lines."""
         if self._fd is not None:
             os.fsync(self._fd)
 
@@ -86,6 +72,21 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the disk has a file."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names inside a folder on disk (where the system can)."""
+    with suppress(PermissionError):  # Windows does not open folders
+        sync_file(folder)
 
 
 def whole_lines(path: Path) -> list[bytes]:
@@ -104,15 +105,13 @@ _PATIENCE_S = 0.3
 
 
 class RunLock:
-    """Held by the process that writes a run."""
+    """Held by the process that writes a run.
+
+    Raises:
+        TrajectoryError: Another process (or another writer of this one) has it, or a link is in its place.
+    """
 
     def __init__(self, run_dir: Path) -> None:
-        """Take the lock.
-
-        Raises:
-            TrajectoryError: Another process (or another writer of this one) has it, or a link stands in its place.
-            OSError: The lock file cannot be opened.
-        """
         path = run_dir / NAME
         check_no_link(path)
         self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -189,10 +188,6 @@ _ADVICE = {
 @contextmanager
 def translate_os_errors(doing: str, path: Path) -> Iterator[None]:
     """Turn an `OSError` inside the block into a `TrajectoryError`.
-
-    Args:
-        doing: `write` or `read`.
-        path: The folder or file in question.
 
     Raises:
         TrajectoryError: `OSError` came; the text names the path, the cause and the way out.

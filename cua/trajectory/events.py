@@ -6,31 +6,17 @@ Every line also has `event` (its class, the tag of the union), `at` (Unix time i
 did it, and for whom) and, last, `prev`: the hash of the line before it (`chain.py`).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from pydantic import Discriminator, Field, Tag
 
 from cua.messages import Reply, ToolCall
 from cua.run.end import RunResult
 from cua.step import Turn
-from envs import (
-    Click,
-    Drag,
-    Hotkey,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    Observation,
-    PressKey,
-    Scroll,
-    Terminate,
-    TypeText,
-    Wait,
-)
+from envs import Action, Observation
 
 SCHEMA_VERSION = 3
 """Goes up when an older reader would misread a newer record. 2: lines are chained, a tool-using run is sealed.
@@ -42,23 +28,17 @@ def _kind(data: Any) -> str | None:
     return data.get("kind") if isinstance(data, dict) else None
 
 
-RecordedAction = Annotated[
-    Annotated[Click, Tag("click")]
-    | Annotated[Move, Tag("move")]
-    | Annotated[Drag, Tag("drag")]
-    | Annotated[Scroll, Tag("scroll")]
-    | Annotated[TypeText, Tag("type_text")]
-    | Annotated[PressKey, Tag("press_key")]
-    | Annotated[Hotkey, Tag("hotkey")]
-    | Annotated[KeyDown, Tag("key_down")]
-    | Annotated[KeyUp, Tag("key_up")]
-    | Annotated[MouseDown, Tag("mouse_down")]
-    | Annotated[MouseUp, Tag("mouse_up")]
-    | Annotated[Wait, Tag("wait")]
-    | Annotated[Terminate, Tag("terminate")],
-    Discriminator(_kind),
-]
-"""An `Action` as it is read back: its class stands in `kind`."""
+def action_kind(action_class: type) -> str:
+    """Tag of an action class in JSON: `PressKey` is `press_key`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", action_class.__name__).lower()
+
+
+if TYPE_CHECKING:
+    RecordedAction = Action
+else:
+    _TAGGED = tuple(Annotated[action_class, Tag(action_kind(action_class))] for action_class in get_args(Action))
+    RecordedAction = Annotated[Union[_TAGGED], Discriminator(_kind)]  # noqa: UP007  # of as many as there are
+    """An `Action` as it is read back: its class stands in `kind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

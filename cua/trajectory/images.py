@@ -27,10 +27,6 @@ class ImageFolder:
     def put(self, png: bytes, *, is_durable: bool) -> tuple[str, bool]:
         """Write an image and return its hash; an equal one is not written again, an empty one not at all.
 
-        Args:
-            png: The file's bytes.
-            is_durable: Wait until the disk has them.
-
         Returns:
             SHA-256 in hex, or "" for no image; and whether a file was written.
 

@@ -23,7 +23,7 @@ from envs import Action, Observation
 
 
 class Journal:
-    """The record of one agent, for its loop.
+    """The record of one agent, for its loop. Its coroutines raise `TrajectoryError` where the record cannot be written.
 
     Args:
         writer: Writes the lines; None keeps nothing, for throw-away runs.
@@ -50,11 +50,7 @@ class Journal:
         return Journal(self._writer.for_agent(agent_id) if self._writer else None, self._committer)
 
     async def observed(self, index: int, observation: Observation) -> None:
-        """Step `index` begins with this observation. On disk when this returns.
-
-        Raises:
-            TrajectoryError: It cannot be written; so for all methods.
-        """
+        """Step `index` begins with this observation. On disk when this returns."""
         await self._done(lambda writer: writer.observed(index, observation))
 
     async def replied(self, index: int, reply: Reply) -> None:

@@ -40,83 +40,6 @@ from cua.trajectory.run_record import MAIN, ActionsOutcome, Pending, RunRecord, 
 from envs import Observation
 
 
-class ToolReader:
-    """Joins events into steps. A `ValueError` means that an event is out of order.
-
-    Args:
-        images: Where the images are; None leaves them out.
-
-    Attributes:
-        is_open: Whether something was asked.
-        turns: What was asked, with the finished steps.
-        pending: A reply with calls that were begun, and whose step was not finished; with the number of the step.
-    """
-
-    def __init__(self, images: ImageFolder | None) -> None:
-        self._images = images
-        self.turns: list[ToolTurn] = []
-        self.pending: tuple[int, Reply] | None = None
-        self._reply: tuple[int, Reply] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether something was asked."""
-        return bool(self.turns)
-
-    def replied(self, event: RepliedEvent) -> None:
-        """Take the model's answer."""
-        self._reply = event.index, event.reply
-
-    def read(self, event: AskedEvent | CallingEvent | CalledEvent) -> None:
-        """Take the next event."""
-        match event:
-            case AskedEvent():
-                self.turns.append(ToolTurn(question=self._parts(event.parts), inputs=event.inputs))
-            case CallingEvent() if self._reply is not None and self._reply[0] == event.index:
-                self.pending = event.index, replace(self._reply[1], tool_calls=event.calls)
-            case CallingEvent():
-                raise ValueError(f"step {event.index} calls tools, and the reply that led to it is missing")
-            case CalledEvent():
-                self._called(event)
-
-    def ended(self, result: RunResult | None) -> None:
-        """The question is over; None: it is taken up again."""
-        if self.turns:
-            self.turns[-1] = replace(self.turns[-1], result=result)
-
-    def _called(self, event: CalledEvent) -> None:
-        if not self.turns or self._reply is None or self._reply[0] != event.index:
-            raise ValueError(f"step {event.index} is finished, and the reply that led to it is missing")
-        step = ToolStep(
-            index=event.index,
-            reply=self._reply[1],
-            outcomes=tuple(self._outcome(outcome) for outcome in event.outcomes),
-            remark=event.remark,
-            started_at=event.started_at,
-            timings=event.timings,
-        )
-        self.turns[-1] = replace(self.turns[-1], steps=(*self.turns[-1].steps, step))
-        self._reply = self.pending = None
-
-    def _outcome(self, recorded: RecordedOutcome) -> CallOutcome:
-        result = ToolResult(
-            parts=self._parts(recorded.parts),
-            is_error=recorded.is_error,
-            display=recorded.display,
-            data=recorded.data,
-        )
-        return CallOutcome(number=recorded.number, call=recorded.call, result=result, duration_s=recorded.duration_s)
-
-    def _parts(self, recorded: Sequence[RecordedPart]) -> tuple[Part, ...]:
-        return tuple(
-            TextPart(text=part.text) if part.part == "text" else ImagePart(data=self._image(part.image))
-            for part in recorded
-        )
-
-    def _image(self, sha256: str) -> bytes:
-        return b"" if self._images is None else self._images.get(sha256)
-
-
 def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
     """Read a run.
 
@@ -150,11 +73,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 
 
 def load_chain(run_dir: Path) -> Chain:
-    """The chain of a record, for one who goes on with it; its events are read only where hashes do not vouch for them.
-
-    Raises:
-        TrajectoryError: As for `load_run`.
-    """
+    """The chain of a record that is to be continued; its events are read only where hashes do not vouch for them."""
     with translate_os_errors("read", run_dir):
         lines = whole_lines(run_dir / TRAJECTORY)
     chain = check_chain(lines, is_expected=True)
@@ -167,9 +86,11 @@ class _Reader:
     def __init__(self, run_dir: Path, *, with_tool_images: bool, agent: str = MAIN, parent: str = "") -> None:
         self._run_dir = run_dir
         self._agent, self._parent = agent, parent
-        self._with_tool_images = with_tool_images
+        self._tool_images = ImageFolder(run_dir) if with_tool_images else None
         self._others: dict[str, _Reader] = {}
-        self._tools = ToolReader(ImageFolder(run_dir) if with_tool_images else None)
+        self._turns: list[ToolTurn] = []
+        self._pending_calls: tuple[int, Reply] | None = None
+        self._tool_reply: tuple[int, Reply] | None = None
         self._header: RunHeader | None = None
         self._run_id = ""
         self._steps: list[Step] = []
@@ -198,7 +119,7 @@ class _Reader:
                 raise ValueError(f"agent {event.agent!r} works for {event.parent!r}, which is unknown")
             other = self._others[event.agent] = _Reader(
                 self._run_dir,
-                with_tool_images=self._with_tool_images,
+                with_tool_images=self._tool_images is not None,
                 agent=event.agent,
                 parent=event.parent,
             )
@@ -220,14 +141,19 @@ class _Reader:
                 self._header, self._run_id = event.header, event.run_id
             case ObservedEvent():
                 self._observed(event)
-            case RepliedEvent() if self._tools.is_open:
+            case RepliedEvent() if self._turns:
                 self._usage += event.reply.usage
-                self._tools.replied(event)
+                self._tool_reply = event.index, event.reply
             case RepliedEvent():
                 self._replied(event)
-            case AskedEvent() | CallingEvent() | CalledEvent():
-                self._result = None if isinstance(event, AskedEvent) else self._result
-                self._tools.read(event)
+            case AskedEvent():
+                self._result = None
+                self._turns.append(ToolTurn(question=self._parts(event.parts), inputs=event.inputs))
+            case CallingEvent():
+                reply = self._reply_of(event.index, "calls tools")
+                self._pending_calls = event.index, replace(reply, tool_calls=event.calls)
+            case CalledEvent():
+                self._called(event)
             case ActingEvent():
                 self._pending = replace(self._open(event.index), turn=event.turn, actions=event.actions)
             case ActedEvent():
@@ -237,8 +163,7 @@ class _Reader:
             case ResumedEvent():
                 self._resumed(event)
             case EndedEvent():
-                self._result = event.result
-                self._tools.ended(event.result)
+                self._end(event.result)
             case SealedEvent():
                 self._sealed = event
 
@@ -250,8 +175,8 @@ class _Reader:
             header=self._header,
             run_id=self._run_id or self._run_dir.name,
             steps=tuple(self._steps),
-            turns=tuple(self._tools.turns),
-            pending_calls=self._tools.pending,
+            turns=tuple(self._turns),
+            pending_calls=self._pending_calls,
             outcomes=tuple(self._outcomes),
             pending=self._pending,
             notes=tuple(self._notes),
@@ -316,9 +241,49 @@ class _Reader:
         self._resumed_at.append(event.at)
         self._sealed = None
         for reader in (self, *self._others.values()):
-            reader._result = None
-            reader._tools.ended(None)
+            reader._end(None)
             reader._drop_pending(event.at)
+
+    def _end(self, result: RunResult | None) -> None:
+        """The run, and the question that is open in it, ended so; None: they are taken up again."""
+        self._result = result
+        if self._turns:
+            self._turns[-1] = replace(self._turns[-1], result=result)
+
+    def _reply_of(self, index: int, what: str) -> Reply:
+        if self._tool_reply is None or self._tool_reply[0] != index:
+            raise ValueError(f"step {index} {what}, and the reply that led to it is missing")
+        return self._tool_reply[1]
+
+    def _called(self, event: CalledEvent) -> None:
+        step = ToolStep(
+            index=event.index,
+            reply=self._reply_of(event.index, "is finished"),
+            outcomes=tuple(self._outcome(outcome) for outcome in event.outcomes),
+            remark=event.remark,
+            started_at=event.started_at,
+            timings=event.timings,
+        )
+        self._turns[-1] = replace(self._turns[-1], steps=(*self._turns[-1].steps, step))
+        self._tool_reply = self._pending_calls = None
+
+    def _outcome(self, recorded: RecordedOutcome) -> CallOutcome:
+        result = ToolResult(
+            parts=self._parts(recorded.parts),
+            is_error=recorded.is_error,
+            display=recorded.display,
+            data=recorded.data,
+        )
+        return CallOutcome(number=recorded.number, call=recorded.call, result=result, duration_s=recorded.duration_s)
+
+    def _parts(self, recorded: Sequence[RecordedPart]) -> tuple[Part, ...]:
+        images = self._tool_images
+        return tuple(
+            TextPart(text=part.text)
+            if part.part == "text"
+            else ImagePart(data=images.get(part.image) if images is not None else b"")
+            for part in recorded
+        )
 
     def _drop_pending(self, at: float) -> None:
         """Close what was going on: as an interrupted step when it may have acted, else as nothing."""

@@ -24,15 +24,7 @@ ACTION_SPACE, OBSERVATION_TYPE = "pyautogui", "screenshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OSWorldNames:
-    """The path of a result in OSWorld's result tree, as parts.
-
-    Attributes:
-        domain: `chrome`, `libreoffice_calc`, ...
-        task_id: The task's id.
-        model: Folder name of the model.
-        action_space: Folder name of the action space.
-        observation_type: Folder name of the observation type.
-    """
+    """The path of a result in OSWorld's result tree, as parts."""
 
     domain: str
     task_id: str
@@ -46,14 +38,6 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
 
     Without a verdict (unverified, broken off, an error) there is no `result.txt`, which the harness
     reads as "not done yet": a missing verdict is no zero.
-
-    Args:
-        record: The run.
-        result_dir: Root of the tree of results.
-        names: Its place in the tree.
-
-    Returns:
-        The task's folder.
 
     Raises:
         TrajectoryError: A name cannot be a folder, or the folder cannot be written; or the run has no screens.

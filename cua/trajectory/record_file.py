@@ -1,6 +1,5 @@
 """The files of a record while it is written: its lines, chained and locked, and its images."""
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from typing import Self
 from cua.errors import TrajectoryError
 from cua.trajectory.chain import hash_line, link
 from cua.trajectory.codec import to_line
-from cua.trajectory.disk import AppendOnlyLines, RunLock, translate_os_errors, whole_lines
+from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_file, sync_folder, translate_os_errors, whole_lines
 from cua.trajectory.events import Event, ResumedEvent, RunEvent, RunHeader
 from cua.trajectory.images import FOLDER, ImageFolder, write_atomically
 from cua.trajectory.load import load_chain
@@ -21,11 +20,7 @@ from cua.trajectory.run_files import TASK_FILES, TRAJECTORY, check_name, check_n
 
 @contextmanager
 def reserve_run(runs_dir: Path, title: str) -> Iterator[Path]:
-    """The folder of a run whose record begins later, so that `last` means it already; removed if it stays empty.
-
-    Raises:
-        TrajectoryError: It cannot be made.
-    """
+    """The folder of a run whose record begins later, so that `last` means it already; removed if it stays empty."""
     with translate_os_errors("write", runs_dir):
         run_dir = make_run_dir(runs_dir.absolute(), title, time.time())
     try:
@@ -37,6 +32,8 @@ def reserve_run(runs_dir: Path, title: str) -> Iterator[Path]:
 
 class RecordFile:
     """The record of one run on disk, for all of the run's agents. Not for several threads at once.
+
+    Every method that writes raises `TrajectoryError` where it cannot.
 
     Attributes:
         run_dir: The run's folder.
@@ -66,11 +63,7 @@ class RecordFile:
         is_durable: bool,
         run_dir: Path | None = None,
     ) -> Self:
-        """Make a new run folder, unless one is reserved, and write its first line.
-
-        Raises:
-            TrajectoryError: The folder cannot be made or written.
-        """
+        """Make a new run folder, unless one is reserved, and write its first line."""
         started_at = header.started_at or time.time()
         with translate_os_errors("write", runs_dir):
             run_dir = run_dir or make_run_dir(runs_dir.absolute(), redact(header.instruction), started_at)
@@ -83,7 +76,7 @@ class RecordFile:
                     event = RunEvent(at=started_at, header=header, run_id=run_dir.name)
                     record.append(event, is_durable=True)
                     if is_durable:
-                        _sync_folder(run_dir)
+                        sync_folder(run_dir)
             except (OSError, TrajectoryError):
                 shutil.rmtree(run_dir, ignore_errors=True)  # a run that never began
                 raise
@@ -111,15 +104,7 @@ class RecordFile:
         return record
 
     def append(self, event: Event, *, is_durable: bool = False) -> None:
-        """Write one line.
-
-        Args:
-            event: What happened.
-            is_durable: Wait for the disk; until `sync` where writes are grouped.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Write one line."""
         if self._lines is None:
             raise TrajectoryError(f"the record in {self.run_dir} is not open")
         with translate_os_errors("write", self.run_dir):
@@ -133,11 +118,7 @@ class RecordFile:
             self._last_hash = hash_line(line)
 
     def put_image(self, png: bytes, *, is_durable: bool) -> str:
-        """Keep an image; its hash.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep an image; its hash."""
         is_awaited = is_durable and self._is_durable
         with translate_os_errors("write", self.run_dir):
             sha256, is_new = self._images.put(png, is_durable=is_awaited and not self.is_grouped)
@@ -146,11 +127,7 @@ class RecordFile:
         return sha256
 
     def put_file(self, name: str, data: bytes) -> None:
-        """Keep a file that a task left, without secrets, whole or not at all.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep a file that a task left, without secrets, whole or not at all."""
         check_name(name)
         text = self._redact(data.decode("utf-8", "surrogateescape"))
         with translate_os_errors("write", self.run_dir):
@@ -160,17 +137,13 @@ class RecordFile:
             write_atomically(folder / name, text.encode("utf-8", "surrogateescape"))
 
     def sync(self) -> None:
-        """Wait until the disk has all durable writes up to here: the images first, then the lines that name them.
-
-        Raises:
-            TrajectoryError: The disk does not take them.
-        """
+        """Wait until the disk has all durable writes up to here: the images first, then the lines that name them."""
         if self._lines is None or self._is_synced:
             return
         unsynced, self._unsynced, self._is_synced = self._unsynced, [], True
         with translate_os_errors("write", self.run_dir):
             for path in unsynced:
-                _sync_file(path)
+                sync_file(path)
             self._lines.sync()
 
     def close(self) -> None:
@@ -185,19 +158,3 @@ class RecordFile:
             stack.callback(self.close)
             yield
             stack.pop_all()
-
-
-def _sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the names inside a folder on disk (where the system can)."""
-    try:
-        _sync_file(folder)
-    except PermissionError:  # Windows does not open folders
-        return

@@ -21,6 +21,7 @@ TRAJECTORY = "trajectory.jsonl"
 REPORT = "report.html"
 TASK_FILES = "task"
 """Folder of the files that a task left."""
+_MAX_SLUG_CHARS = 32
 
 
 def default_runs_dir() -> Path:
@@ -36,16 +37,8 @@ def default_runs_dir() -> Path:
 def make_run_dir(runs_dir: Path, title: str, started_at: float) -> Path:
     """Make a new folder `<UTC time>-<words of the title>-<random>`, which nobody else has.
 
-    Args:
-        runs_dir: Made when it is not there.
-        title: The instruction; only a few words of it go into the name.
-        started_at: Unix time in seconds.
-
     Returns:
         The folder, readable by its owner only: screenshots show private things.
-
-    Raises:
-        OSError: It cannot be made.
     """
     runs_dir.mkdir(parents=True, exist_ok=True)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at))
@@ -58,15 +51,15 @@ def make_run_dir(runs_dir: Path, title: str, started_at: float) -> Path:
         return run_dir
 
 
-def slug(title: str, max_chars: int = 32) -> str:
+def slug(title: str) -> str:
     """Lower-case letters, digits and dashes of a title, cut at a word: `"Add 2 items!"` is `add-2-items`."""
     words = re.findall(r"[a-z0-9]+", title[:1000].lower())
     text = ""
     for word in words:
-        if len(text) + len(word) + 1 > max_chars:
+        if len(text) + len(word) + 1 > _MAX_SLUG_CHARS:
             break
         text = f"{text}-{word}" if text else word
-    return text or (words[0][:max_chars] if words else "run")
+    return text or (words[0][:_MAX_SLUG_CHARS] if words else "run")
 
 
 MAX_DEPTH = 32
@@ -144,21 +137,13 @@ def hash_inside(folder: Path, name: str, *, max_bytes: int) -> tuple[str, int]:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file's content, in hex.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """SHA-256 of a file's content, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_no_link(path: Path) -> None:
-    """Refuse a folder or file of a run that is a link; one that is not there is fine.
-
-    Raises:
-        TrajectoryError: It is a link.
-    """
+    """Refuse a folder or file of a run that is a link; one that is not there is fine."""
     if path.is_symlink():
         raise TrajectoryError(f"{path} is a link; a run's own folder was expected there, so nothing is written to it")
 

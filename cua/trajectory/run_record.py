@@ -1,13 +1,13 @@
 """A run as it was recorded: steps, notes and result, and where a resumed run starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
-from cua.step import Step, ToolStep, ToolTurn, Turn
+from cua.step import CallOutcome, Step, ToolStep, ToolTurn, Turn
 from cua.trajectory.chain import Chain
 from cua.trajectory.events import Note, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
@@ -133,6 +133,11 @@ class RunRecord:
         return tuple(step for turn in self.turns for step in turn.steps)
 
     @property
+    def call_outcomes(self) -> Iterator[CallOutcome]:
+        """Results of all tool calls, in order."""
+        return (outcome for step in self.tool_steps for outcome in step.outcomes)
+
+    @property
     def num_steps(self) -> int:
         """Finished steps, of either kind."""
         return len(self.steps) + len(self.tool_steps)
@@ -185,9 +190,6 @@ def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
     Actions that were possibly carried out when the run broke off are not repeated: their step is kept
     with an error that tells the model that the outcome is unknown. A reply that led to no action is
     dropped, since the screen may have changed meanwhile: the model is asked again.
-
-    Args:
-        record: What `load_run` read, before `TrajectoryWriter.reopen`.
 
     Returns:
         The steps, and one line for the operator on what happened to the unfinished step (None when

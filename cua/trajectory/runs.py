@@ -60,12 +60,7 @@ class RunSummary:
 
 
 def list_runs(runs_dir: Path | None = None, limit: int | None = None) -> list[RunSummary]:
-    """All runs, newest first.
-
-    Args:
-        runs_dir: The folder of all runs; None for the default one.
-        limit: At most so many.
-    """
+    """All runs, newest first."""
     return [summarize(run_dir) for run_dir in _run_dirs(runs_dir or default_runs_dir())[:limit]]
 
 
@@ -159,10 +154,6 @@ def _has_record(run_dir: Path) -> bool:
 
 def check_own(run_dir: Path, runs_dir: Path | None = None) -> None:
     """Refuse a record that was not made here: going on with it starts its programs with its settings.
-
-    Args:
-        run_dir: The run's folder.
-        runs_dir: The folder of all runs; None for the default one.
 
     Raises:
         TrajectoryError: It lies somewhere else.

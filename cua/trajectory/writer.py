@@ -40,9 +40,8 @@ from envs import Action, Observation
 class TrajectoryWriter:
     """The record of one agent, being written. Made by `create`, `reopen` or `for_agent`; ends with `close` or `with`.
 
-    Attributes:
-        file: Where it goes.
-        ids: Whose record it is.
+    Every method that writes raises `TrajectoryError` where it cannot; the record stays readable up to there, and what
+    was about to be done must not be done.
     """
 
     def __init__(self, file: RecordFile, ids: AgentIds) -> None:
@@ -103,45 +102,24 @@ class TrajectoryWriter:
         return self.file.run_dir
 
     def observed(self, index: int, observation: Observation) -> None:
-        """Keep what the model is about to see. On disk when this returns.
-
-        Raises:
-            TrajectoryError: It cannot be written; the record stays readable up to here.
-        """
+        """Keep what the model is about to see. On disk when this returns."""
         image = self.file.put_image(observation.screenshot, is_durable=True)
         event = ObservedEvent(at=time.time(), index=index, observation=observation, image=image)
         self._append(event, is_durable=True)
         self._index, self._observation, self._reply, self._acting = index, observation, None, None
 
     def replied(self, index: int, reply: Reply) -> None:
-        """Keep the model's answer, whether or not it can be read.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep the model's answer, whether or not it can be read."""
         self._append(RepliedEvent(at=time.time(), index=index, reply=reply))
         self._reply = reply
 
     def acting(self, index: int, turn: Turn, actions: Sequence[Action]) -> None:
-        """Write the actions that are about to be carried out. On disk when this returns: call it before `env.step`.
-
-        Raises:
-            TrajectoryError: It cannot be written; do not carry the actions out.
-        """
+        """Write the actions that are about to be carried out. On disk when this returns: call it before `env.step`."""
         self._append(ActingEvent(at=time.time(), index=index, turn=turn, actions=tuple(actions)), is_durable=True)
         self._acting = turn, tuple(actions)
 
     def acted(self, step: Step, reward: float = 0.0, info: Mapping[str, Any] | None = None) -> None:
-        """Write a finished step, with the parts of it that no earlier event has written.
-
-        Args:
-            step: The step; without `acting` before, nothing of it was carried out.
-            reward: The env's reward.
-            info: The env's `StepResult.info`.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Write a finished step, with the parts of it that no earlier event has written."""
         if self._index != step.index or self._observation is not step.observation:
             self.observed(step.index, step.observation)
         if self._reply is not step.reply:
@@ -163,33 +141,17 @@ class TrajectoryWriter:
         self._observation = self._reply = self._acting = None
 
     def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Keep a question of a tool-using run; its images must be PNG. On disk when this returns.
-
-        Args:
-            question: The question.
-            inputs: Files that came with it and do not stand in the header.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep a question of a tool-using run; its images must be PNG. On disk when this returns."""
         event = AskedEvent(at=time.time(), parts=self._recorded(question), inputs=tuple(inputs))
         self._append(event, is_durable=True)
 
     def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
-        """Write the calls that are about to be made. On disk when this returns.
-
-        Raises:
-            TrajectoryError: It cannot be written; do not carry the calls out.
-        """
+        """Write the calls that are about to be made. On disk when this returns."""
         self._index = index
         self._append(CallingEvent(at=time.time(), index=index, calls=tuple(calls)), is_durable=True)
 
     def called(self, step: ToolStep) -> None:
-        """Keep a finished step of a tool-using run.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep a finished step of a tool-using run."""
         self._index = step.index
         self._append(
             CalledEvent(
@@ -203,46 +165,20 @@ class TrajectoryWriter:
         )
 
     def note(self, kind: str, text: str, *, is_durable: bool = False, **data: Any) -> None:
-        """Write a note: a guard's decision, a nudge, a pause, an unreadable reply.
-
-        Args:
-            kind: One word: `guard`, `loop`, `parse_error`, `pause`, `redirect`, ...
-            text: One line for a person.
-            is_durable: Wait for the disk.
-            data: Details.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Write a note: a guard's decision, a nudge, a pause, an unreadable reply."""
         self._append(Note(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable)
 
     def keep(self, files: Mapping[str, bytes]) -> None:
-        """Keep files that a task left, in the folder `task/` of the run.
-
-        Raises:
-            TrajectoryError: They cannot be written.
-        """
+        """Keep files that a task left, in the folder `task/` of the run."""
         for name, data in files.items():
             self.file.put_file(name, data)
 
     def ended(self, result: RunResult) -> None:
-        """Keep how the run ended. On disk when this returns.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep how the run ended. On disk when this returns."""
         self._append(EndedEvent(at=time.time(), result=result), is_durable=True)
 
     def sealed(self, files: Mapping[str, str], *, is_whole: bool) -> None:
-        """Keep the hashes of what the code has written. On disk when this returns.
-
-        Args:
-            files: SHA-256 by name in `files/`.
-            is_whole: Whether those are all.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Keep the hashes of what the code has written. On disk when this returns."""
         self._append(SealedEvent(at=time.time(), files=files, is_whole=is_whole), is_durable=True)
 
     def close(self) -> None:

@@ -200,11 +200,7 @@ COMPUTER_ALIASES: Mapping[str, str] = {
 
 
 def bind(function: str, signature: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value]:
-    """Arguments by parameter name, as Python would bind them.
-
-    Raises:
-        Refused: Too many, unknown, doubled or missing arguments.
-    """
+    """Arguments by parameter name, as Python would bind them."""
     names = [word.rstrip("!") for word in signature.split()]
     if names and names[0].startswith("*"):
         bound: dict[str, Value] = {names[0][1:]: list(args)}

@@ -1,5 +1,6 @@
 """Python's own functions that code may call, and those of `math` and `time`: closed tables."""
 
+import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,41 +9,19 @@ from cua.gui_agent.interpreter.arguments import guess
 from cua.gui_agent.interpreter.limits import Budget, Refused
 from cua.gui_agent.interpreter.values import Value, as_pixels, format_template, is_number, is_pixels, kind, to_text
 
-MATH: dict[str, Callable[..., Any]] = {
-    "acos": math.acos,
-    "asin": math.asin,
-    "atan": math.atan,
-    "atan2": math.atan2,
-    "ceil": math.ceil,
-    "cos": math.cos,
-    "degrees": math.degrees,
-    "dist": math.dist,
-    "floor": math.floor,
-    "hypot": math.hypot,
-    "radians": math.radians,
-    "sin": math.sin,
-    "sqrt": math.sqrt,
-    "tan": math.tan,
-}
+Functions = dict[str, Callable[..., Any]]
+
+
+def _named(owner: object, names: str) -> Functions:
+    return {name: getattr(owner, name) for name in names.split()}
+
+
+MATH = _named(math, "acos asin atan atan2 ceil cos degrees dist floor hypot radians sin sqrt tan")
 MATH_CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e}
 
-_PLAIN: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "bool": bool,
-    "chr": chr,
-    "divmod": divmod,
-    "float": float,
-    "int": int,
-    "len": len,
-    "ord": ord,
-}
-_OVER_ITEMS: dict[str, Callable[..., Any]] = {
-    "all": all,
-    "any": any,
-    "list": list,
-    "sorted": sorted,
-    "sum": sum,
-    "tuple": tuple,
+_PLAIN = _named(builtins, "abs bool chr divmod float int len ord")
+_OVER_ITEMS: Functions = {
+    **_named(builtins, "all any list sorted sum tuple"),
     "reversed": lambda items: items[::-1],
     "enumerate": lambda items, start=0: list(enumerate(items, start)),
 }
@@ -53,11 +32,7 @@ NAMES = frozenset([*_PLAIN, *_OVER_ITEMS, "dict", "max", "min", "print", "range"
 
 
 def items_of(value: Value, budget: Budget) -> list[Value]:
-    """What a loop over the value goes through.
-
-    Raises:
-        Refused: It cannot be looped over, or has too many items.
-    """
+    """What a loop over the value goes through."""
     if not isinstance(value, str | list | tuple | dict | range):
         raise Refused(f"cannot loop over {kind(value)}")
     budget.check_size(len(value))
@@ -65,14 +40,10 @@ def items_of(value: Value, budget: Budget) -> list[Value]:
 
 
 def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
-    """`name(*args, **kwargs)` for one of `NAMES`.
-
-    Raises:
-        Refused: Arguments that it does not take here, or too large a result.
-    """
+    """`name(*args, **kwargs)` for one of `NAMES`."""
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
-    result = budget.check(_call(name, list(args), dict(kwargs), budget))
+    result = budget.check(_apply_builtin(name, list(args), dict(kwargs), budget))
     return as_pixels(result) if name in _KEEP_UNIT and _any_pixels(args) else result
 
 
@@ -82,7 +53,7 @@ def _any_pixels(args: Sequence[Value]) -> bool:
     return is_pixels(first) or (isinstance(first, list | tuple) and any(is_pixels(item) for item in first))
 
 
-def _call(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
+def _apply_builtin(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
     if "key" in kwargs:
         raise Refused(f"{name}() takes no key function here")
     match name:
@@ -132,11 +103,7 @@ def _extreme(name: str, args: list[Value], kwargs: dict[str, Value], budget: Bud
 
 
 def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
-    """`math.<name>(*args)`.
-
-    Raises:
-        Refused: Not among the supported functions.
-    """
+    """`math.<name>(*args)`."""
     if name not in MATH:
         raise Refused(f"math.{name[:40]} is not supported{guess(name, [*MATH, *MATH_CONSTANTS])}")
     for argument in args:
@@ -145,69 +112,28 @@ def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
     return as_pixels(result) if name in ("ceil", "floor") and _any_pixels(args) else result
 
 
-_STR: dict[str, Callable[..., Any]] = {
-    "capitalize": str.capitalize,
-    "casefold": str.casefold,
-    "count": str.count,
-    "endswith": str.endswith,
-    "find": str.find,
-    "index": str.index,
-    "isalnum": str.isalnum,
-    "isalpha": str.isalpha,
-    "isdigit": str.isdigit,
-    "islower": str.islower,
-    "isspace": str.isspace,
-    "isupper": str.isupper,
-    "lower": str.lower,
-    "lstrip": str.lstrip,
-    "partition": str.partition,
-    "removeprefix": str.removeprefix,
-    "removesuffix": str.removesuffix,
-    "rfind": str.rfind,
-    "rpartition": str.rpartition,
-    "rsplit": str.rsplit,
-    "rstrip": str.rstrip,
-    "split": str.split,
-    "splitlines": str.splitlines,
-    "startswith": str.startswith,
-    "strip": str.strip,
-    "swapcase": str.swapcase,
-    "title": str.title,
-    "upper": str.upper,
-}
+_STR = _named(
+    str,
+    "capitalize casefold count endswith find index isalnum isalpha isdigit islower isspace isupper lower lstrip "
+    "partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines "
+    "startswith strip swapcase title upper",
+)
 _STR_BOUNDED = ("center", "format", "join", "ljust", "replace", "rjust", "zfill")
 
 _NUM_ARGUMENTS = {"join": (1,), "replace": (2, 3), "zfill": (1,), "ljust": (1, 2), "rjust": (1, 2), "center": (1, 2)}
 
-_LIST: dict[str, Callable[..., Any]] = {
-    "append": list.append,
-    "copy": list.copy,
-    "count": list.count,
-    "extend": list.extend,
-    "index": list.index,
-    "insert": list.insert,
-    "pop": list.pop,
-    "remove": list.remove,
-    "reverse": list.reverse,
-}
-_TUPLE: dict[str, Callable[..., Any]] = {"count": tuple.count, "index": tuple.index}
-_DICT: dict[str, Callable[..., Any]] = {
-    "copy": dict.copy,
-    "get": dict.get,
+_LIST = _named(list, "append copy count extend index insert pop remove reverse")
+_TUPLE = _named(tuple, "count index")
+_DICT: Functions = {
+    **_named(dict, "copy get pop update"),
     "items": lambda value: list(value.items()),
     "keys": lambda value: list(value.keys()),
-    "pop": dict.pop,
-    "update": dict.update,
     "values": lambda value: list(value.values()),
 }
 
 
 def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
-    """`value.name(*args, **kwargs)`.
-
-    Raises:
-        Refused: No such method here, or its result would be too large.
-    """
+    """`value.name(*args, **kwargs)`."""
     table = _table(value)
     if isinstance(value, str) and name in _STR_BOUNDED:
         return budget.check(_bounded(value, name, args, kwargs, budget))
@@ -222,7 +148,7 @@ def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[
     return budget.check(result)
 
 
-def _table(value: Value) -> dict[str, Callable[..., Any]]:
+def _table(value: Value) -> Functions:
     match value:
         case str():
             return _STR

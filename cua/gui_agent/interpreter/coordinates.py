@@ -64,19 +64,11 @@ class ModelFrame:
         return smart_resize(self.geometry.sent_px) if self.mode == "qwen25" else self.geometry.sent_px
 
     def to_screen(self, x: float, y: float) -> tuple[int, int]:
-        """Screen pixel of a point as the model writes it, clamped onto the shown region.
-
-        Raises:
-            Refused: Fractions in `absolute` mode.
-        """
+        """Screen pixel of a point as the model writes it, clamped onto the shown region."""
         return self.geometry.from_model(*self._fractions(x, y, pixels=False))
 
     def move(self, start_px: tuple[int, int], dx: float, dy: float) -> tuple[int, int]:
-        """Screen pixel that lies by an offset, as the model writes it, from a screen pixel.
-
-        Raises:
-            Refused: Fractions in `absolute` mode.
-        """
+        """Screen pixel that lies by an offset, as the model writes it, from a screen pixel."""
         pixels = isinstance(dx, int) and isinstance(dy, int)
         part_x, part_y = self._fractions(dx, dy, pixels=pixels)
         x, y = self.geometry.to_model(*start_px)

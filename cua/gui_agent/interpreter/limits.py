@@ -7,7 +7,10 @@ MAX_INT_BITS = 64
 
 
 class Refused(Exception):
-    """Code that is not carried out; the text is for the model and gets its line number in `execute`."""
+    """Code that is not carried out. Every function of this package that reads or evaluates code may raise it.
+
+    The text is for the model: it says what to write instead, and gets its line number in `execute_block`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +112,7 @@ class Budget:
 
 
 def measure(value: Any, max_size: int) -> int:
-    """Characters and items in a value, nested ones included; ends early, so cycles do no harm.
-
-    Raises:
-        Refused: It has more than `max_size`.
-    """
+    """Characters and items in a value, nested ones included; ends early, so cycles do no harm."""
     size = 0
     stack = [value]
     while stack:

@@ -25,11 +25,7 @@ WAIT_S = 20.0
 
 
 def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> Value:
-    """Carry out `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's.
-
-    Raises:
-        Refused: No such function, or arguments that it does not take.
-    """
+    """Carry out `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's."""
     shown = f"computer.{name}"
     if name == "wait":
         given = Arguments(shown, bind(shown, COMPUTER["wait"], args, kwargs), recording)
@@ -74,13 +70,7 @@ MARK = "mark"
 """The function that stands for a numbered box, where the model saw such."""
 MODULES = ("pyautogui", "time", "math", "computer")
 
-_CONSTANTS = {
-    "LEFT": "left",
-    "MIDDLE": "middle",
-    "RIGHT": "right",
-    "PRIMARY": "primary",
-    "SECONDARY": "secondary",
-}
+_CONSTANTS = {name: name.lower() for name in ("LEFT", "MIDDLE", "RIGHT", "PRIMARY", "SECONDARY")}
 _SETTINGS = frozenset("PAUSE FAILSAFE MINIMUM_DURATION MINIMUM_SLEEP LOG_SCREENSHOTS DARWIN_CATCH_UP_TIME".split())
 
 _INSTEAD = {
@@ -98,11 +88,7 @@ _INSTEAD = {
 
 
 def import_module(name: str) -> Module:
-    """The module that an import statement names.
-
-    Raises:
-        Refused: It is not one of the four; the text says what to write instead.
-    """
+    """The module that an import statement names."""
     if name in MODULES:
         return Module(name)
     root = name.split(".")[0][:40]
@@ -111,11 +97,7 @@ def import_module(name: str) -> Module:
 
 
 def attribute(module: Module, name: str) -> Value:
-    """`module.name`: a constant, or a function to call.
-
-    Raises:
-        Refused: No such name.
-    """
+    """`module.name`: a constant, or a function to call."""
     match module.name:
         case "pyautogui" if name in _CONSTANTS:
             return _CONSTANTS[name]
@@ -137,21 +119,15 @@ def attribute(module: Module, name: str) -> Value:
 
 
 def check_setting(module: Module, name: str) -> None:
-    """Accept `pyautogui.PAUSE = ...` and its like, which have no effect here.
-
-    Raises:
-        Refused: Not a setting of pyautogui.
-    """
+    """Accept `pyautogui.PAUSE = ...` and its like, which have no effect here."""
     if module.name != "pyautogui" or name not in _SETTINGS:
         raise Refused(f"{module.name}.{name[:40]} cannot be set")
 
 
-def call(function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> Value:
-    """Call a function of a module, or one of Python's own.
-
-    Raises:
-        Refused: As the functions themselves.
-    """
+def call_function(
+    function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording
+) -> Value:
+    """Call a function of a module, or one of Python's own."""
     budget = recording.budget
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
@@ -171,11 +147,7 @@ def call(function: Function, args: Sequence[Value], kwargs: Mapping[str, Value],
 
 
 def lookup(name: str) -> Value:
-    """What a name means that the code has not assigned.
-
-    Raises:
-        Refused: Nothing.
-    """
+    """What a name means that the code has not assigned."""
     if name in MODULES:
         return Module(name)
     if name in NAMES or name == MARK:

@@ -129,11 +129,7 @@ def write(arguments: Arguments) -> None:
 
 
 def check_text(text: str) -> str:
-    """Give a text back if it can be typed.
-
-    Raises:
-        Refused: It holds control characters other than tab and line break, or half characters.
-    """
+    """Give a text back if it can be typed."""
     for char in text:
         if (ord(char) < 0x20 and char not in "\t\n\r") or ord(char) == 0x7F or 0xD800 <= ord(char) <= 0xDFFF:
             raise Refused(
@@ -166,15 +162,7 @@ _NOT_HERE = {
         "a new screenshot comes with every step: end the code here and look at it",
     ),
     **dict.fromkeys(
-        [
-            "locate",
-            "locateAll",
-            "locateOnScreen",
-            "locateAllOnScreen",
-            "locateCenterOnScreen",
-            "center",
-            "locateOnWindow",
-        ],
+        "locate locateAll locateOnScreen locateAllOnScreen locateCenterOnScreen center locateOnWindow".split(),
         "image files cannot be searched for: read the place off the screenshot and give x and y",
     ),
     **dict.fromkeys(
@@ -193,29 +181,14 @@ _NOT_HERE = {
 def call_pyautogui(
     name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording, *, shown_as: str | None = None
 ) -> Value:
-    """Carry out `pyautogui.<name>(*args, **kwargs)` on the recording and give what it returns.
-
-    Args:
-        name: Function name without the module.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-        recording: Takes the actions.
-        shown_as: What errors call the function, when the model wrote it differently.
-
-    Raises:
-        Refused: No such function, or arguments that it does not take.
-    """
+    """Carry out `pyautogui.<name>(*args, **kwargs)` on the recording and give what it returns."""
     target = check_name(name)
     shown = shown_as or f"pyautogui.{name}"
     return _CALLS[target](Arguments(shown, bind(shown, PYAUTOGUI[target], args, kwargs), recording))
 
 
 def check_name(name: str) -> str:
-    """The function that a name or an alias of pyautogui means.
-
-    Raises:
-        Refused: None that can be used here; the text says why or names the nearest one.
-    """
+    """The function that a name or an alias of pyautogui means."""
     target = PYAUTOGUI_ALIASES.get(name, name)
     if target in PYAUTOGUI:
         return target

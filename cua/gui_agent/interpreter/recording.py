@@ -28,11 +28,7 @@ class Recording:
     actions: list[Action] = field(default_factory=list)
 
     def add(self, action: Action) -> None:
-        """Append one action.
-
-        Raises:
-            Refused: The episode was ended before, or a limit is reached.
-        """
+        """Append one action."""
         if self.actions and isinstance(self.actions[-1], Terminate):
             raise Refused("nothing can follow computer.terminate(...): put it last, outside of any with block")
         if len(self.actions) >= self.budget.limits.max_actions:
@@ -51,11 +47,7 @@ class Recording:
         self.add(Wait(duration_s=duration_s))
 
     def known_pointer_px(self) -> tuple[int, int]:
-        """Where the pointer is.
-
-        Raises:
-            Refused: Nobody knows.
-        """
+        """Where the pointer is."""
         if self.pointer_px is None:
             raise Refused(
                 "the pointer's position is not known yet: give both x and y, or call pyautogui.moveTo(x, y) first"
@@ -79,11 +71,7 @@ class Recording:
         return Point(Pixels(x_px), Pixels(y_px))
 
     def mark(self, number: object) -> Point:
-        """The middle of a numbered box.
-
-        Raises:
-            Refused: There is none of that number; the text says which there are.
-        """
+        """The middle of a numbered box."""
         if not self.marks:
             raise Refused("the screenshot has no numbered boxes, so mark() means nothing here: give x and y")
         if isinstance(number, bool) or not isinstance(number, int) or number not in self.marks:

@@ -34,7 +34,7 @@ def _lines(action: Action) -> list[str]:
     match action:
         case Scroll(dy=dy, dx=dx, x_px=x_px, y_px=y_px):
             calls = (("scroll", dy), ("hscroll", dx))
-            return [_call(name, repr(amount), *_point(x_px, y_px)) for name, amount in calls if amount]
+            return [_write_call(name, repr(amount), *_point(x_px, y_px)) for name, amount in calls if amount]
         case _:
             return [_line(action)]
 
@@ -43,25 +43,25 @@ def _line(action: Action) -> str:
     match action:
         case Click(x_px=x, y_px=y, button=button, clicks=clicks, interval_s=interval_s):
             options = _options(clicks=(clicks, 1), interval=(interval_s, 0.0), button=(button, "left"))
-            return _call("click", *_point(x, y), *options)
+            return _write_call("click", *_point(x, y), *options)
         case Move(x_px=x, y_px=y, duration_s=duration_s):
-            return _call("moveTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)))
+            return _write_call("moveTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)))
         case Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
-            return _call("dragTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)), f"button={button!r}")
+            return _write_call("dragTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)), f"button={button!r}")
         case MouseDown(x_px=x, y_px=y, button=button):
-            return _call("mouseDown", *_point(x, y), f"button={button!r}")
+            return _write_call("mouseDown", *_point(x, y), f"button={button!r}")
         case MouseUp(x_px=x, y_px=y, button=button):
-            return _call("mouseUp", *_point(x, y), f"button={button!r}")
+            return _write_call("mouseUp", *_point(x, y), f"button={button!r}")
         case TypeText(text=text, interval_s=interval_s):
-            return _call("write", repr(text), *_options(interval=(interval_s, 0.0)))
+            return _write_call("write", repr(text), *_options(interval=(interval_s, 0.0)))
         case PressKey(key=key, presses=presses, interval_s=interval_s):
-            return _call("press", repr(key), *_options(presses=(presses, 1), interval=(interval_s, 0.0)))
+            return _write_call("press", repr(key), *_options(presses=(presses, 1), interval=(interval_s, 0.0)))
         case Hotkey(keys=keys):
-            return _call("hotkey", *map(repr, keys))
+            return _write_call("hotkey", *map(repr, keys))
         case KeyDown(key=key):
-            return _call("keyDown", repr(key))
+            return _write_call("keyDown", repr(key))
         case KeyUp(key=key):
-            return _call("keyUp", repr(key))
+            return _write_call("keyUp", repr(key))
         case Wait(duration_s=duration_s):
             return f"time.sleep({duration_s!r})"
         case Terminate(status=status, answer=answer):
@@ -70,7 +70,7 @@ def _line(action: Action) -> str:
             raise AssertionError("scrolls are rendered above")
 
 
-def _call(name: str, *arguments: str) -> str:
+def _write_call(name: str, *arguments: str) -> str:
     return f"pyautogui.{name}({', '.join(arguments)})"
 
 

@@ -116,11 +116,7 @@ _MAX_WIDTH = 200
 
 
 def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
-    """`str(value)`, or `repr(value)`.
-
-    Raises:
-        Refused: The value has no text, or it would be too long.
-    """
+    """`str(value)`, or `repr(value)`."""
     if isinstance(value, Module | Function | Tween):
         raise Refused(f"{kind(value)} cannot be made a text")
     budget.check(value)
@@ -128,11 +124,7 @@ def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
 
 
 def format_value(value: Value, spec: str, budget: Budget) -> str:
-    """`format(value, spec)` for numbers and texts, with a bounded width.
-
-    Raises:
-        Refused: Not a known format, too wide, or not a number or text.
-    """
+    """`format(value, spec)` for numbers and texts, with a bounded width."""
     if not spec:
         return to_text(value, budget)
     match = _SPEC.fullmatch(spec[:100])
@@ -146,11 +138,7 @@ def format_value(value: Value, spec: str, budget: Budget) -> str:
 
 
 def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> str:
-    """`template.format(*args, **kwargs)` for plain fields: `{}`, `{0}`, `{name}`, with an optional format.
-
-    Raises:
-        Refused: A field that looks into a value (`{0.x}`, `{0[x]}`), or has no argument.
-    """
+    """`template.format(*args, **kwargs)` for plain fields: `{}`, `{0}`, `{name}`, with an optional format."""
     pieces: list[str] = []
     automatic = 0
     for literal, field, spec, conversion in string.Formatter().parse(template):
@@ -217,11 +205,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def binary(op: ast.operator, left: Value, right: Value, budget: Budget) -> Value:
-    """`left op right`.
-
-    Raises:
-        Refused: The operator does not go with these values, or the result would be too large.
-    """
+    """`left op right`."""
     if type(op) not in _BINARY:
         raise Refused("the operator @ is not supported")
     symbol, function = _BINARY[type(op)]
@@ -250,11 +234,7 @@ def _counts_pixels(symbol: str, left: Value, right: Value) -> bool:
 
 
 def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
-    """`op value`.
-
-    Raises:
-        Refused: The operator does not go with this value.
-    """
+    """`op value`."""
     if isinstance(op, ast.Not):
         return not value
     if not isinstance(value, int | float):

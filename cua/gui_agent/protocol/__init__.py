@@ -1,7 +1,6 @@
 """The GUI protocol of Kimi K2.5: prompts, messages of a step, and reading the answer."""
 
-from cua.gui_agent.protocol.history import to_messages
-from cua.gui_agent.protocol.marks import mark_points
+from cua.gui_agent.protocol.history import mark_points, to_messages
 from cua.gui_agent.protocol.parse import parse
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
 

@@ -167,7 +167,8 @@ def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], st
     """Headed sections of the text outside of code, and what stands before the first one."""
     fenced = {row for block in blocks for row in range(block.start, block.end)}
     headings = [(row, match) for row, line in enumerate(lines) if (match := _heading(line))]
-    headings = [(row, match) for row, match in headings if row not in fenced or _opens_block(row, blocks)]
+    starts = {block.start for block in blocks}
+    headings = [(row, match) for row, match in headings if row not in fenced or row in starts]
     sections = []
     for number, (row, match) in enumerate(headings):
         end = headings[number + 1][0] if number + 1 < len(headings) else len(lines)
@@ -179,10 +180,6 @@ def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], st
     start = headings[0][0] if headings else min([block.start for block in blocks], default=len(lines))
     preamble = "\n".join(line for row, line in enumerate(lines[:start]) if row not in fenced)
     return sections, preamble.strip()
-
-
-def _opens_block(row: int, blocks: list[Block]) -> bool:
-    return any(block.start == row for block in blocks)
 
 
 def _heading(line: str) -> re.Match[str] | None:
@@ -238,11 +235,7 @@ def _action(sections: list[_Section], code_row: int) -> str:
 
 
 def _implied_action(code: str) -> str:
-    """What to call code without an action: only waiting and ending need no words.
-
-    Raises:
-        ReplyError: The code does something else.
-    """
+    """What to call code without an action: only waiting and ending need no words."""
     try:
         body = parse_code(code).body
     except CodeError:

@@ -112,14 +112,7 @@ def instruction_text(instruction: str) -> str:
 
 
 def step_text(index: int, thought: str, action: str, *, thinking: bool) -> str:
-    """A finished step as the model is reminded of it: thought and action, neither code nor result.
-
-    Args:
-        index: 1-based number of the step in the run.
-        thought: Its reasoning, never shortened.
-        action: Its sentence under `## Action`.
-        thinking: Which of the two layouts.
-    """
+    """A finished step (1-based) as the model is reminded of it: all of the thought, the action; no code, no result."""
     if thinking:
         return f"# Step {index}:\n◁think▷{thought}◁/think▷## Action:\n{action}\n"
     return f"# Step {index}:\n## Thought:\n{thought}\n\n## Action:\n{action}\n"

@@ -1,6 +1,5 @@
 """Screenshots made small enough to stand inside a page."""
 
-import base64
 import io
 import os
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cua.errors import TrajectoryError
 from cua.images import decode_image, is_still_png
+from cua.models.images import data_url
 from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:
@@ -71,14 +71,7 @@ def _page_image(
 def make_page_image(
     png: bytes, *, form: Format, budget_bytes: int = 2 * 2**20, thumbnail_px: tuple[int, int] = (176, 128)
 ) -> PageImage:
-    """One image for a page; an unreadable one is empty.
-
-    Args:
-        png: As the model saw it.
-        form: See `page_images`.
-        budget_bytes: About the size that it may have for `small`.
-        thumbnail_px: Largest width and height of the thumbnail.
-    """
+    """One image for a page; an unreadable one is empty."""
     from PIL import Image
 
     pixels = decode_image(png)
@@ -86,9 +79,9 @@ def make_page_image(
         return LOST
     image = Image.fromarray(pixels)
     is_kept = is_still_png(png) and (form == "png" or len(png) <= budget_bytes // 2)
-    full = _data_url(png, "png") if is_kept else _small(image, budget_bytes)
+    full = data_url(png, "image/png") if is_kept else _small(image, budget_bytes)
     image.thumbnail(thumbnail_px, Image.Resampling.BILINEAR, reducing_gap=2.0)
-    return PageImage(full=full, thumbnail=_data_url(_jpeg(image, 68), "jpeg"))
+    return PageImage(full=full, thumbnail=data_url(_jpeg(image, 68), "image/jpeg"))
 
 
 def _small(image: "PillowImage", budget_bytes: int) -> str:
@@ -104,14 +97,10 @@ def _small(image: "PillowImage", budget_bytes: int) -> str:
         data = _jpeg(image, quality)
         if len(data) <= budget_bytes:
             break
-    return _data_url(data, "jpeg")
+    return data_url(data, "image/jpeg")
 
 
 def _jpeg(image: "PillowImage", quality: int) -> bytes:
     out = io.BytesIO()
     image.save(out, "JPEG", quality=quality)
     return out.getvalue()
-
-
-def _data_url(data: bytes, kind: str) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

@@ -31,9 +31,6 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
         path: The file; None for `report.html` in the run's folder.
         form: See `render_report`.
 
-    Returns:
-        The file.
-
     Raises:
         TrajectoryError: The record cannot be read or the file cannot be written.
     """

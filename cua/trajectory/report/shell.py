@@ -48,11 +48,7 @@ class PageTemplate:
         return _engine(self.package, self.template).render(**values, style=style, script=script, policy=policy)
 
     def write(self, path: Path, **values: Any) -> Path:
-        """Write the page, whole or not at all.
-
-        Raises:
-            TrajectoryError: It cannot be written.
-        """
+        """Write the page, whole or not at all."""
         page = self.render(**values)
         with translate_os_errors("write", path):
             write_atomically(path, page.encode("utf-8", "replace"))
@@ -60,13 +56,7 @@ class PageTemplate:
 
 
 def inline_policy(style: str, script: str, *, has_files: bool = False) -> str:
-    """The content security policy of a page with one inline style and one inline script, and nothing else.
-
-    Args:
-        style: The style.
-        script: The script.
-        has_files: Images and clips beside the page may be shown, also where it is opened from disk.
-    """
+    """The content security policy of a page with one inline style and one inline script, and nothing else."""
     media = "img-src data: 'self' file:; media-src 'self' file:" if has_files else "img-src data:"
     return (
         f"default-src 'none'; {media}; base-uri 'none'; form-action 'none'; "

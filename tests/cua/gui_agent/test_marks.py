@@ -13,7 +13,7 @@ from cua import Agent, AgentOptions, Guard, ImagePart, Message, Reply, Sampling,
 from cua.errors import CodeError, ConfigError
 from cua.gui_agent.interpreter import run
 from cua.gui_agent.protocol import ProtocolOptions, mark_points, system_prompt, to_messages
-from cua.gui_agent.protocol.marks import draw_marks
+from cua.gui_agent.protocol.history import draw_marks
 from cua.gui_agent.protocol.prompts import MARKS_PROMPT
 from cua.model import Tool
 from envs import Click, Element, InstructionTask, Observation, ScreenGeometry

@@ -6,8 +6,8 @@ from cua.check_model import check_model
 from cua.errors import ConfigError
 from cua.gui_agent.agent import Agent, AgentOptions
 from cua.messages import TextPart
-from cua.models.baseline import NUM_CLICKS, NUM_ROWS, NUM_SEARCHES, BaselineModel
 from cua.models.make import make_model
+from cua.models.scripted import NUM_CLICKS, NUM_ROWS, NUM_SEARCHES, BaselineModel
 from cua.research.fetch import make_web
 from cua.run.budget import Caps
 from cua.run.end import RunResult

@@ -24,7 +24,7 @@ class FakeClock:
 
 async def refuse(gate: EndpointGate, retry_after_s: float | None = None) -> None:
     with pytest.raises(OverloadedError):
-        async with gate.call():
+        async with gate.admit():
             raise OverloadedError("slow down", retry_after_s=retry_after_s)
 
 
@@ -35,7 +35,7 @@ async def test_no_more_than_the_limit_are_under_way_and_the_first_come_first() -
 
     async def call(number: int) -> None:
         nonlocal most
-        async with gate.call():
+        async with gate.admit():
             order.append(number)
             most = max(most, gate.num_open)
             await asyncio.sleep(0.001)
@@ -49,7 +49,7 @@ async def test_a_refusal_halves_what_is_under_way_and_calls_that_work_bring_it_b
     holding = asyncio.Event()
 
     async def hold() -> None:
-        async with gate.call():
+        async with gate.admit():
             await holding.wait()
 
     others = [asyncio.create_task(hold()) for _ in range(15)]
@@ -60,7 +60,7 @@ async def test_a_refusal_halves_what_is_under_way_and_calls_that_work_bring_it_b
     await asyncio.gather(*others)
     assert 9.0 < gate.limit < 10.0  # 15 calls worked: not quite two more
     for _ in range(3000):
-        async with gate.call():
+        async with gate.admit():
             pass
     assert gate.limit == 64
 
@@ -72,7 +72,7 @@ async def test_refusals_of_calls_that_were_under_way_together_count_once() -> No
 
     async def fail() -> None:
         with pytest.raises(OverloadedError):
-            async with gate.call():
+            async with gate.admit():
                 await go.wait()
                 raise OverloadedError("slow down", retry_after_s=None)
 
@@ -87,7 +87,7 @@ async def test_refusals_of_calls_that_were_under_way_together_count_once() -> No
         fake.now_s += 1
         await refuse(gate)
     assert gate.limit == 1
-    async with asyncio.timeout(1), gate.call():  # one always gets through
+    async with asyncio.timeout(1), gate.admit():  # one always gets through
         pass
 
 
@@ -95,10 +95,10 @@ async def test_a_wish_of_the_server_holds_all_back_with_jitter() -> None:
     fake = FakeClock()
     gate = EndpointGate(64, max_hold_s=50, clock=fake.clock(share=0.5))
     await refuse(gate, retry_after_s=20)
-    async with gate.call():
+    async with gate.admit():
         assert fake.slept == [21.0]  # and half of a tenth
     await refuse(gate, retry_after_s=1_000_000)
-    async with gate.call():
+    async with gate.admit():
         assert fake.slept[1:] == [52.5]
 
 
@@ -107,7 +107,7 @@ async def test_one_who_gives_up_waiting_leaves_its_place_to_the_next() -> None:
     done: list[str] = []
 
     async def call(name: str) -> None:
-        async with gate.call():
+        async with gate.admit():
             done.append(name)
             await asyncio.sleep(0.01)
 
@@ -123,7 +123,7 @@ async def test_one_who_is_cancelled_at_its_turn_passes_it_on() -> None:
     gate = EndpointGate(1)
 
     async def call() -> None:
-        async with gate.call():
+        async with gate.admit():
             await asyncio.sleep(0)
 
     async with asyncio.timeout(5):

@@ -52,7 +52,7 @@ class Bench:
         self._tools = Toolset(make_research_tools(web, self.folder))
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:
-        return await self._tools.call(ToolCall(id="functions.x:0", name=name, arguments=json.dumps(arguments)))
+        return await self._tools.dispatch(ToolCall(id="functions.x:0", name=name, arguments=json.dumps(arguments)))
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ async def test_a_page_that_scripts_fill_is_read_by_a_browser_that_reaches_nothin
     with serving(pages(table)) as site:
         fetcher = Fetcher(rules=AddressRules(allow_hosts=frozenset({site.host})))
         tools = Toolset(make_research_tools(Web(engine=LocalIndex(), fetcher=fetcher), tmp_path))
-        result = await tools.call(ToolCall(id="x", name="browse", arguments=json.dumps({"url": site.url + "/"})))
+        result = await tools.dispatch(ToolCall(id="x", name="browse", arguments=json.dumps({"url": site.url + "/"})))
         assert "The tower is 90 m high" in result.text
         assert [asked.path for asked in site.asked] == ["/robots.txt", "/", "/app.js", "/data"]
 

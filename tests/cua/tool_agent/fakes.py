@@ -82,7 +82,7 @@ def calls(*asked: tuple[str, str], content: str = "", reasoning: str = "", token
 
 def make_agent(model: Any, tools: Sequence[FakeTool], **options: Any) -> ToolAgent:
     """An agent with these tools."""
-    own = ("guard", "record", "listener", "answer_schema", "is_isolated")
+    own = ("guard", "record", "listener", "answer_schema", "is_isolated", "start")
     parts = {name: options.pop(name) for name in own if name in options}
     return ToolAgent(model=model, toolset=Toolset(tools), profile=Profile(system_prompt="be brief", **options), **parts)
 

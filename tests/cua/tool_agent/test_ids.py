@@ -3,7 +3,7 @@
 import pytest
 
 from cua.messages import Reply, ToolCall
-from cua.models.call_text import named
+from cua.models.reply_text import named
 from cua.tool_agent.calls import call_id, with_own_ids
 
 

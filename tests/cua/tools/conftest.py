@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from cua.messages import ToolCall, ToolResult
 from cua.tools import Toolset
-from cua.tools.ipython import IPythonTool
-from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
+from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import KernelMaker, Limits
 
 
@@ -21,7 +20,7 @@ class Bench:
     toolset: Toolset
 
     async def call(self, name: str, arguments: str) -> ToolResult:
-        return await self.toolset.call(ToolCall(id="functions.x:0", name=name, arguments=arguments))
+        return await self.toolset.dispatch(ToolCall(id="functions.x:0", name=name, arguments=arguments))
 
 
 @pytest_asyncio.fixture(loop_scope="module")

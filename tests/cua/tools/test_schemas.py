@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from cua.model import Tool
-from cua.tools.ipython import IPythonTool
-from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
+from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from visual_tools.sandbox import Backend, CellResult, Limits
 
 
