@@ -35,7 +35,7 @@ INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0
 SAY_EVERY = 10
 SHARPNESS = 2.0
-"""Of the heads that look at what is meant: docs/training-experiments.md, "Looking sharply"."""
+"""Of the heads that look at what is meant: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
 """Enough that the language model looks as sharply as with all of it, and letters are not forgotten for it:
 docs/training-experiments.md, "What the language model does to the tower"."""

@@ -6,25 +6,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from visual_tools.errors import VisualError
-from visual_tools.sandbox.check import behaviour, channel, evasion, files, kernel_calls, network, processes, resources
 from visual_tools.sandbox.check.canaries import plant
+from visual_tools.sandbox.check.checks import CHECKS
 from visual_tools.sandbox.check.context import LIMITS, Check, CheckContext, CheckFailed, CheckOutcome
 from visual_tools.sandbox.contract import KernelMaker
 
 Say = Callable[[str], None]
 MakeSandbox = Callable[[], Awaitable[KernelMaker]]
-
-CHECKS: tuple[Check, ...] = (
-    *behaviour.CHECKS,
-    *files.CHECKS,
-    *network.CHECKS,
-    *processes.CHECKS,
-    *kernel_calls.CHECKS,
-    *channel.CHECKS,
-    *evasion.CHECKS,
-    *resources.CHECKS,
-)
-"""All of them, in the order in which they are reported."""
 
 _NUM_OWN_AT_ONCE = 6
 
