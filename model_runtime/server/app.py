@@ -24,22 +24,25 @@ from model_runtime.server.chat_completions import complete_chat
 from model_runtime.server.completions import complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, Metrics, make_request_id
-from model_runtime.server.openapi import (
+from model_runtime.server.options import ServerOptions
+from model_runtime.server.responses import state_of
+from model_runtime.server.schemas import (
     ChatAnswer,
+    ChatRequest,
     DetokenizedAnswer,
+    DetokenizeRequest,
     HealthAnswer,
     ModelAnswer,
     ModelsAnswer,
     TextAnswer,
+    TextRequest,
+    TokenizeRequest,
     TokensAnswer,
     VersionAnswer,
     answers_of,
     body_of,
     describe,
 )
-from model_runtime.server.options import ServerOptions
-from model_runtime.server.responses import state_of
-from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
 from model_runtime.server.state import Drain, ServerState
 
 OPEN_PATHS = frozenset({"/health"})

@@ -24,10 +24,8 @@ from model_runtime.training.attention import AttentionInputs
 from model_runtime.training.batch import TrainingBatch, make_batch, run, see
 from model_runtime.training.lessons import Lesson, make_targets
 from model_runtime.training.losses import Losses
-from model_runtime.training.muon import Muon
-from model_runtime.training.qk_clip import THRESHOLD, clip_heads, find_score_maxima
 from model_runtime.training.release import release_tensors
-from model_runtime.training.router_balance import RouterBalance
+from model_runtime.training.updates import THRESHOLD, Muon, RouterBalance, clip_heads, find_score_maxima
 
 STATE = "training.pt"
 OF_IMAGES = ("vision_tower.", "mm_projector.")
