@@ -31,14 +31,7 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 
 
 class Section:
-    """Takes values out of one JSON object.
-
-    Args:
-        values: The object.
-        path: Where it stands, for messages: `"text_config."`, or `""` for the top level.
-        faults: Faults found so far; shared by all sections of a file.
-        missing: Keys that were not there; shared by all sections of a file.
-    """
+    """Takes values out of the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
 
     def __init__(self, values: Mapping[str, Any], path: str, faults: list[str], missing: list[str]) -> None:
         self.path = path
@@ -65,13 +58,10 @@ class Section:
         return self._values.get(key)
 
     def take(self, key: str, default: T, *aliases: str, at_least: int = 1) -> T:
-        """Value of a key, of the default's type.
+        """Value of a key, of the default's type; the default where the key is not there under any name.
 
-        Args:
-            key: The release's name.
-            default: The release's value, taken when the key is not there under any name.
-            aliases: Other names of the same number; two names with different values are a contradiction.
-            at_least: Lower bound of a whole number. Other numbers are above 0, or from 0 where this is 0.
+        Two `aliases` of one number with different values are a contradiction. A whole number is `at_least` that; other
+        numbers are above 0, or from 0 where that is 0.
         """
         found = [(name, self.find(name)) for name in (key, *aliases)]
         given = [(name, value) for name, value in found if value is not None]
@@ -160,13 +150,7 @@ def _parse_scheme(section: Section) -> QuantizationConfig:
 
 
 def parse_vision(section: Section, top: Section, text_hidden_size: int) -> VisionConfig:
-    """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it.
-
-    Args:
-        section: `vision_config`.
-        top: The object around it.
-        text_hidden_size: Of the language model; taken where the file does not repeat it.
-    """
+    """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it."""
     release = VisionConfig()
     section.expect("model_type", "", "kimi_k25_vision")
     section.expect("pos_emb_type", "divided_fixed")
@@ -356,10 +340,6 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
 
 def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) -> K25Config:
     """A whole model from the object in config.json.
-
-    Args:
-        values: The object.
-        latent_norm_eps: As for `load_config`.
 
     Raises:
         ConfigError: With every contradiction and every unsupported value, not just the first.

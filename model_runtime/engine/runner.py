@@ -104,15 +104,7 @@ class DecodeGraphs:
         return batch.num_decodes == batch.num_tokens <= max(self._captured)
 
     def run(self, embeds: Tensor, batch: ForwardBatch) -> Tensor:
-        """Compute a step.
-
-        Args:
-            embeds: (N, hidden).
-            batch: N sequences that decode.
-
-        Returns:
-            (N, vocab) fp32, overwritten by the next step.
-        """
+        """Compute a step: (N, hidden) of N decoding sequences to (N, vocab) fp32, overwritten by the next step."""
         count = batch.num_tokens
         graph = self._captured[min(size for size in self._captured if size >= count)]
         graph.embeds[:count].copy_(embeds)
@@ -225,14 +217,7 @@ class StepInput:
 def make_step_input(
     chunks: Sequence[Chunk], block_size: int, encoded: Container[bytes], drop: tuple[bytes, ...] = ()
 ) -> StepInput:
-    """Lay the chunks end to end.
-
-    Args:
-        chunks: Single tokens first.
-        block_size: Tokens in a block of the cache.
-        encoded: Content hashes of media whose features are at hand.
-        drop: Content hashes of media to forget before anything else.
-    """
+    """Lay the chunks, single tokens first, end to end; `encoded` and `drop` are content hashes of media."""
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
@@ -352,13 +337,7 @@ class FeatureCache:
 
 
 class Runner:
-    """A model with its latent cache and its encoded media.
-
-    Args:
-        model: One rank's part.
-        options: Sizes.
-        enter: Makes the model's device the current one of whatever thread computes.
-    """
+    """A model with its latent cache and its encoded media."""
 
     def __init__(self, model: "K25Model", options: EngineOptions, *, enter: Enter = use_device) -> None:
         self.model = model
@@ -386,11 +365,7 @@ class Runner:
 
     @torch.inference_mode()
     def run(self, step: StepInput) -> Tensor:
-        """Compute a step and write its latents.
-
-        Returns:
-            (len(step.logit_rows), vocab) fp32 logits.
-        """
+        """Compute a step and write its latents: (len(step.logit_rows), vocab) fp32 logits."""
         with self._enter(self.model.device):
             return self._compute(step, self.model.device)
 

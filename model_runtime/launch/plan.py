@@ -1,4 +1,4 @@
-"""What fits on which GPUs, and how fast it can be at best. Pure arithmetic: nothing is measured, nothing starts. A plan is shown as text or as JSON.
+"""What fits on which GPUs, and how fast it can be at best, as text or JSON. Nothing is measured, nothing starts.
 
 GPUs are those that people serve K2.5 on, by their makers' data sheets.
 """

@@ -16,11 +16,7 @@ from model_runtime.tokenizer import Tokenizer
 
 @dataclass(slots=True)
 class Usage:
-    """Counts over all sequences of a request; a prompt that several choices share counts once.
-
-    Args:
-        num_choices: Choices for each prompt.
-    """
+    """Counts over all sequences of a request; a prompt that several choices share counts once."""
 
     num_choices: int = 1
     num_completion: int = 0
@@ -75,15 +71,7 @@ def text_logprobs(
     *,
     with_sampled: bool,
 ) -> Json:
-    """`logprobs` of a plain completion: lists with an entry for each token.
-
-    Args:
-        logprobs: None for a token that nothing stands before.
-        ids: The tokens.
-        tokenizer: The model's.
-        offset: Where the first one begins in the text of the choice.
-        with_sampled: Say of each who chose it.
-    """
+    """`logprobs` of a plain completion, an entry a token; the first begins at `offset` in the text of the choice."""
     texts = [token_text(token_id, tokenizer) for token_id in ids]
     offsets = []
     for text in texts:
@@ -152,13 +140,7 @@ class Reply(Protocol):
 
 
 class ReplyHead:
-    """What stands in every object of one answer.
-
-    Args:
-        reply_id: Of the answer.
-        kind: OpenAI's `object`.
-        model: The name the client used.
-    """
+    """What stands in every object of one answer."""
 
     def __init__(self, reply_id: str, kind: str, model: str) -> None:
         self._fields = {

@@ -72,15 +72,7 @@ class ChatOutputOptions:
 
 
 class ChatChoice:
-    """One sequence of a chat answer.
-
-    Args:
-        index: Of the choice.
-        parser: Of its text.
-        options: What is shown.
-        in_reasoning: Whether the prompt ends inside an open reasoning block.
-        tokenizer: The model's.
-    """
+    """One sequence of a chat answer."""
 
     def __init__(
         self, index: int, parser: ReplyParser, options: ChatOutputOptions, *, in_reasoning: bool, tokenizer: Tokenizer
@@ -216,14 +208,7 @@ def join_texts(events: Iterable[Event]) -> list[Event]:
 
 
 class ChatReply:
-    """The answer to a chat request.
-
-    Args:
-        head: Of the answer.
-        choices: Its sequences.
-        options: What is shown.
-        record: Told the counts at the end.
-    """
+    """The answer to a chat request."""
 
     def __init__(
         self, head: ReplyHead, choices: list[ChatChoice], options: ChatOutputOptions, record: AccessLogRecord

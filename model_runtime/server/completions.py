@@ -72,14 +72,7 @@ class _Piece:
 
 
 class TextChoice:
-    """One sequence of a completion.
-
-    Args:
-        index: Of the choice.
-        prompt_ids: Its prompt.
-        options: What is shown.
-        tokenizer: The model's.
-    """
+    """One sequence of a completion."""
 
     def __init__(
         self, index: int, prompt_ids: tuple[int, ...], options: TextOutputOptions, tokenizer: Tokenizer
@@ -155,15 +148,7 @@ class TextChoice:
 
 
 class TextReply:
-    """The answer to a completion request.
-
-    Args:
-        head: Of the answer.
-        choices: Its sequences, all of the first prompt before those of the second.
-        num_choices: For each prompt.
-        options: What is shown.
-        record: Told the counts at the end.
-    """
+    """The answer to a completion request."""
 
     def __init__(
         self,

@@ -488,13 +488,7 @@ def body_of(model: type[BaseModel]) -> Json:
 
 
 def answers_of(model: type[BaseModel] | None, *statuses: int, text: str | None = None) -> dict[int | str, Json]:
-    """A route's `responses`: what it answers, and with which errors.
-
-    Args:
-        model: Of an answer in JSON.
-        statuses: Of errors, beside 401.
-        text: Media type of an answer that is text: instead of JSON, or beside it.
-    """
+    """A route's `responses`: answers in JSON or of media type `text`, and errors of 401 and these statuses."""
     content: Json = {text: {"schema": {"type": "string"}}} if text else {}
     ok: Json = (
         {"description": "The answer"} | ({"model": model} if model else {}) | ({"content": content} if text else {})

@@ -49,13 +49,7 @@ class WordCodes(nn.Embedding):
 
 
 class WordMatcher(nn.Module):
-    """Codes of words and keys of tokens, whose product says on which token a word is centred.
-
-    Args:
-        hidden: Width of the tokens' states.
-        num_letters: Classes of a letter.
-        word_length: Letters of a word that count.
-    """
+    """Codes of words and keys of tokens, whose product says on which token a word is centred."""
 
     def __init__(self, hidden: int, *, num_letters: int, word_length: int) -> None:
         super().__init__()
@@ -132,14 +126,7 @@ class SupervisedHeads:
 
 
 class AuxiliaryHeads(nn.Module):
-    """Small layers that the losses read the model's inside with; they are trained with it and left behind.
-
-    Args:
-        model: Whose widths they take.
-        num_letters: Classes of a letter.
-        word_length: Letters of a word that are read.
-        patch_parts: Of a patch, each of which may show a letter.
-    """
+    """Small layers that the losses read the model's inside with; they are trained with it and left behind."""
 
     def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
         super().__init__()
@@ -161,15 +148,7 @@ class AuxiliaryHeads(nn.Module):
 
 
 class Losses:
-    """The losses of a model.
-
-    Args:
-        model: On one rank, its vision tower loaded.
-        heads: Of `AuxiliaryHeads`.
-        weights: Of the parts.
-        numbers: Which tokens say numbers.
-        supervised: Which heads of attention are taught.
-    """
+    """The losses of a model."""
 
     def __init__(
         self,
@@ -194,13 +173,7 @@ class Losses:
         return scores.view(len(scores), -1, num_classes)
 
     def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
-        """The parts that count, each an average over what it is asked for; 0 where nothing is.
-
-        Args:
-            seen: Of the forward pass that was just made.
-            batch: The step.
-            targets: Its labels.
-        """
+        """The parts that count, each an average over what it is asked for; 0 where nothing is."""
         parts = {}
         for field in fields(LossWeights):
             if getattr(self.weights, field.name):

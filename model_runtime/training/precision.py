@@ -17,9 +17,6 @@ def is_bf16_faster(device: torch.device) -> bool:
     Processors that can compute in bf16 differ: a step of the tower took a fifth less on one (an EPYC), single products
     twice as long on another (a Xeon without AMX), and both name the same instructions (AVX-512 BF16). So products are
     timed there, which takes half a second.
-
-    Args:
-        device: GPUs are not timed: all that the kernels are for are faster.
     """
     if device.type != "cpu":
         return True

@@ -16,12 +16,7 @@ NAMES = ("gate_up", "down")
 
 
 class RoundToInt4(nn.Module):
-    """A weight as it comes back from INT4, with the gradient of the weight itself.
-
-    Args:
-        group_size: Inputs that share a scale.
-        dtype: Of the checkpoint, in which the scales are rounded.
-    """
+    """A weight as it comes back from INT4 with scales in `dtype`, and the gradient of the weight itself."""
 
     def __init__(self, group_size: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -37,13 +32,7 @@ class RoundToInt4(nn.Module):
 
 
 def start_rounding(model: K25Model, group_size: int = 32, dtype: torch.dtype = torch.bfloat16) -> None:
-    """From here on, forward passes see the experts as INT4 has them; the weights behind stay exact.
-
-    Args:
-        model: With dense experts whose widths are multiples of `group_size`.
-        group_size: Inputs that share a scale.
-        dtype: Of the checkpoint that will be written.
-    """
+    """From here on, forward passes see the dense experts as INT4 has them; the weights behind stay exact."""
     for router in _find_routers(model):
         for name in NAMES:
             if not is_parametrized(router, name):

@@ -22,14 +22,9 @@ Named = Iterator[tuple[str, Tensor]]
 
 
 def release_tensors(model: K25Model, of: Of = lambda weight: weight.data) -> dict[str, Tensor]:
-    """Every tensor of the release, but for packed experts.
+    """Views of every tensor of the release but packed experts, in the order of the model, which is on one rank.
 
-    Args:
-        model: On one rank, with dense experts.
-        of: What is wanted of a weight: itself, or something of its shape such as its gradient.
-
-    Returns:
-        Views of what `of` gave, in the order of the model.
+    `of` gives what is wanted of a weight: itself, or something of its shape such as its gradient.
     """
     named: dict[str, Tensor] = {}
     body = "language_model.model."

@@ -10,8 +10,7 @@ and its coefficients); Liu et al. 2025, "Muon is scalable for LLM training" (Moo
 and 4: decoupled weight decay, and an update scaled to the root mean square of AdamW's, 0.2 * sqrt(max(rows, columns)).
 
 After Muon's step, QK-clip scales down the weights of heads whose attention scores grow too large, and a bias on their
-choice keeps experts equally busy. Source of QK-clip: Kimi K2 report (arXiv 2507.20534), section 2.1, "MuonClip": in MLA,
-parts of a query and a key that belong to one head alone take the square root of the factor each; the rotary part of the
+choice keeps experts equally busy. Source of QK-clip: Kimi K2 report (arXiv 2507.20534), section 2.1: in MLA, parts of a query and a key that belong to one head alone take the square root of the factor each; the rotary part of the
 query, whose key all heads share, takes all of it. Source of the bias: Wang et al. 2024, "Auxiliary-loss-free load
 balancing", arXiv 2408.15664, algorithm 1; DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2: after a step, the bias
 of an expert that had more tokens than the mean falls by a fixed amount, and that of one that had fewer rises by as
@@ -72,12 +71,7 @@ class Muon:
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], comm: Comm | None = None) -> None:
-        """One update.
-
-        Args:
-            gradients: By the matrices' names; those that have none stay as they are.
-            comm: The processes that have the same matrices and the same gradients.
-        """
+        """Update once by gradients under the matrices' names; matrices without one stay as they are."""
         comm = comm or OneRank()
         shapes = {name: matrix.shape for name, matrix in self._matrices.items() if name in gradients}
         owners = share_out(shapes, comm.size)
@@ -134,15 +128,7 @@ def share_out(shapes: Mapping[str, Sequence[int]], count: int) -> dict[str, int]
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Bring the singular values of each matrix near to 1.
-
-    Args:
-        matrices: (count, rows, columns).
-
-    Returns:
-        (count, rows, columns) in their dtype: U V^T of each, roughly: singular values come to lie between about 0.7
-        and 1.2.
-    """
+    """Bring the singular values of each of (count, rows, columns) matrices near to 1: U V^T, roughly, 0.7 to 1.2."""
     a, b, c = COEFFICIENTS
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.transpose(1, 2) if is_tall else matrices
@@ -180,16 +166,7 @@ def find_score_maxima(model: K25Model, inputs: AttentionInputs, batch: TrainingB
 
 @torch.no_grad()
 def clip_heads(mla: Mla, maxima: Tensor, threshold: float = THRESHOLD) -> int:
-    """Scale down the heads of one layer whose largest score is above the threshold, so that it is at the threshold.
-
-    Args:
-        mla: The layer's attention, on one rank.
-        maxima: (heads,) of `find_score_maxima`.
-        threshold: Above 0.
-
-    Returns:
-        How many heads were scaled.
-    """
+    """Scale heads of a layer whose largest score, of (heads,), is above the threshold down to it; return their number."""
     nope = mla.text.qk_nope_head_dim
     too_large = maxima > threshold
     if not too_large.any():
@@ -206,12 +183,7 @@ SPEED = 0.001
 
 
 class RouterBalance:
-    """Counts the tokens of each expert during forward passes, and moves the biases.
-
-    Args:
-        model: Whose routers.
-        speed: How far a bias moves a step.
-    """
+    """Counts the tokens of each expert during forward passes, and moves the biases."""
 
     def __init__(self, model: K25Model, speed: float = SPEED) -> None:
         self.speed = speed

@@ -74,12 +74,7 @@ def make_drawn(token_ids: Tensor) -> Drawn:
 
 
 def draw(logits: Tensor, options: DrawOptions) -> Drawn:
-    """Draw one token of each row.
-
-    Args:
-        logits: (R, V) float32, at least one finite entry a row; -inf bars a token.
-        options: Filters and random numbers of the rows.
-    """
+    """Draw one token of each row of (R, V) float32 logits, of which at least one is finite; -inf bars a token."""
     is_headed = (options.top_k < logits.shape[-1]) | (options.top_p < 1)
     if not bool(is_headed.any()):
         return _draw_whole(logits, options)
@@ -203,9 +198,6 @@ def make_raw_logprobs(logits: Tensor, token_ids: Sequence[int], tops: Sequence[i
         logits: (N, V) float32, as they came from the model.
         token_ids: The token taken in each row.
         tops: How many of the likeliest to list in each row; of equals the lower id comes first.
-
-    Returns:
-        One for each row.
     """
     if not token_ids:
         return []
@@ -223,9 +215,6 @@ def make_processed_logprobs(
         drawn: From these logits.
         temperature: Of each row; 0 where the likeliest token was taken.
         tops: As in `make_raw_logprobs`; fewer are listed where the filters keep fewer.
-
-    Returns:
-        One for each row.
     """
     if not len(logits):
         return []
@@ -298,12 +287,7 @@ class Sampler:
         self._banned = torch.tensor(banned, dtype=torch.int64)
 
     def sample(self, logits: Tensor, states: Sequence[SamplingState]) -> list[Sampled]:
-        """One token for each state; the states do not change until they `accept` it.
-
-        Args:
-            logits: (S, V) float32; overwritten.
-            states: One for each row.
-        """
+        """One token for each state; (S, V) float32 logits are overwritten, states change when they `accept` it."""
         if not states:
             return []
         faults = _find_faults(logits)
