@@ -31,7 +31,7 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 
 
 class Section:
-    """Takes values out of the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
+    """Takes values from the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
 
     def __init__(self, values: Mapping[str, Any], path: str, faults: list[str], missing: list[str]) -> None:
         self.path = path

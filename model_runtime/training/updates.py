@@ -10,7 +10,8 @@ and its coefficients); Liu et al. 2025, "Muon is scalable for LLM training" (Moo
 and 4: decoupled weight decay, and an update scaled to the root mean square of AdamW's, 0.2 * sqrt(max(rows, columns)).
 
 After Muon's step, QK-clip scales down the weights of heads whose attention scores grow too large, and a bias on their
-choice keeps experts equally busy. Source of QK-clip: Kimi K2 report (arXiv 2507.20534), section 2.1: in MLA, parts of a query and a key that belong to one head alone take the square root of the factor each; the rotary part of the
+choice keeps experts equally busy. Source of QK-clip: Kimi K2 report (arXiv 2507.20534), section 2.1: in MLA, parts
+of a query and a key that belong to one head alone take the square root of the factor each; the rotary part of the
 query, whose key all heads share, takes all of it. Source of the bias: Wang et al. 2024, "Auxiliary-loss-free load
 balancing", arXiv 2408.15664, algorithm 1; DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2: after a step, the bias
 of an expert that had more tokens than the mean falls by a fixed amount, and that of one that had fewer rises by as
@@ -166,7 +167,7 @@ def find_score_maxima(model: K25Model, inputs: AttentionInputs, batch: TrainingB
 
 @torch.no_grad()
 def clip_heads(mla: Mla, maxima: Tensor, threshold: float = THRESHOLD) -> int:
-    """Scale heads of a layer whose largest score, of (heads,), is above the threshold down to it; return their number."""
+    """Scale heads of a layer whose largest score, of (heads,), is above the threshold down to it; their number."""
     nope = mla.text.qk_nope_head_dim
     too_large = maxima > threshold
     if not too_large.any():
