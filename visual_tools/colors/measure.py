@@ -20,9 +20,10 @@ from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import find_pie
 from visual_tools.colors.shares import ColorShares, Measured, make_shares
 from visual_tools.colors.words import ColorLike, parse_color, to_lab
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import TextLine
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MIN_BORDER = 0.6
@@ -203,7 +204,6 @@ def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     height, width = image.shape[0] // step, image.shape[1] // step
     if step <= 1 or min(height, width) < 1:
         return image
-    cv2 = require("cv2", "visual")
     cut = image[: height * step, : width * step]
     small: NDArray[np.uint8] = cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA)
     return small

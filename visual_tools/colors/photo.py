@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.colors.palette import NO_COLOR, Palette, count_cells
 from visual_tools.colors.words import cell_lab, to_lab
-from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _START_COLORS = 10
@@ -160,7 +160,6 @@ def _merge_alike(centers: NDArray[np.float32], totals: NDArray[np.float64]) -> N
 
 
 def _to_rgb(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     rgb = cv2.cvtColor(np.ascontiguousarray(lab).reshape(1, -1, 3), cv2.COLOR_LAB2RGB)[0]
     result: NDArray[np.uint8] = np.rint(np.clip(rgb, 0, 1) * 255).astype(np.uint8)
     return result

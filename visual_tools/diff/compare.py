@@ -13,7 +13,8 @@ from visual_tools.diff.kinds import Finding, find_findings
 from visual_tools.diff.maps import find_excess, find_regions, find_structure, match_tone, mean_structure, paint
 from visual_tools.diff.registration import find_overlap, find_transform, warp_onto
 from visual_tools.diff.result import Difference, Differences, Halves, Transform, as_rgb
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _THRESHOLD = 10.0  # units of Lab
@@ -113,7 +114,6 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
         )
     covered = find_overlap(transform.matrix, first.shape, second.shape)
     if not transform.is_identity:
-        cv2 = require("cv2", "visual")
         kernel = np.ones((2 * _EDGE_PX + 1, 2 * _EDGE_PX + 1), np.uint8)
         covered = cv2.erode(covered, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=(0,))
     return _Laid(
@@ -181,7 +181,6 @@ def _check_options(sensitivity: float, min_area_px: int | None, merge_px: int | 
 
 
 def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     grey: NDArray[np.uint8] = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
     return grey
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.diff.maps import Region, join
-from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _MAX_ERROR = 0.16  # squared, of what staying in place would cost
@@ -193,7 +193,6 @@ def _errors(
     ys: tuple[int, int],
 ) -> NDArray[np.float32] | None:
     """Mean squared error of the masked pixels of `source` laid on `target`, for each shift; None at no pixels."""
-    cv2 = require("cv2", "visual")
     height, width = mask.shape
     if not mask.any():
         return None
@@ -285,7 +284,6 @@ def _has_core(shift: Shift, first: NDArray[np.uint8]) -> bool:
 
 def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Finding:
     before, after, mask = _close_up(region, first, second)
-    cv2 = require("cv2", "visual")
     around = cv2.dilate(mask, np.ones((3, 3), np.uint8))
     expected = cv2.inpaint(before, around, 3, cv2.INPAINT_TELEA).astype(np.float32)
     inside = mask > 0
@@ -305,7 +303,6 @@ def _close_up(
     region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
     """Both images around a region and its mask (0, 255), shrunk where the region is large."""
-    cv2 = require("cv2", "visual")
     margin = max(8, max(region.box.width, region.box.height) // 8)
     area = region.box.padded(margin).clipped(first.shape[1], first.shape[0])
     mask = np.zeros((area.height, area.width), np.uint8)
@@ -320,7 +317,6 @@ def _close_up(
 
 def _edge_agreement(before: NDArray[np.uint8], after: NDArray[np.uint8], around: NDArray[np.uint8]) -> float:
     """Correlation of the strength of edges inside a mask, -1 to 1."""
-    cv2 = require("cv2", "visual")
     strengths = []
     for image in (before, after):
         smooth = cv2.GaussianBlur(image, (3, 3), 0).astype(np.float32)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource, load_image
+from visual_tools.packages import cv2
 from visual_tools.pages.text_blocks import TextBlock
 
 EXTRA = "clip"
@@ -58,7 +59,6 @@ def clip_similarity(
 
 def without_text(image: NDArray[np.uint8], blocks: Sequence[TextBlock]) -> NDArray[np.uint8]:
     """An image (H, W, 3) with its text painted over from what is around it."""
-    cv2 = require("cv2", "visual")
     height, width = image.shape[:2]
     mask = np.zeros((height, width), np.uint8)
     for block in blocks:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.diff.maps import find_structure
-from visual_tools.errors import require
 from visual_tools.images import ImageSource, load_image
+from visual_tools.packages import cv2
 
 _WIDTH_PX = 640
 """Both pages are compared at this width: a shift of a pixel or two does not count."""
@@ -47,7 +47,6 @@ def visual_similarity(reference: ImageSource, page: ImageSource) -> VisualSimila
     Raises:
         ImageError: One cannot be read.
     """
-    cv2 = require("cv2", "visual")
     first, second = (_scaled(load_image(source)) for source in (reference, page))
     height = max(first.shape[0], second.shape[0])
     share = min(first.shape[0], second.shape[0]) / height
@@ -60,7 +59,6 @@ def visual_similarity(reference: ImageSource, page: ImageSource) -> VisualSimila
 
 
 def _scaled(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     height = min(max(round(image.shape[0] * _WIDTH_PX / image.shape[1]), 8), _MAX_HEIGHT_PX)
     scaled: NDArray[np.uint8] = cv2.resize(image, (_WIDTH_PX, height), interpolation=cv2.INTER_AREA)
     return scaled
@@ -71,7 +69,6 @@ def _continued(image: NDArray[np.uint8], height: int) -> NDArray[np.uint8]:
 
 
 def _edge_f1(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    cv2 = require("cv2", "visual")
     edges = [cv2.Canny(image, 40, 120) for image in (first, second)]
     if not edges[0].any() and not edges[1].any():
         return 1.0
@@ -83,7 +80,6 @@ def _edge_f1(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
 
 
 def _alike(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    cv2 = require("cv2", "visual")
     size = _WIDTH_PX // _GRID_PX * 2, max(first.shape[0] // _GRID_PX * 2, 1)
     labs = []
     for image in (first, second):

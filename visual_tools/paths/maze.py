@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
+from visual_tools.packages import cv2
 from visual_tools.paths.ends import (
     End,
     EndLike,
@@ -90,7 +91,6 @@ def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bo
 
 def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.bool_]:
     """Free too where arrows, words and the like would hold up the disc, or a desk around the page."""
-    cv2 = require("cv2", "visual")
     _, labels, stats, _ = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
     side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
     is_clutter = side_px < SMALL_SHARE * max(side_px[1:], default=0)
@@ -107,7 +107,6 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
 
 def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]:
     """Pixels covered by discs without walls that hang together with the far outside."""
-    cv2 = require("cv2", "visual")
     margin = math.ceil(2 * radius_px) + 2
     padded = np.pad(free, margin, constant_values=True).view(np.uint8)
     if padded.all():
@@ -122,7 +121,6 @@ def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]
 
 def find_openings(around: Surroundings) -> tuple[Point, ...]:
     """One pixel in the middle of each opening through which one gets in, in reading order."""
-    cv2 = require("cv2", "visual")
     beyond = np.pad(around.outside, 1, constant_values=True).view(np.uint8)
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
     rim = around.inside & (cv2.dilate(beyond, cross)[1:-1, 1:-1] > 0)
@@ -166,7 +164,6 @@ def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
 
 def _count_gaps(inner: NDArray[np.bool_]) -> int:
     """How often the convex outline of the large parts of a mask leaves them, by more than a few pixels inward."""
-    cv2 = require("cv2", "visual")
     count, labels, stats, _ = cv2.connectedComponentsWithStats(inner.view(np.uint8), connectivity=8)
     areas = stats[1:, cv2.CC_STAT_AREA]
     if count == 1:
@@ -344,7 +341,6 @@ def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, wid
         if lone is not free:
             _free_loose_ink(lone, end, width_px)
         return float(lone[end.point_px[::-1]])
-    cv2 = require("cv2", "visual")
     box = end.box_px.padded(5).clipped(free.shape[1], free.shape[0])
     window = np.s_[box.top : box.bottom, box.left : box.right]
     dot = drawn[window].view(np.uint8)
@@ -354,7 +350,6 @@ def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, wid
 
 def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
     """Remove, in place, ink that is not connected to a wall: a small mark around a point, or the content of a box."""
-    cv2 = require("cv2", "visual")
     height, width = free.shape
     crop = end.box_px.padded(math.ceil(3 * width_px) + 3).clipped(width, height)
     box = end.box_px.padded(RIM_PX).moved(-crop.left, -crop.top)
@@ -381,7 +376,6 @@ def _snap(free: NDArray[np.bool_], around: Surroundings, point: Point, width_px:
 
 def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """The image with everything that is no road painted as road, but for what is small: only writing is left."""
-    cv2 = require("cv2", "visual")
     width_px = measure_width(free)
     outside = find_surroundings(free, width_px).outside
     _, labels, stats, centers = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 DIAGONAL_PX = math.sqrt(2)
 FIRST_ROOM = 1 << 12
@@ -265,7 +266,6 @@ def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
 
     The edge of the image is no wall. An image without walls is infinitely far from them.
     """
-    cv2 = require("cv2", "visual")
     if free.all():
         return np.full(free.shape, np.inf, np.float32)
     distance: NDArray[np.float32] = cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
@@ -274,7 +274,6 @@ def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 def measure_width(free: NDArray[np.bool_]) -> float:
     """The usual width of the corridors of a mask in pixels."""
-    cv2 = require("cv2", "visual")
     if free.all():
         return float(min(free.shape))
     return corridor_width(cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5))
@@ -282,7 +281,6 @@ def measure_width(free: NDArray[np.bool_]) -> float:
 
 def corridor_width(clearance: NDArray[np.float32]) -> float:
     """The usual width of the corridors in pixels: the median over the ridge of the distances from the walls."""
-    cv2 = require("cv2", "visual")
     ridge = clearance[(clearance > 0) & (clearance >= cv2.dilate(clearance, np.ones((3, 3), np.uint8)))]
     return float(2 * np.median(ridge) - 1) if ridge.size and np.isfinite(ridge).all() else float(min(clearance.shape))
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask
 
@@ -113,7 +114,6 @@ def find_components(
     mask = to_mask(image)
     if mask is None:
         mask = binarize(image).mask
-    cv2 = require("cv2", "visual")
     _, labels, stats, centroids = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=connectivity)
     areas = stats[1:, cv2.CC_STAT_AREA].astype(np.int64)
     boxes = stats[1:, :4].astype(np.int64)
@@ -144,7 +144,6 @@ def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
         left: Column of the image where the crop begins.
         top: Row of the image where the crop begins.
     """
-    cv2 = require("cv2", "visual")
     contours, _ = cv2.findContours(
         np.ascontiguousarray(region).view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE, offset=(left, top)
     )
@@ -156,7 +155,6 @@ def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
 
 def hull_area(outline: Outline) -> float:
     """Pixels of the convex hull of an outline; its points are pixel centres, so half a pixel is added all around."""
-    cv2 = require("cv2", "visual")
     hull = cv2.convexHull(outline)
     return float(cv2.contourArea(hull)) + float(cv2.arcLength(hull, True)) / 2 + 1
 

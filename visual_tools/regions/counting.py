@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import Color, Foreground, Method, binarize
 from visual_tools.regions.components import Components, Outline, find_components, is_frame, trace_outline
 from visual_tools.regions.inputs import Mask
@@ -186,7 +187,7 @@ def _find_typical_area(areas: NDArray[np.integer]) -> float:
 
 def _describe(labels: NDArray[np.int32], touching: NDArray[np.bool_]) -> list[CountedObject]:
     """Every label as an object that still has the number of its label."""
-    cv2, ndimage = require("cv2", "visual"), require("scipy.ndimage", "visual")
+    ndimage = require("scipy.ndimage", "visual")
     height, width = labels.shape
     found = []
     for number, place in enumerate(ndimage.find_objects(labels), start=1):

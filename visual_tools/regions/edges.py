@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize, otsu_threshold
 from visual_tools.regions.components import Outline
 from visual_tools.regions.inputs import Mask, to_image, to_mask
@@ -97,7 +98,6 @@ def detect_edges(
     Raises:
         ImageError: No image, or thresholds that are negative or in the wrong order.
     """
-    cv2 = require("cv2", "visual")
     pixels = to_image(image)
     if blur_px > 0:
         pixels = cv2.GaussianBlur(pixels, (0, 0), blur_px)
@@ -129,7 +129,6 @@ def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: b
     Raises:
         ImageError: Neither a mask nor an image.
     """
-    cv2 = require("cv2", "visual")
     mask = to_mask(image)
     if mask is None:
         mask = binarize(image).mask
@@ -156,7 +155,6 @@ def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: b
 
 
 def _make_contour(points: NDArray[np.int32], area_px: float, number: int, parent: int, is_hole: bool) -> Contour:
-    cv2 = require("cv2", "visual")
     left, top, width, height = cv2.boundingRect(points)
     outline = points.reshape(-1, 2)
     x_px, y_px = outline.mean(axis=0).tolist()

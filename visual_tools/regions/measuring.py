@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.components import Outline
 from visual_tools.regions.counting import Count, CountedObject, count_objects
 from visual_tools.regions.inputs import RgbImage, to_image
@@ -128,7 +129,6 @@ def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
 
 def _find_bars(mask: NDArray[np.bool_]) -> list[Box]:
     """Filled rectangles that are much longer than high, with or without ticks at their ends."""
-    cv2 = require("cv2", "visual")
     shortest = max(round(_MIN_LENGTH_SHARE * mask.shape[1]), 8) | 1
     runs = cv2.morphologyEx(mask.view(np.uint8), cv2.MORPH_OPEN, np.ones((1, shortest), np.uint8))
     num, _, stats, _ = cv2.connectedComponentsWithStats(runs, connectivity=8)
@@ -297,7 +297,6 @@ def _find_scale(
 
 
 def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float) -> Measurement:
-    cv2 = require("cv2", "visual")
     box = one.box_px
     region = np.asarray(labels[box.top : box.bottom, box.left : box.right] == one.number)
     hull = cv2.convexHull(one.outline_px)
@@ -333,7 +332,6 @@ def _find_rim(hull: NDArray[np.int32]) -> float:
     Source: G. Pick, Geometrisches zur Zahlenlehre, 1899: a polygon of area A with B grid points on its edge holds
         A + B / 2 + 1 grid points.
     """
-    cv2 = require("cv2", "visual")
     steps = np.abs(hull - np.roll(hull, -1, axis=0)).reshape(-1, 2)
     missing = float(np.gcd(steps[:, 0], steps[:, 1]).sum()) / 2 + 1
     around, corners = float(cv2.arcLength(hull, True)), _sum_corners(hull)

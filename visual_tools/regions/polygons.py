@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import Color, binarize
 from visual_tools.regions.components import Outline, find_components, is_frame
 from visual_tools.regions.edges import Contour, find_contours
@@ -134,7 +135,6 @@ def _without_frame(mask: Mask) -> Mask:
 
 
 def _classify(contour: Contour, mask: Mask, image: RgbImage) -> Polygon:
-    cv2 = require("cv2", "visual")
     outline = contour.points_px
     allowed = max(_FIT_PX, _FIT_SHARE * math.sqrt(contour.area_px))
     best = _choose(outline, _fit_ellipse(outline), _fit_polygon(outline, allowed), allowed)
@@ -164,7 +164,6 @@ def _choose(outline: Outline, ellipse: _Fit | None, polygon: _Fit | None, allowe
 
 
 def _fit_ellipse(outline: Outline) -> _Fit | None:
-    cv2 = require("cv2", "visual")
     if len(outline) < 12:
         return None
     (x_px, y_px), (first, second), turn = cv2.fitEllipseDirect(outline)
@@ -180,7 +179,6 @@ def _fit_ellipse(outline: Outline) -> _Fit | None:
 
 def _fit_polygon(outline: Outline, allowed_px: float) -> _Fit | None:
     """The polygon with fewest corners that the outline keeps to, else the closest."""
-    cv2 = require("cv2", "visual")
     length = float(cv2.arcLength(outline, True))
     best: _Fit | None = None
     for tolerance in _TOLERANCES:
@@ -241,7 +239,6 @@ def _name(corners: NDArray[np.float64]) -> str:
 
 
 def _center(outline: Outline) -> tuple[float, float]:
-    cv2 = require("cv2", "visual")
     moments = cv2.moments(outline)
     if moments["m00"] == 0:
         x_px, y_px = outline.mean(axis=0).tolist()
@@ -252,7 +249,6 @@ def _center(outline: Outline) -> tuple[float, float]:
 
 def _median_color(contour: Contour, mask: Mask, image: RgbImage) -> tuple[int, int, int]:
     """Of what is drawn inside the outline, its blurred rim left out where something remains."""
-    cv2 = require("cv2", "visual")
     box = contour.box_px
     inside = np.zeros((box.height, box.width), dtype=np.uint8)
     cv2.drawContours(inside, [contour.points_px - (box.left, box.top)], -1, 1, cv2.FILLED)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import require
+from visual_tools.packages import cv2
 from visual_tools.regions.components import Outline, hull_area, trace_outline
 from visual_tools.regions.inputs import Mask
 
@@ -123,7 +124,6 @@ def _separate_solid(region: Mask) -> Parts:
 
 def _cut_at_necks(region: Mask) -> Parts:
     segmentation = require("skimage.segmentation", "visual")
-    cv2 = require("cv2", "visual")
     distance = cv2.GaussianBlur(_distance(region), (0, 0), 1.0)
     distance[~region] = 0
     peaks = (distance >= cv2.dilate(distance, np.ones((5, 5), np.uint8))) & region
@@ -192,7 +192,6 @@ def _join_basins(
 
 def _distance(region: Mask) -> NDArray[np.float32]:
     """Distance to the nearest pixel outside, in pixels; outside the crop is outside."""
-    cv2 = require("cv2", "visual")
     padded = np.pad(region, 1).view(np.uint8)
     distance: NDArray[np.float32] = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     return np.ascontiguousarray(distance[1:-1, 1:-1])
@@ -200,7 +199,6 @@ def _distance(region: Mask) -> NDArray[np.float32]:
 
 def _label_outside(region: Mask) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Labels of the pieces that are not the region, and for each label whether it is a hole."""
-    cv2 = require("cv2", "visual")
     num, labels = cv2.connectedComponents(np.pad(~region, 1, constant_values=True).view(np.uint8), connectivity=4)
     is_hole = np.ones(num, dtype=bool)
     is_hole[[0, labels[0, 0]]] = False  # 0 is the region, the frame of padding belongs to what is outside
@@ -229,7 +227,6 @@ def _mean_solidity(parts: Parts) -> float:
 
 
 def _resize(region: Mask, scale: float) -> Mask:
-    cv2 = require("cv2", "visual")
     size = (max(round(region.shape[1] * scale), 1), max(round(region.shape[0] * scale), 1))
     return np.asarray(cv2.resize(region.astype(np.uint8) * 255, size, interpolation=cv2.INTER_AREA) > 127)
 
@@ -237,7 +234,6 @@ def _resize(region: Mask, scale: float) -> Mask:
 def _enlarge(labels: NDArray[np.int32], region: Mask) -> NDArray[np.int32]:
     """Labels of a smaller copy on the full region: each pixel gets the nearest label."""
     ndimage = require("scipy.ndimage", "visual")
-    cv2 = require("cv2", "visual")
     nearest = ndimage.distance_transform_edt(labels == 0, return_distances=False, return_indices=True)
     full = cv2.resize(labels[tuple(nearest)].astype(np.float32), region.shape[::-1], interpolation=cv2.INTER_NEAREST)
     return np.where(region, full.astype(np.int32), 0)
@@ -250,7 +246,6 @@ def cut_at_corners(region: Mask, typical_area_px: float) -> Parts:
         region: (h, w) bool.
         typical_area_px: Of objects in the image that are surely single.
     """
-    cv2 = require("cv2", "visual")
     waiting: list[Outline] = [trace_outline(region)]
     done: list[Outline] = []
     while waiting:
@@ -292,7 +287,6 @@ def _find_cut(outline: Outline, region: Mask, typical_area_px: float) -> tuple[O
 
 def _find_inward_corners(outline: Outline, rough_px: float) -> list[int]:
     """Indices of corners that point inwards, those that do so most first."""
-    cv2 = require("cv2", "visual")
     corners = cv2.approxPolyDP(outline, max(rough_px, 1.5), True).reshape(-1, 2).astype(np.float64)
     if len(corners) < 4:
         return []
@@ -335,5 +329,4 @@ def _split(outline: Outline, start: int, end: int) -> tuple[Outline, Outline]:
 
 def _enclosed(outline: NDArray[np.int32]) -> float:
     """Pixels inside an outline, its own among them."""
-    cv2 = require("cv2", "visual")
     return float(cv2.contourArea(outline)) + float(cv2.arcLength(outline, True)) / 2 + 1

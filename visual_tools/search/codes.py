@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.packages import cv2
 
 _BORDER_PX = 40
 _ENLARGEMENTS = (2, 3)
@@ -64,7 +65,6 @@ def read_codes(image: ImageSource) -> Codes:
     Returns:
         The codes; none is an empty result, not an error.
     """
-    cv2 = require("cv2", "visual")
     grey = cv2.cvtColor(load_image(image), cv2.COLOR_RGB2GRAY)
     for scale, border_px in ((1, 0), (1, _BORDER_PX), *((scale, _BORDER_PX) for scale in _ENLARGEMENTS)):
         if scale > 1 and grey.size * scale**2 > _MAX_ENLARGED_PIXELS:
@@ -76,7 +76,6 @@ def read_codes(image: ImageSource) -> Codes:
 
 
 def _prepare(grey: NDArray[np.uint8], scale: int, border_px: int) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     if scale > 1:
         grey = cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
     return np.pad(grey, border_px, constant_values=255) if border_px else np.ascontiguousarray(grey)
