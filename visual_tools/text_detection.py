@@ -143,12 +143,7 @@ def make_session(model: str, num_threads: int) -> Any:
 
 
 class TextDetector:
-    """Finds lines of text, in whatever direction they run.
-
-    Args:
-        num_threads: Threads of the network.
-        max_side_px: Larger images are scaled down to this for detection.
-    """
+    """Finds lines of text, in whatever direction they run."""
 
     def __init__(self, num_threads: int = 2, max_side_px: int = 2048) -> None:
         self._session = make_session(_MODEL, num_threads)

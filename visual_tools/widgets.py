@@ -57,12 +57,6 @@ def without_carets(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     A caret is a stroke of one colour, one or two pixels wide, on plain ground, taller than the letters before it at
     both ends; no letter's stem is (an l stands on the base line).
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-
-    Returns:
-        The same array where there is none, a copy else.
     """
     least, most = _CARET_HEIGHT_PX
     if image.shape[0] <= least or image.shape[1] <= _NEAR_CARET_PX:
@@ -198,12 +192,7 @@ def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> l
 
 
 def find_dialog(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> Box | None:
-    """The panel of a modal dialog: in the middle across, much brighter than the page around it, which is dimmed.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        rectangles: What `find_rectangles` found on it.
-    """
+    """The panel of a modal dialog: in the middle across, much brighter than the page around it, which is dimmed."""
     if not rectangles:
         return None
     height, width = image.shape[:2]
@@ -241,12 +230,7 @@ class Toggle:
 
 
 def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_TOGGLE_PX) -> list[Toggle]:
-    """Toggles on an image, or better on the part of it around a label.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        max_side_px: Height of the largest; a sharp screen has more pixels for the same box.
-    """
+    """Toggles of at most `max_side_px` on an (H, W, 3) uint8 RGB image, or better on the part of it around a label."""
     if image.size == 0:
         return []
     background = find_background(image).astype(np.int16)
@@ -346,11 +330,7 @@ def _read_switch(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) ->
 
 
 def has_down_arrow(field: NDArray[np.uint8]) -> bool:
-    """Whether a field's inside ends in a small mark that is wider at its top than at its bottom.
-
-    Args:
-        field: (H, W, 3) uint8 RGB, the field without its border.
-    """
+    """Whether a field's inside ends in a small mark that is wider at its top than at its bottom."""
     height, width = field.shape[:2]
     reach = min(44, width // 3)
     if reach < 8 or height < 12:

@@ -37,13 +37,7 @@ Episode = tuple[Moment, ...]
 
 
 def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool = False) -> Episode:
-    """An episode on a screen that has something to be worked on.
-
-    Args:
-        rng: Where everything is drawn from.
-        options: Which screens.
-        is_varied: See `skills.draw_questions`.
-    """
+    """An episode on a screen that has something to be worked on."""
     screen, parts = _begin(rng, options, is_varied)
     instruction, parts = _word(rng, [screen] * len(parts), parts, is_varied)
     return tuple(_play(rng, screen, parts, instruction, options))

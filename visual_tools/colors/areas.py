@@ -167,10 +167,6 @@ def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
 
     An area starts where one colour is some pixels thick. What belongs to none (anti-aliased edges, outlines,
     grid lines, letters) goes to the area that it has more of, or that is nearest.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        palette: What `palette.find_palette` says.
     """
     labels = _drop_thin_lines(apply_lut(image, palette.lut), palette)
     first = _measure(labels, max(1.5, _MIN_REACH * min(labels.shape)))

@@ -151,12 +151,7 @@ class Pie:
 
 
 def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
-    """The pie of an image; None when there is none of at least two sectors.
-
-    Args:
-        areas: The image cut into areas.
-        grounds: Numbers of the colours that a pie lies on.
-    """
+    """The pie of an image; None when there is none of at least two sectors."""
     least = max(_MIN_AREA * areas.map.size, 12)
     circle = find_circle(areas, [item for item in areas.items if item.color not in grounds and item.area_px >= least])
     if circle is None:

@@ -104,13 +104,6 @@ def is_color(end: EndLike) -> bool:
 def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], color: ColorLike, rank: int) -> End:
     """The largest region of a colour (rank 0), or the second largest (rank 1).
 
-    Args:
-        name: "start" or "goal".
-        image: (H, W, 3) uint8 RGB.
-        drawn: (H, W), where something is drawn over the two tones; searched first.
-        color: As `visual_tools.color_share` takes it.
-        rank: 1 when start and goal have the same colour and this is the goal.
-
     Raises:
         ImageError: There is no such region.
     """

@@ -210,15 +210,7 @@ class PathResult:
 def find_path(
     free: NDArray[np.bool_], start: Point, goal: Point, connectivity: int, method: Method
 ) -> NDArray[np.int32] | None:
-    """Pixels of the best path, int32 (N, 2) x and y, or None when the goal cannot be reached.
-
-    Args:
-        free: (H, W), True where the path may run; both ends must be.
-        start: x and y.
-        goal: x and y.
-        connectivity: 4 or 8.
-        method: "bfs" and "astar" give a shortest path, "centered" one in the middle of the corridors.
-    """
+    """Pixels of the best path over the True ones of (H, W), int32 (N, 2) x and y, or None when there is none."""
     states, stride = make_states(free)
     steps = make_steps(stride)
     first, last = (point[0] + 1 + (point[1] + 1) * stride for point in (start, goal))
