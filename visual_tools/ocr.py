@@ -420,7 +420,7 @@ class OcrEngine:
             return list(self._images[key])
 
     def read_crop(self, crop: NDArray[np.uint8], scale: float = 1.0, *, is_latin: bool = False) -> tuple[str, float]:
-        """Text and confidence (0 to 1) of a crop that holds one line, (H, W, 3) uint8 RGB, enlarged by `scale` first."""
+        """Text and confidence (0 to 1) of a crop with one line, (H, W, 3) uint8 RGB, enlarged by `scale` first."""
         if scale != 1.0:
             cv2 = require("cv2", "literal")
             crop = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)

@@ -68,7 +68,7 @@ def _settle(
 
 
 def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palette:
-    """The main colours of an (H, W, 3) image; `num_colors` None joins those that look alike and drops those under 1 %."""
+    """The main colours of an image; `num_colors` None joins those that look alike and drops those under 1 %."""
     counts = count_cells(image)
     used = np.flatnonzero(counts)
     lab, weights = cell_lab()[used], counts[used]

@@ -137,7 +137,7 @@ def _only(found: Components, keep: NDArray[np.bool_]) -> Components:
 
 
 def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
-    """(N, 2) int32, x and y of the outermost pixels of the largest piece of a mask, whose corner is (left, top), in turn."""
+    """(N, 2) int32, x and y of the outermost pixels of the largest piece of a mask at (left, top), in turn."""
     contours, _ = cv2.findContours(
         np.ascontiguousarray(region).view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE, offset=(left, top)
     )
