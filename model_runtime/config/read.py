@@ -149,6 +149,19 @@ def _parse_scheme(section: Section) -> QuantizationConfig:
     return QuantizationConfig(group_size=weights.take("group_size", 32), ignore=tuple(map(str, ignore)))
 
 
+VISION_NAMES = {
+    "patch_size": ("patch_size",),
+    "hidden_size": ("vt_hidden_size", "hidden_size"),
+    "num_hidden_layers": ("vt_num_hidden_layers", "num_hidden_layers"),
+    "num_attention_heads": ("vt_num_attention_heads", "num_attention_heads"),
+    "intermediate_size": ("vt_intermediate_size", "intermediate_size"),
+    "init_pos_emb_height": ("init_pos_emb_height", "pos_emb_height"),
+    "init_pos_emb_width": ("init_pos_emb_width", "pos_emb_width"),
+    "init_pos_emb_time": ("init_pos_emb_time", "pos_emb_time"),
+}
+"""Numbers of the vision part: the release's key, then that of transformers, where they differ."""
+
+
 def parse_vision(section: Section, top: Section, text_hidden_size: int) -> VisionConfig:
     """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it."""
     release = VisionConfig()
@@ -160,37 +173,22 @@ def parse_vision(section: Section, top: Section, text_hidden_size: int) -> Visio
     section.expect("projector_hidden_act", "gelu")
     section.expect("hidden_act", "gelu_pytorch_tanh")
     section.section("rope_parameters").expect("rope_theta", 10_000.0, 10_000)
-    take = section.take
     return VisionConfig(
-        patch_size=take("patch_size", release.patch_size),
-        hidden_size=take("vt_hidden_size", release.hidden_size, "hidden_size"),
-        num_hidden_layers=take("vt_num_hidden_layers", release.num_hidden_layers, "num_hidden_layers"),
-        num_attention_heads=take("vt_num_attention_heads", release.num_attention_heads, "num_attention_heads"),
-        intermediate_size=take("vt_intermediate_size", release.intermediate_size, "intermediate_size"),
-        init_pos_emb_height=take("init_pos_emb_height", release.init_pos_emb_height, "pos_emb_height"),
-        init_pos_emb_width=take("init_pos_emb_width", release.init_pos_emb_width, "pos_emb_width"),
-        init_pos_emb_time=take("init_pos_emb_time", release.init_pos_emb_time, "pos_emb_time"),
+        **{name: section.take(key, getattr(release, name), *others) for name, (key, *others) in VISION_NAMES.items()},
         merge_kernel_size=_parse_merge_kernel(section),
-        mm_hidden_size=_take_mm_hidden_size(section, top),
-        text_hidden_size=take("text_hidden_size", text_hidden_size),
-        projector_ln_eps=_take_projector_eps(section, top),
+        mm_hidden_size=_take_projection(section, top, "mm_hidden_size", "projection_hidden_size"),
+        text_hidden_size=section.take("text_hidden_size", text_hidden_size),
+        projector_ln_eps=_take_projection(section, top, "projector_ln_eps", "projection_layer_norm_eps"),
     )
 
 
-def _take_mm_hidden_size(section: Section, top: Section) -> int:
-    if not section.has("mm_hidden_size") and top.has("projection_hidden_size"):
-        return top.take("projection_hidden_size", VisionConfig().mm_hidden_size)
-    size = section.take("mm_hidden_size", VisionConfig().mm_hidden_size)
-    top.expect("projection_hidden_size", size)
-    return size
-
-
-def _take_projector_eps(section: Section, top: Section) -> float:
-    if not section.has("projector_ln_eps") and top.has("projection_layer_norm_eps"):
-        return top.take("projection_layer_norm_eps", VisionConfig().projector_ln_eps)
-    eps = section.take("projector_ln_eps", VisionConfig().projector_ln_eps)
-    top.expect("projection_layer_norm_eps", eps)
-    return eps
+def _take_projection(section: Section, top: Section, name: str, top_name: str) -> Any:
+    default = getattr(VisionConfig(), name)
+    if not section.has(name) and top.has(top_name):
+        return top.take(top_name, default)
+    value = section.take(name, default)
+    top.expect(top_name, value)
+    return value
 
 
 def _parse_merge_kernel(section: Section) -> tuple[int, int]:
@@ -204,46 +202,26 @@ def _parse_merge_kernel(section: Section) -> tuple[int, int]:
     return VisionConfig().merge_kernel_size
 
 
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+TEXT_ALIASES = {"n_routed_experts": ("num_local_experts",)}
+LOWEST = {"first_k_dense_replace": 0}
+
+
 def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextConfig:
     """The language model, from `text_config` and, for token ids, the object around it."""
     release = TextConfig()
     _expect_text(section)
-    take = section.take
-    num_heads = take("num_attention_heads", release.num_attention_heads)
-    section.expect("num_key_value_heads", num_heads)
     if section.is_null("q_lora_rank"):
         section.fault("q_lora_rank", None, "a whole number (queries go through a latent)")
     theta, scaling = _parse_rope(section)
-    text = TextConfig(
-        vocab_size=take("vocab_size", release.vocab_size),
-        hidden_size=take("hidden_size", release.hidden_size),
-        intermediate_size=take("intermediate_size", release.intermediate_size),
-        moe_intermediate_size=take("moe_intermediate_size", release.moe_intermediate_size),
-        num_hidden_layers=take("num_hidden_layers", release.num_hidden_layers),
-        first_k_dense_replace=take("first_k_dense_replace", release.first_k_dense_replace, at_least=0),
-        moe_layer_freq=take("moe_layer_freq", release.moe_layer_freq),
-        num_attention_heads=num_heads,
-        q_lora_rank=take("q_lora_rank", release.q_lora_rank),
-        kv_lora_rank=take("kv_lora_rank", release.kv_lora_rank),
-        qk_nope_head_dim=take("qk_nope_head_dim", release.qk_nope_head_dim),
-        qk_rope_head_dim=take("qk_rope_head_dim", release.qk_rope_head_dim),
-        v_head_dim=take("v_head_dim", release.v_head_dim),
-        n_routed_experts=take("n_routed_experts", release.n_routed_experts, "num_local_experts"),
-        num_experts_per_tok=take("num_experts_per_tok", release.num_experts_per_tok),
-        n_shared_experts=take("n_shared_experts", release.n_shared_experts),
-        n_group=take("n_group", release.n_group),
-        topk_group=take("topk_group", release.topk_group),
-        norm_topk_prob=take("norm_topk_prob", release.norm_topk_prob),
-        routed_scaling_factor=take("routed_scaling_factor", release.routed_scaling_factor),
-        rms_norm_eps=take("rms_norm_eps", release.rms_norm_eps),
-        latent_norm_eps=latent_norm_eps,
-        rope_theta=theta,
-        rope_scaling=scaling,
-        max_position_embeddings=take("max_position_embeddings", release.max_position_embeddings),
-        bos_token_id=_take_token("bos_token_id", release.bos_token_id, top, section),
-        eos_token_id=_take_token("eos_token_id", release.eos_token_id, top, section),
-        pad_token_id=_take_token("pad_token_id", release.pad_token_id, top, section),
-    )
+    numbers = {
+        name: section.take(name, getattr(release, name), *TEXT_ALIASES.get(name, ()), at_least=LOWEST.get(name, 1))
+        for name in TextConfig.__dataclass_fields__
+        if name not in ("latent_norm_eps", "rope_theta", "rope_scaling", *TOKENS)
+    }
+    tokens = {name: _take_token(name, getattr(release, name), top, section) for name in TOKENS}
+    text = TextConfig(**numbers, **tokens, latent_norm_eps=latent_norm_eps, rope_theta=theta, rope_scaling=scaling)
+    section.expect("num_key_value_heads", text.num_attention_heads)
     section.expect("qk_head_dim", text.qk_head_dim)
     return text
 
