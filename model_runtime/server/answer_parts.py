@@ -168,27 +168,14 @@ def fingerprint(model: str) -> str:
     return "fp_" + hashlib.sha256(f"model_runtime 1 {model}".encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOutputOptions:
-    """What a stream carries beside the deltas."""
-
-    is_stream: bool
-    usage_at_end: bool
-    usage_always: bool
-
-
-def read_stream_options(asked: SamplingFields) -> StreamOutputOptions:
-    """What the request says of streaming.
+def check_stream_options(asked: SamplingFields) -> None:
+    """Refuse options of a stream without a stream.
 
     Raises:
-        RequestError: Options of a stream without a stream.
+        RequestError: There are some.
     """
-    options = asked.stream_options
-    if options is not None and not asked.stream:
+    if asked.stream_options is not None and not asked.stream:
         raise RequestError("stream_options is set; expected stream: true beside it", param="stream_options")
-    at_end = options is not None and bool(options.include_usage)
-    always = options is not None and bool(options.continuous_usage_stats)
-    return StreamOutputOptions(bool(asked.stream), at_end, at_end and always)
 
 
 def check_output(output: EngineOutput) -> None:

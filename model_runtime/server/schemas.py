@@ -79,6 +79,18 @@ class SamplingFields(OpenModel):
     logit_bias: dict[str, float] | None = Field(default=None, description="Not supported; refused unless empty.")
 
     @property
+    def usage_at_end(self) -> bool:
+        """Whether a stream ends with token counts."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def usage_always(self) -> bool:
+        """Whether every chunk has token counts."""
+        return (
+            self.usage_at_end and self.stream_options is not None and bool(self.stream_options.continuous_usage_stats)
+        )
+
+    @property
     def unknown_fields(self) -> list[str]:
         """Names of fields that were sent and are not looked at."""
         extra: dict[str, Any] = self.model_extra or {}
