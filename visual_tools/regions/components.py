@@ -1,6 +1,5 @@
 """Connected regions of a mask, with their size and place, and their outlines: their outermost pixels, in turn."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask
@@ -37,7 +37,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Components:
+class Components(Listing[Component]):
     """All connected regions of a mask; behaves as a sequence of `Component`.
 
     Attributes:
@@ -47,6 +47,7 @@ class Components:
         centroids_px: (N, 2) float: x and y of each.
     """
 
+    _items = "components"
     labels: NDArray[np.int32]
     areas_px: NDArray[np.int64]
     boxes_px: NDArray[np.int64]
@@ -77,12 +78,6 @@ class Components:
 
     def __len__(self) -> int:
         return len(self.areas_px)
-
-    def __iter__(self) -> Iterator[Component]:
-        return iter(self.components)
-
-    def __getitem__(self, index: int) -> Component:
-        return self.components[index]
 
     def __repr__(self) -> str:
         if not len(self):

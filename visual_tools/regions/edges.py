@@ -1,6 +1,5 @@
 """Edges of an image, and outlines of what stands out in it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize, otsu_threshold
 from visual_tools.regions.components import Outline
@@ -64,19 +64,11 @@ class Contour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Contours:
+class Contours(Listing[Contour]):
     """Closed outlines, largest first; behaves as a sequence of `Contour`."""
 
+    _items = "contours"
     contours: tuple[Contour, ...]
-
-    def __len__(self) -> int:
-        return len(self.contours)
-
-    def __iter__(self) -> Iterator[Contour]:
-        return iter(self.contours)
-
-    def __getitem__(self, index: int) -> Contour:
-        return self.contours[index]
 
     def __repr__(self) -> str:
         holes = sum(one.is_hole for one in self.contours)

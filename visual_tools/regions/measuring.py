@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
+from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.components import Outline
 from visual_tools.regions.counting import Count, CountedObject, count_objects
@@ -193,7 +193,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Measurements:
+class Measurements(Listing[Measurement]):
     """Sizes of all objects; behaves as a sequence of `Measurement`.
 
     Attributes:
@@ -203,6 +203,7 @@ class Measurements:
         count: What was counted: masks, labels, outlines.
     """
 
+    _items = "objects"
     objects: tuple[Measurement, ...]
     unit: str
     units_per_px: float
@@ -211,15 +212,6 @@ class Measurements:
     def distance(self, start_px: tuple[float, float], end_px: tuple[float, float]) -> float:
         """How far two points of the image (x, y in pixels) are apart, in `unit`."""
         return math.dist(start_px, end_px) * self.units_per_px
-
-    def __len__(self) -> int:
-        return len(self.objects)
-
-    def __iter__(self) -> Iterator[Measurement]:
-        return iter(self.objects)
-
-    def __getitem__(self, index: int) -> Measurement:
-        return self.objects[index]
 
     def __repr__(self) -> str:
         if not self.objects:

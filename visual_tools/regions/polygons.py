@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import Color, binarize
 from visual_tools.regions.components import Outline, find_components, is_frame
@@ -67,24 +67,16 @@ class Polygon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Polygons:
+class Polygons(Listing[Polygon]):
     """Shapes, largest first; behaves as a sequence of `Polygon`."""
 
+    _items = "polygons"
     polygons: tuple[Polygon, ...]
 
     @property
     def kinds(self) -> dict[str, int]:
         """How many of each kind, the most frequent first."""
         return dict(Counter(one.kind for one in self.polygons).most_common())
-
-    def __len__(self) -> int:
-        return len(self.polygons)
-
-    def __iter__(self) -> Iterator[Polygon]:
-        return iter(self.polygons)
-
-    def __getitem__(self, index: int) -> Polygon:
-        return self.polygons[index]
 
     def __repr__(self) -> str:
         return f"Polygons({len(self)}: {', '.join(f'{count} {kind}' for kind, count in self.kinds.items())})"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 
 _BORDER_PX = 40
@@ -38,16 +39,11 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codes:
+class Codes(Listing[Code]):
     """Codes of an image, from top to bottom; may be indexed and looped over."""
 
+    _items = "codes"
     codes: tuple[Code, ...]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, index: int) -> Code:
-        return self.codes[index]
 
     def __iter__(self) -> Iterator[Code]:
         return iter(self.codes)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_alpha, load_image
+from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
@@ -41,7 +42,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
+class Matches(Listing[Match]):
     """Places that look like the template, best first; may be indexed and looped over.
 
     Attributes:
@@ -49,14 +50,9 @@ class Matches:
         best_score: The highest score that was seen, also when it was too low.
     """
 
+    _items = "matches"
     matches: tuple[Match, ...]
     best_score: float
-
-    def __len__(self) -> int:
-        return len(self.matches)
-
-    def __getitem__(self, index: int) -> Match:
-        return self.matches[index]
 
     def __iter__(self) -> Iterator[Match]:
         return iter(self.matches)
