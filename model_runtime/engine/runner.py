@@ -8,36 +8,24 @@ is filled up with rows of no keys, which write to a block that no sequence has. 
 the attention's plan, whose lists are rewritten between replays.
 """
 
+import logging
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.scheduler import Chunk
 from model_runtime.media import MediaItem
-from model_runtime.model.batch import ForwardBatch
+from model_runtime.model.batch import AttentionPlan, ForwardBatch
 from model_runtime.placement import Enter, use_device
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from model_runtime.model.k25 import K25Model
-import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import torch.nn.functional as F
-from torch import Tensor
-
-from model_runtime.model.batch import AttentionPlan
-
-if TYPE_CHECKING:
-    from model_runtime.model.k25 import K25Model
-
 
 WARM_UPS = 2
 """Runs before the capture: kernels are compiled and libraries set up, which a capture may not see."""

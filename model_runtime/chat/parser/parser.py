@@ -23,10 +23,13 @@ missing (`functionsexec5`), replaced (`functions_exec_5`), or an id that names n
 Source: format in section "Tool calling" of the Kimi K2 model card; malformed replies as reported to servers.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from model_runtime.chat.messages import ToolSpec
 from model_runtime.chat.parser.events import (
@@ -41,6 +44,9 @@ from model_runtime.chat.parser.events import (
     Problem,
     ReasoningText,
     Summary,
+    ToolCallArguments,
+    ToolCallEnd,
+    ToolCallStart,
     collect_reply,
     markers_by_id,
 )
@@ -48,13 +54,6 @@ from model_runtime.tokenizer.special import SpecialTokens
 
 if TYPE_CHECKING:
     from model_runtime.engine.contract import Delta
-import json
-import re
-from collections import defaultdict
-from collections.abc import Collection, Mapping
-from typing import Any
-
-from model_runtime.chat.parser.events import ToolCallArguments, ToolCallEnd, ToolCallStart
 
 MAX_ID_CHARS = 256
 """What is longer is no id and is dropped from there on; OpenAI's API takes names of up to 64."""
