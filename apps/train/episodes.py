@@ -4,8 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from apps.train.screens.done import show_done
-from apps.train.screens.screen import Screen, ScreenOptions, make_screen
+from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
 from apps.train.screens.words import Words
 from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary

@@ -29,11 +29,10 @@ from cua.errors import ConfigError
 from model_runtime.parallel.comm import Comm, OneRank, close_group, open_group
 from model_runtime.placement import set_device
 from model_runtime.tokenizer.tokenizer import load_tokenizer
-from model_runtime.training.export import export_model
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
-from model_runtime.training.precision import is_bf16_faster
-from model_runtime.training.quantization import start_rounding
+from model_runtime.training.precision import is_bf16_faster, start_rounding
+from model_runtime.training.release import export_model
 from model_runtime.training.trainer import STATE, StepReport, Trainer, TrainingOptions, read_options
 
 PAGE, CLICKS = "index.html", "look-{stage}.png"
@@ -152,8 +151,6 @@ def join_processes(count: int, work: Work) -> Iterator[Comm]:
 
 
 def _work(rank: int, count: int, address: str, work: Work) -> None:
-    import torch
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process: it ends this one
     torch.set_num_threads(max((os.cpu_count() or 1) // count, 1))
     comm = open_group(rank, count, address)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apps.train.episodes import FILLED, draw_parts, join_parts
-from apps.train.screens.done import show_done
-from apps.train.screens.screen import HELD_OUT_FAMILIES, TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
+from apps.train.screens.screen import HELD_OUT_FAMILIES, TRAINED_FAMILIES, Screen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
 from apps.train.screens.widgets import Target as Element
 from apps.train.screens.words import Words
