@@ -174,19 +174,19 @@ def _has_four_sides(mask: NDArray[np.uint8]) -> bool:
     return all(float(side.mean()) >= _MIN_SIDE_COVER for side in sides)
 
 
-def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> list[Box]:
+def find_lines(image: NDArray[np.uint8]) -> list[Box]:
     """Horizontal rules (separators, the line below a flat input), top to bottom, (H, W, 3) uint8 RGB."""
-    if image.shape[0] < 2 or image.shape[1] < min_length_px:
+    if image.shape[0] < 2 or image.shape[1] < _MIN_LINE_PX:
         return []
     below = np.zeros(image.shape[:2], dtype=np.uint8)
     below[:-1] = largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
-    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, min_length_px | 1), np.uint8))
+    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, _MIN_LINE_PX | 1), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_LINE_THICKNESS_PX | 1, 1), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
     lines = []
     for index in range(1, count):
         left, top, width, height = (int(value) for value in stats[index, :4])
-        if width >= min_length_px and 2 <= height <= _MAX_LINE_THICKNESS_PX + 1:
+        if width >= _MIN_LINE_PX and 2 <= height <= _MAX_LINE_THICKNESS_PX + 1:
             lines.append(Box(left, top + 1, left + width, top + height))
     return sorted(lines, key=lambda box: (box.top, box.left))
 

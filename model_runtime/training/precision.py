@@ -54,27 +54,27 @@ NAMES = ("gate_up", "down")
 
 
 class RoundToInt4(nn.Module):
-    """A weight as it comes back from INT4 with scales in `dtype`, and the gradient of the weight itself."""
+    """A weight as it comes back from INT4 with scales in bf16, and the gradient of the weight itself."""
 
-    def __init__(self, group_size: int, dtype: torch.dtype) -> None:
+    def __init__(self, group_size: int) -> None:
         super().__init__()
-        self.group_size, self.dtype = group_size, dtype
+        self.group_size = group_size
 
     def forward(self, weight: Tensor) -> Tensor:
         """(experts, out, in) -> the same shape, rounded."""
         with torch.no_grad():
-            q, scale = quantize(weight.detach().flatten(0, 1).to(self.dtype), self.group_size)
-            groups = q.view(*scale.shape, self.group_size) * scale.unsqueeze(-1)  # rounded to dtype, as loaders do
+            q, scale = quantize(weight.detach().flatten(0, 1).to(torch.bfloat16), self.group_size)
+            groups = q.view(*scale.shape, self.group_size) * scale.unsqueeze(-1)  # rounded to bf16, as loaders do
             rounding = groups.view(weight.shape).to(weight.dtype) - weight
         return weight + rounding
 
 
-def start_rounding(model: K25Model, group_size: int = 32, dtype: torch.dtype = torch.bfloat16) -> None:
+def start_rounding(model: K25Model, group_size: int = 32) -> None:
     """From here on, forward passes see the dense experts as INT4 has them; the weights behind stay exact."""
     for router in _find_routers(model):
         for name in NAMES:
             if not is_parametrized(router, name):
-                register_parametrization(router, name, RoundToInt4(group_size, dtype), unsafe=True)
+                register_parametrization(router, name, RoundToInt4(group_size), unsafe=True)
 
 
 def stop_rounding(model: K25Model) -> None:

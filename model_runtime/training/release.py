@@ -22,7 +22,6 @@ from model_runtime.model import K25Model
 from model_runtime.model.layers import Mlp
 from model_runtime.model.mla import Mla
 from model_runtime.model.moe import Moe
-from model_runtime.processor import MediaOptions
 from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, RowLinear
 from model_runtime.vision.tower import CHANNELS, VisionTower
 
@@ -126,7 +125,6 @@ def export_model(
     model_dir: Path,
     *,
     ranks: bytes,
-    media: MediaOptions | None = None,
     dtype: DType = "bfloat16",
     group_size: int | None = None,
 ) -> K25Config:
@@ -136,7 +134,6 @@ def export_model(
         model: On one rank, with dense experts.
         model_dir: Folder to make; files in it are overwritten.
         ranks: Content of its `tiktoken.model`.
-        media: Limits of its processor; None are the release's.
         dtype: Of all that is not packed.
         group_size: Inputs that share a scale, for experts in INT4; None leaves them in `dtype`.
 
@@ -148,7 +145,7 @@ def export_model(
     """
     scheme = QuantizationConfig(group_size=group_size, ignore=IGNORE) if group_size else None
     config = replace(model.config, dtype=dtype, quantization=scheme)
-    write_folder(model_dir, config, _tensors(model, config), ranks=ranks, media=media, num_shards=1)
+    write_folder(model_dir, config, _tensors(model, config), ranks=ranks, num_shards=1)
     return config
 
 

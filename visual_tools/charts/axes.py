@@ -19,6 +19,7 @@ from visual_tools.ink import find_background, find_runs, largest_channel
 from visual_tools.ocr import OcrEngine, shared_engine
 
 # Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
+_MAX_FRAMES = 8
 _MIN_STEP = 12
 _MIN_SHARE = 0.18
 _MIN_SIDE_PX = 20
@@ -53,7 +54,7 @@ class Line:
     end: int
 
 
-def find_frames(image: NDArray[np.uint8], max_frames: int = 8) -> list[Box]:
+def find_frames(image: NDArray[np.uint8]) -> list[Box]:
     """Rectangles that a chart may be drawn in, largest first; the axis lines are just outside of them.
 
     A left and a bottom line (or edge) that meet in a corner make one; their lengths are its sides.
@@ -71,7 +72,7 @@ def find_frames(image: NDArray[np.uint8], max_frames: int = 8) -> list[Box]:
         and abs(bottom.start - left.last) <= slack + (bottom.last - bottom.first)
     }
     large = sorted((box for box in boxes if _is_large(box)), key=lambda box: -box.area)
-    return _distinct([*large[:max_frames], *_frame_of_grid(rows, columns)])
+    return _distinct([*large[:_MAX_FRAMES], *_frame_of_grid(rows, columns)])
 
 
 def _frame_of_grid(rows: list[Line], columns: list[Line]) -> list[Box]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError, require
 from visual_tools.images.arrays import array_from_image, check_num_pixels
 from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_image, read_bytes
-from visual_tools.listing import Listing
+from visual_tools.results import ResultSequence
 
 _POINTS_AN_INCH = 72.0  # Source: ISO 32000, default user space
 _NUM_CHARS_SHOWN = 40
@@ -39,7 +39,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pages(Listing[Page]):
+class Pages(ResultSequence[Page]):
     """Pages of a document; may be indexed and looped over.
 
     Attributes:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
-from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask
+from visual_tools.results import ResultSequence
 
 Outline = NDArray[np.int32]
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
@@ -37,7 +37,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Components(Listing[Component]):
+class Components(ResultSequence[Component]):
     """All connected regions of a mask; behaves as a sequence of `Component`.
 
     Attributes:

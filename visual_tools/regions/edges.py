@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
-from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize, otsu_threshold
 from visual_tools.regions.components import Outline
 from visual_tools.regions.inputs import Mask, to_image, to_mask
+from visual_tools.results import ResultSequence
 
 _LOW_SHARE = 0.4
 """Of the high threshold, for where a strong edge goes on weakly. Source: J. Canny, A Computational Approach to Edge
@@ -64,7 +64,7 @@ class Contour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Contours(Listing[Contour]):
+class Contours(ResultSequence[Contour]):
     """Closed outlines, largest first; behaves as a sequence of `Contour`."""
 
     _items = "contours"

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
-from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.components import Outline
 from visual_tools.regions.counting import Count, CountedObject, count_objects
 from visual_tools.regions.inputs import RgbImage, to_image
+from visual_tools.results import ResultSequence
 
 _UNITS = {
     **{name: name for name in ("nm", "mm", "cm", "m", "km", "in", "ft", "mi")},
@@ -193,7 +193,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Measurements(Listing[Measurement]):
+class Measurements(ResultSequence[Measurement]):
     """Sizes of all objects; behaves as a sequence of `Measurement`.
 
     Attributes:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
-from visual_tools.listing import Listing
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import Color, binarize
 from visual_tools.regions.components import Outline, find_components, is_frame
 from visual_tools.regions.edges import Contour, find_contours
 from visual_tools.regions.inputs import Mask, RgbImage, is_mask, to_image
+from visual_tools.results import ResultSequence
 
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)
 """Shares of the outline's length that a corner must stand out; the coarsest that fits the outline is taken."""
@@ -67,7 +67,7 @@ class Polygon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Polygons(Listing[Polygon]):
+class Polygons(ResultSequence[Polygon]):
     """Shapes, largest first; behaves as a sequence of `Polygon`."""
 
     _items = "polygons"

@@ -197,22 +197,20 @@ Listing = Mapping[bytes, os.stat_result]
 """What lies below a folder, by relative path, each folder before what lies in it."""
 
 
-def take_snapshot(folder: str | int, max_files: int = MAX_FILES, max_depth: int = MAX_DEPTH) -> Snapshot:
+def take_snapshot(folder: str | int) -> Snapshot:
     """Time of change, size and number of each file below a folder; links, hidden folders and caches are left out.
 
-    Args:
-        folder: Where to look, a path or a descriptor.
-        max_files: The rest is not looked at; nor are more than ten times as many entries of other kinds.
-        max_depth: Folders that lie deeper are not looked at.
+    No more than `MAX_FILES` are looked at, nor more than ten times as many entries of other kinds, nor deeper folders
+    than `MAX_DEPTH`.
     """
     found: dict[str, tuple[int, int, int]] = {}
-    for level in Walk(max_entries=10 * max_files, max_depth=max_depth, has_parts=True).below(folder):
+    for level in Walk(max_entries=10 * MAX_FILES, max_depth=MAX_DEPTH, has_parts=True).below(folder):
         level.skip |= {name for name in level.entries if name == _CACHES or name.startswith(b".")}
         for name, about in level.entries.items():
             if stat.S_ISREG(about.st_mode):
                 path = b"/".join((*level.parts, name)).decode("utf-8", "surrogateescape")
                 found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
-        if len(found) > max_files:
+        if len(found) > MAX_FILES:
             break
     return found
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.listing import Listing
 from visual_tools.packages import cv2
+from visual_tools.results import ResultSequence
 
 _BORDER_PX = 40
 _ENLARGEMENTS = (2, 3)
@@ -39,7 +39,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codes(Listing[Code]):
+class Codes(ResultSequence[Code]):
     """Codes of an image, from top to bottom; may be indexed and looped over."""
 
     _items = "codes"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_alpha, load_image
-from visual_tools.listing import Listing
 from visual_tools.packages import cv2
+from visual_tools.results import ResultSequence
 
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
 """From half to double the size; neighbours differ by 12 %, which the refinement bridges."""
@@ -42,7 +42,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches(Listing[Match]):
+class Matches(ResultSequence[Match]):
     """Places that look like the template, best first; may be indexed and looped over.
 
     Attributes:

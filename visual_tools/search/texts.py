@@ -12,8 +12,8 @@ from typing import Literal
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.listing import Listing
 from visual_tools.ocr import TextLine, read_text
+from visual_tools.results import ResultSequence
 
 _SAME_SIGNS = str.maketrans("‘’`´“”„–—−‐‑×…·•", "''''\"\"\"-----x.··")
 _ALIKE = ("0oO", "1lI|i", "5sS", "8B", "2zZ", "-_~", ".,:;·", "'\"", "uv", "cC")
@@ -132,7 +132,7 @@ class TextMatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatches(Listing[TextMatch]):
+class TextMatches(ResultSequence[TextMatch]):
     """Places where the text stands, best first; may be indexed and looped over.
 
     Attributes:

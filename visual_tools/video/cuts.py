@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
-from visual_tools.listing import Listing
+from visual_tools.results import ResultSequence
 from visual_tools.video.frames import Fit
 from visual_tools.video.reader import decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
@@ -59,7 +59,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Scenes(Listing[Scene]):
+class Scenes(ResultSequence[Scene]):
     """The scenes of a video in order. Indexing and iterating give each `Scene`.
 
     Attributes:

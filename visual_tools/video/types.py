@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.listing import Listing
+from visual_tools.results import ResultSequence
 
 Progress = Callable[[int, int], None]
 
@@ -38,7 +38,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Frames(Listing[Frame]):
+class Frames(ResultSequence[Frame]):
     """Frames of a video, in the order asked for. Indexing and iterating give each `Frame`.
 
     Attributes:
