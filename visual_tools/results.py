@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, TypeVar, overload
 Item = TypeVar("Item")
 
 
-class Listing(Generic[Item]):
+class ResultSequence(Generic[Item]):
     """Behaves as the tuple that one of its attributes holds; `_items` names it."""
 
     __slots__ = ()
