@@ -117,11 +117,7 @@ def _size(size_bytes: int) -> str:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line; what the operator can mend is one line on stderr, never a traceback.
-
-    Args:
-        args: Words after the name of the program; None: those of the process.
-    """
+    """Run the command line; what the operator can mend is one line on stderr, never a traceback."""
     try:
         app(args)
     except RuntimeFault as error:

@@ -86,11 +86,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def require(module: str, extra: str = "runtime") -> ModuleType:
-    """Import `module` inside the function that needs it.
-
-    Args:
-        module: Dotted module name, for example `"torch"`.
-        extra: The extra of the distribution that brings it.
+    """Import a module, such as `"torch"`, inside the function that needs it; `extra` of the distribution brings it.
 
     Raises:
         MissingPackageError: The package is not installed.

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda text: None) -> None:
     """Load a model and serve it until SIGINT or SIGTERM. See `model_runtime.server.run.serve` for how it leaves.
 
-    Args:
-        options: What to serve, and how.
-        emit: Told how loading goes, line by line.
-
     Raises:
         RuntimeFault: The model cannot be loaded, or the address cannot be listened at.
     """
@@ -158,11 +154,7 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
 
 
 def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[Executor, EngineOptions]":
-    """Load every rank, and settle the number of cache blocks that all can hold.
-
-    Args:
-        spec: What they load.
-        on_death: Called with a text when a rank ends that was not told to.
+    """Load every rank and settle the number of cache blocks that all can hold; `on_death` gets a text when a rank ends.
 
     Raises:
         RuntimeFault: A rank cannot load its part.

@@ -48,11 +48,6 @@ def set_device(device: torch.device) -> None:
 
 
 def find_rank_device(device: str, rank: int) -> torch.device:
-    """The device of a rank: ranks take neighbouring GPUs, from the one that is named on.
-
-    Args:
-        device: `cpu`, `cuda` or `cuda:N`.
-        rank: From 0.
-    """
+    """The device of a rank: ranks take neighbouring GPUs, from the one named on (`cpu`, `cuda` or `cuda:N`)."""
     first = torch.device(device)
     return torch.device("cuda", (first.index or 0) + rank) if first.type == "cuda" else first

@@ -63,13 +63,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/browser/overlays/dialog_box.py": ("tests/envs/browser/test_browser_dialogs.py",),
     "envs/browser/settle.py": ("tests/envs/browser/test_interrupts.py",),
     "visual_tools/sandbox/collect.py": ("tests/visual_tools/sandbox/test_collect.py",),
-    "visual_tools/regions/separate.py": (
+    "visual_tools/regions/counting.py": (
         "tests/visual_tools/regions/test_separate.py",
         "tests/visual_tools/regions/test_counting.py",
     ),
     "visual_tools/regions/components.py": ("tests/visual_tools/regions/test_components.py",),
     "visual_tools/video/cuts.py": ("tests/visual_tools/video/test_cuts.py",),
-    "visual_tools/text_recognition.py": ("tests/visual_tools/test_text_directions.py",),
+    "visual_tools/ocr.py": ("tests/visual_tools/test_text_directions.py",),
     "model_runtime/engine/scheduler.py": ("tests/model_runtime/engine/test_scheduler.py",),
     "model_runtime/engine/kv_cache.py": ("tests/model_runtime/engine/test_kv_cache.py",),
     "model_runtime/engine/output_text.py": ("tests/model_runtime/engine/test_output_text.py",),

@@ -9,7 +9,7 @@ import pytest
 from cua.tool_agent.inputs import size_for_model
 from model_runtime.processor import Processor
 from model_runtime.processor.media_rules import format_timestamp, sample_indices
-from visual_tools.video.model_frames import find_indices, find_size, make_timestamp
+from visual_tools.video.sample import find_indices, find_size, make_timestamp
 
 RULES = json.loads((Path(__file__).parent / "k25_media_rules.json").read_text("utf-8"))
 

@@ -34,11 +34,7 @@ class MissingPackageError(VisualError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import `module` inside the function that needs it.
-
-    Args:
-        module: Dotted module name, for example `"cv2"`.
-        extra: The extra of the distribution that brings it, for example `"literal"`.
+    """Import a module, such as `"cv2"`, inside the function that needs it; `extra` of the distribution brings it.
 
     Raises:
         MissingPackageError: The package is not installed.

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import find_package_dir, require
+from visual_tools.packages import Package
 from visual_tools.widgets import find_edges
+
+cv2: Any = Package("cv2", "literal")
 
 Point = tuple[float, float]
 _MODEL = "PP-OCRv6_det_small.onnx"
@@ -101,7 +104,6 @@ class TextArea:
         if self.is_along_sides:
             box = self.box
             return np.rot90(image[box.top : box.bottom, box.left : box.right], k=round(self.angle_deg) // 90)
-        cv2 = require("cv2", "literal")
         cos, sin = self._direction()
         left, top = self.to_image(0.5, 0.5)  # the middle of the first pixel, whose index is 0, 0 in both
         matrix = np.array([[cos, -sin, left - 0.5], [sin, cos, top - 0.5]])
@@ -141,12 +143,7 @@ def make_session(model: str, num_threads: int) -> Any:
 
 
 class TextDetector:
-    """Finds lines of text, in whatever direction they run.
-
-    Args:
-        num_threads: Threads of the network.
-        max_side_px: Larger images are scaled down to this for detection.
-    """
+    """Finds lines of text, in whatever direction they run."""
 
     def __init__(self, num_threads: int = 2, max_side_px: int = 2048) -> None:
         self._session = make_session(_MODEL, num_threads)
@@ -166,7 +163,6 @@ class TextDetector:
         return [area.moved(region.left, region.top) for area in self._detect(crop)]
 
     def _detect(self, image: NDArray[np.uint8]) -> list[TextArea]:
-        cv2 = require("cv2", "literal")
         height, width = image.shape[:2]
         scale = min(1.0, self._max_side_px / max(height, width))
         net_height, net_width = (max(_STRIDE, round(side * scale / _STRIDE) * _STRIDE) for side in (height, width))
@@ -188,7 +184,6 @@ def find_content_box(image: NDArray[np.uint8]) -> Box | None:
 def _areas_from_map(
     text_map: NDArray[np.float32], scale_x: float, scale_y: float, width: int, height: int
 ) -> list[TextArea]:
-    cv2 = require("cv2", "literal")
     mask = cv2.dilate((text_map > _MAP_THRESHOLD).astype(np.uint8), np.ones((2, 2), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
     sums = np.bincount(labels.ravel(), weights=text_map.ravel(), minlength=count)
@@ -222,7 +217,6 @@ def _fit_turned(part: NDArray[np.bool_], corner: tuple[int, int], scale: tuple[f
         corner: Left and top of that box on the map.
         scale: Pixels of the image for one of the map, across and down.
     """
-    cv2 = require("cv2", "literal")
     contours, _ = cv2.findContours(part.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     points = (contours[0].reshape(-1, 2) + np.array(corner) + 0.5) * np.array(scale)
     (x_px, y_px), sides, angle = cv2.minAreaRect(points.astype(np.float32))

@@ -6,14 +6,16 @@ on. The small arrow at the right end of a list.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
+from visual_tools.packages import Package
+
+cv2: Any = Package("cv2", "literal")
 
 _EDGE_STEP = 4
 """A step of more than this, of 255, between neighbouring pixels is an edge. Gradients of buttons stay below,
@@ -55,14 +57,7 @@ def without_carets(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     A caret is a stroke of one colour, one or two pixels wide, on plain ground, taller than the letters before it at
     both ends; no letter's stem is (an l stands on the base line).
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-
-    Returns:
-        The same array where there is none, a copy else.
     """
-    cv2 = require("cv2", "literal")
     least, most = _CARET_HEIGHT_PX
     if image.shape[0] <= least or image.shape[1] <= _NEAR_CARET_PX:
         return image
@@ -96,7 +91,6 @@ def _find_caret(image: NDArray[np.uint8], right: int, top: int, bottom: int) -> 
 
 def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Where colour changes between a pixel and its right or lower neighbour: (H, W) uint8, 0 or 1."""
-    cv2 = require("cv2", "literal")
     edges = np.zeros(image.shape[:2], dtype=np.uint8)
     if image.shape[0] > 1:
         edges[:-1] |= largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
@@ -117,7 +111,6 @@ def find_rectangles(
         min_side_px: Smaller ones are left out.
         barriers: Boxes that no region may enter, such as a label that interrupts a border.
     """
-    cv2 = require("cv2", "literal")
     flat = 1 - find_edges(image)
     for barrier in barriers:
         inside = barrier.clipped(image.shape[1], image.shape[0])
@@ -170,7 +163,6 @@ def _is_caret_between(image: NDArray[np.uint8], left: Rectangle, right: Rectangl
 
 def _outline_area(mask: NDArray[np.uint8]) -> float:
     """Pixels inside the outer outline of the only component of a mask, holes counted in."""
-    cv2 = require("cv2", "literal")
     padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     largest = max(contours, key=len)
@@ -182,31 +174,25 @@ def _has_four_sides(mask: NDArray[np.uint8]) -> bool:
     return all(float(side.mean()) >= _MIN_SIDE_COVER for side in sides)
 
 
-def find_lines(image: NDArray[np.uint8], min_length_px: int = _MIN_LINE_PX) -> list[Box]:
+def find_lines(image: NDArray[np.uint8]) -> list[Box]:
     """Horizontal rules (separators, the line below a flat input), top to bottom, (H, W, 3) uint8 RGB."""
-    cv2 = require("cv2", "literal")
-    if image.shape[0] < 2 or image.shape[1] < min_length_px:
+    if image.shape[0] < 2 or image.shape[1] < _MIN_LINE_PX:
         return []
     below = np.zeros(image.shape[:2], dtype=np.uint8)
     below[:-1] = largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
-    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, min_length_px | 1), np.uint8))
+    runs = cv2.morphologyEx(below, cv2.MORPH_OPEN, np.ones((1, _MIN_LINE_PX | 1), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_LINE_THICKNESS_PX | 1, 1), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
     lines = []
     for index in range(1, count):
         left, top, width, height = (int(value) for value in stats[index, :4])
-        if width >= min_length_px and 2 <= height <= _MAX_LINE_THICKNESS_PX + 1:
+        if width >= _MIN_LINE_PX and 2 <= height <= _MAX_LINE_THICKNESS_PX + 1:
             lines.append(Box(left, top + 1, left + width, top + height))
     return sorted(lines, key=lambda box: (box.top, box.left))
 
 
 def find_dialog(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> Box | None:
-    """The panel of a modal dialog: in the middle across, much brighter than the page around it, which is dimmed.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        rectangles: What `find_rectangles` found on it.
-    """
+    """The panel of a modal dialog: in the middle across, much brighter than the page around it, which is dimmed."""
     if not rectangles:
         return None
     height, width = image.shape[:2]
@@ -244,13 +230,7 @@ class Toggle:
 
 
 def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_TOGGLE_PX) -> list[Toggle]:
-    """Toggles on an image, or better on the part of it around a label.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        max_side_px: Height of the largest; a sharp screen has more pixels for the same box.
-    """
-    cv2 = require("cv2", "literal")
+    """Toggles of at most `max_side_px` on an (H, W, 3) uint8 RGB image, or better on the part of it around a label."""
     if image.size == 0:
         return []
     background = find_background(image).astype(np.int16)
@@ -302,7 +282,6 @@ def _read(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box, max_side_
 
 
 def _fill_outline(shape: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "literal")
     padded = cv2.copyMakeBorder(shape, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     filled = np.zeros_like(padded)
@@ -351,11 +330,7 @@ def _read_switch(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) ->
 
 
 def has_down_arrow(field: NDArray[np.uint8]) -> bool:
-    """Whether a field's inside ends in a small mark that is wider at its top than at its bottom.
-
-    Args:
-        field: (H, W, 3) uint8 RGB, the field without its border.
-    """
+    """Whether a field's inside ends in a small mark that is wider at its top than at its bottom."""
     height, width = field.shape[:2]
     reach = min(44, width // 3)
     if reach < 8 or height < 12:

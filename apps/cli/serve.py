@@ -183,8 +183,7 @@ def _warn_of_open_door(host: str, key: str | None) -> None:
 def _plan(
     model: str | None, find: dict[str, Any], count: tuple[int, int], context_len: int | None, as_json: bool
 ) -> None:
-    from model_runtime.launch.plan import PlanRequest, find_gpu, make_plan
-    from model_runtime.launch.table import plan_json, show_plan
+    from model_runtime.launch.plan import PlanRequest, find_gpu, make_plan, plan_json, show_plan
 
     config = _config(model)
     longest = config.text.max_position_embeddings

@@ -314,7 +314,7 @@ async def _score(
 
 def _clip_parts(page: "Reference", ours: "Rendering", score: "PageScore", folder: Path) -> dict[str, float]:
     """CLIP's similarity under its name, and Design2Code's score, which has it as its fifth part."""
-    from visual_tools.pages.clip import clip_similarity
+    from visual_tools.pages.similarity import clip_similarity
 
     blocks = page.blocks, score.page_blocks
     found = clip_similarity(page.image, ours.image, folder, reference_blocks=blocks[0], page_blocks=blocks[1])

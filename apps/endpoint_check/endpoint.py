@@ -50,8 +50,8 @@ def user(text: str, *parts: Mapping[str, object]) -> dict[str, object]:
 class Endpoint:
     """One endpoint. `context` is the longest sequence it takes, as far as it says.
 
-    Not the agents' client: the runtime knows nothing of the agents, and a probe sends what no client should, malformed
-    bodies among it, and judges answers that a client would mend or refuse.
+    Not the agents' client: a probe sends requests that no client should send, such as malformed bodies, and judges
+    answers that a client would mend or refuse.
     """
 
     def __init__(self, url: str, *, model: str | None, api_key: str | None, timeout_s: float) -> None:

@@ -129,10 +129,6 @@ Course = tuple[Stage, ...]
 def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Course:
     """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, experts in INT4, all
     of it together, and longer work.
-
-    Args:
-        scale: Of the number of steps; 1 is the whole course.
-        has_large_screens: Whether one screen in eight is as large as a desktop's from `read` on, in `settle` one in 16.
     """
     mixed = (*MIXED, *LARGE * 2) if has_large_screens else MIXED
 
@@ -229,10 +225,6 @@ class LessonStream:
     """Lessons, one batch after another: each is drawn from the seed, its step and its place in the batch alone.
 
     So a course goes on from any step, and several processes may draw the parts of a batch.
-
-    Args:
-        maker: Makes them of screens.
-        seed: Of all that is drawn.
     """
 
     def __init__(self, maker: LessonMaker, seed: int) -> None:

@@ -4,8 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from apps.train.screens.done import show_done
-from apps.train.screens.screen import Screen, ScreenOptions, make_screen
+from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
 from apps.train.screens.words import Words
 from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary
@@ -37,13 +36,7 @@ Episode = tuple[Moment, ...]
 
 
 def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool = False) -> Episode:
-    """An episode on a screen that has something to be worked on.
-
-    Args:
-        rng: Where everything is drawn from.
-        options: Which screens.
-        is_varied: See `skills.draw_questions`.
-    """
+    """An episode on a screen that has something to be worked on."""
     screen, parts = _begin(rng, options, is_varied)
     instruction, parts = _word(rng, [screen] * len(parts), parts, is_varied)
     return tuple(_play(rng, screen, parts, instruction, options))

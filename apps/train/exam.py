@@ -33,12 +33,7 @@ Verdict = Literal["right", "wrong click", "wrong text", "gave up", "claimed done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """Screens of one kind with their questions.
-
-    Attributes:
-        name: What is tested, for tables.
-        items: Each screen with its questions.
-    """
+    """Screens of one kind with their questions."""
 
     name: str
     items: tuple[tuple[Screen, tuple[Question, ...]], ...]
@@ -62,15 +57,7 @@ class Marks:
 
 
 def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each: int = 2) -> Sheet:
-    """Draw a sheet: the same seed, the same questions.
-
-    Args:
-        name: What is tested.
-        options: Which screens.
-        count: Of screens.
-        seed: Never one that training draws from.
-        each: Questions about one screen.
-    """
+    """Draw a sheet: the same seed, the same questions."""
     rng, items = random.Random(f"exam {name} {seed}"), []
     for _ in range(count):
         screen = make_screen(rng, options)
@@ -79,12 +66,7 @@ def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each
 
 
 def examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
-    """Have a model answer all questions, greedily.
-
-    Args:
-        model_dir: Its folder, in the release's layout.
-        sheets: The questions.
-    """
+    """Have a model answer all questions, greedily."""
     return asyncio.run(_examine(model_dir, sheets))
 
 

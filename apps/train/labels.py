@@ -63,13 +63,7 @@ def letter_class(letter: str) -> int:
 
 
 def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> PatchLetters:
-    """The letters in the halves of patches; of halves without one, a few are asked for.
-
-    Args:
-        rng: Which of those.
-        screen: What the image shows.
-        image: As the model gets it.
-    """
+    """The letters in the halves of patches; of halves without one, a few are asked for."""
     _, rows, columns = image.grid
     draw = np.random.default_rng(rng.getrandbits(32)).random((rows, HALVES * columns))
     classes = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
@@ -209,12 +203,6 @@ def _label_looks(screen: Screen, read: dict[int, Target], image: MediaItem, firs
     """Where the letters of names are brought to: the patches, left and right, of the token on which a name is centred.
 
     Each head brings one letter to the right patch, of the last ones, and one to the left.
-
-    Args:
-        screen: What the image shows.
-        read: Of `_find_read`.
-        image: As the model gets it.
-        first: Which of the lesson's patches is the image's first.
     """
     columns = image.frames.shape[2] // PATCH_PX
     names = {target.read_at for target in read.values()}
@@ -258,13 +246,7 @@ def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
 
 
 def find_choices(answer: Sequence[int], numbers: Sequence[int], forms: Sequence[Sequence[int | None]]) -> list[int]:
-    """Places in an answer at which another answer that began in the same way goes on in another.
-
-    Args:
-        answer: Token ids.
-        numbers: Places of its coordinates.
-        forms: All answers, None where coordinates stand.
-    """
+    """Places in an answer at which another answer that began in the same way goes on in another."""
     masked = [None if place in numbers else token for place, token in enumerate(answer)]
     found = set()
     for form in forms:

@@ -1,4 +1,4 @@
-"""Screens and questions as lessons: the very requests that the agent sends, as tokens, with labels."""
+"""Screens and questions as lessons: the requests that the agent's own code sends, as tokens, with labels."""
 
 import random
 from collections.abc import Sequence
@@ -22,15 +22,77 @@ from apps.train.labels import (
     label_images,
     label_name,
 )
-from apps.train.requests import MAX_IMAGES, pieces_after_image, pieces_to_image, render
 from apps.train.screens.screen import Screen
 from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, Question, ask_finish
+from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
-from model_runtime.chat import ChatMessage, Piece, TextPart, encode_chat, render_chat
+from cua.messages import ImagePart as SentImage
+from cua.messages import Reply
+from cua.messages import TextPart as SentText
+from cua.step import Step, Turn
+from envs import Observation, ScreenGeometry
+from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
 from model_runtime.training.lessons import Lesson, Look, Number, Part, Word
+
+MAX_IMAGES = ProtocolOptions().max_images
+
+
+def pieces_to_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+    """The request up to the end of the current image: what all questions about it have in common."""
+    pieces = render(questions, images)
+    return pieces[: _find_end(pieces)]
+
+
+def pieces_after_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+    """The rest of the user's message, and the opening of the answer."""
+    pieces = render(questions, images)
+    return pieces[_find_end(pieces) :]
+
+
+def _find_end(pieces: Sequence[Piece]) -> int:
+    return max(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
+
+
+def render(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+    """What the agent sends at the last of these steps, but for the system prompt.
+
+    Args:
+        questions: Of all steps from the first one on.
+        images: Of the last `MAX_IMAGES` of them.
+    """
+    seen = [_observe(number) for number in range(len(questions))]
+    steps = [
+        Step(index=number, observation=observation, reply=Reply(content=""), turn=_turn_of(question))
+        for number, (observation, question) in enumerate(zip(seen, questions[:-1], strict=False), start=1)
+    ]
+    first = len(questions) - len(images)
+    messages = to_messages(questions[-1].instruction, steps, seen[-1], ProtocolOptions())[1:]
+    return render_chat(
+        [
+            ChatMessage(
+                role=message.role,
+                parts=tuple(
+                    TextPart(part.text) if isinstance(part, SentText) else ImagePart(images[int(part.data) - first])
+                    for part in message.parts
+                    if isinstance(part, SentText | SentImage)
+                ),
+            )
+            for message in messages
+        ]
+    )
+
+
+def _observe(number: int) -> Observation:
+    """An observation whose screenshot is its number: who renders the request puts the image there."""
+    return Observation(screenshot=b"%d" % number, geometry=ScreenGeometry(native_px=(1, 1), sent_px=(1, 1)))
+
+
+def _turn_of(question: Question) -> Turn:
+    return Turn(thought=question.thought, action_text=question.action, code=question.code)
+
 
 SEEKING_HEAD = 0
 """Of the layer before the one that looks at the image."""
@@ -43,11 +105,7 @@ BLANK = MediaItem(frames=np.zeros((1, TOKEN_PX, TOKEN_PX, 3), dtype=np.uint8), c
 
 
 class LessonMaker:
-    """Makes lessons of screens.
-
-    Args:
-        tokenizer: Of `apps.train.vocabulary.make_vocabulary`.
-    """
+    """Makes lessons of screens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -151,14 +209,7 @@ class LessonMaker:
     def _make_branch(
         self, way: Sequence[Moment], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
     ) -> "_Branch":
-        """What follows an image: the request and its answer.
-
-        Args:
-            way: Moments up to the one that is answered.
-            images: Of the last of them.
-            trunk: Where the last image's tokens begin, and where the trunk ends.
-            is_short: See `make`.
-        """
+        """What follows an image: the request and its answer."""
         screen, question = way[-1].screen, way[-1].question
         if is_short:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
@@ -184,15 +235,7 @@ class LessonMaker:
     def _label_branch(
         self, way: Sequence[Question], asked: Sequence[int], point: Coordinates | None, length: int, *, is_short: bool
     ) -> "_Branch":
-        """A request with its answer, and what is known of them without an image.
-
-        Args:
-            way: Both, in words, behind those that were answered before.
-            asked: Tokens of the request.
-            point: Where it clicks.
-            length: Of the trunk.
-            is_short: See `make`.
-        """
+        """A request with its answer, and what is known of them without an image."""
         question, start, texts = way[-1], len(asked), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
@@ -223,13 +266,7 @@ class LessonMaker:
         )
 
     def _label_parts(self, way: Sequence[Question], asked: Sequence[int], acting: Sequence[int]) -> tuple[Part, ...]:
-        """Which part of an instruction of several parts the tokens of its names and texts belong to, and an answer's.
-
-        Args:
-            way: Of its questions, up to the one that is answered; what comes later it knows of.
-            asked: Tokens of the request.
-            acting: Places of the answer's tokens by which it acts for its part.
-        """
+        """Label which part of an instruction of several parts names, texts and the answer's tokens belong to."""
         *done, question = way
         parts = [*done, *([] if question.target is None else [question]), *question.ahead]
         if len(parts) < 2:
@@ -325,12 +362,7 @@ class LessonMaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """A request and its answer; all that is not described here is as in `Lesson`, of one branch.
-
-    Attributes:
-        coordinates: Places of its coordinates.
-        decisive: Those of the choices that depend on what is seen.
-    """
+    """A request and its answer; all that is not described here is as in `Lesson`, of one branch."""
 
     token_ids: tuple[int, ...]
     spoken: int

@@ -23,17 +23,7 @@ _stream = threading.local()
 
 
 class LessonLoader:
-    """The batches of a course, drawn ahead, one by each process. Use as a context manager: it has processes of its own.
-
-    Args:
-        folder: Of the tokenizer.
-        seed: Of the stream.
-        stage_at: Which stage a step belongs to.
-        first_step: Where it begins.
-        part: Which lessons of each batch.
-        in_process: Whether they are drawn in processes of their own, which take seconds to start; else in a thread.
-        processes: How many; a thread is one.
-    """
+    """The batches of a course, drawn ahead by processes of its own, or by a thread; use as a context manager."""
 
     def __init__(
         self,

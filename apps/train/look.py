@@ -23,13 +23,7 @@ RIGHT, WRONG, TARGET = (20, 150, 60), (210, 40, 40), (40, 90, 220)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Some screens, marked.
-
-    Attributes:
-        image: All of them side by side.
-        num_right: Letters read right, or clicks inside what was asked for.
-        count: Of letters or of clicks.
-    """
+    """Some screens, marked."""
 
     image: Image.Image
     num_right: int
@@ -41,13 +35,6 @@ def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, s
     """Screens with names that training never has: where a stage reads, each letter; else a click on each.
 
     A click is where both coordinates are likeliest, the first one given when the second is asked for.
-
-    Args:
-        losses: With the model and its heads.
-        maker: Makes the questions.
-        stage: Whose screens.
-        count: Of screens.
-        seed: They are the same each time, so that one can see what changes.
     """
     model = losses.model.eval()
     try:

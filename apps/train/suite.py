@@ -1,17 +1,210 @@
-"""The suite `screens`: work on drawn screens whose names, fonts, themes and layouts no training of ours has seen."""
+"""The suite `screens`: work on drawn screens whose names, fonts, themes and layouts no training of ours has seen.
 
+Elements answer to clicks and keys as in episodes; nothing runs behind the drawn screens.
+"""
+
+import io
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from apps.train.env import Deed, DrawnEnv
 from apps.train.episodes import FILLED, draw_parts, join_parts
-from apps.train.screens.screen import HELD_OUT_FAMILIES, TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
+from apps.train.screens.screen import HELD_OUT_FAMILIES, TRAINED_FAMILIES, Screen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
+from apps.train.screens.widgets import Target as Element
 from apps.train.screens.words import Words
 from apps.train.skills import Question, ask_absent, ask_for, ask_to_type
+from envs import (
+    Action,
+    Click,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Observation,
+    PressKey,
+    ScreenGeometry,
+    StepResult,
+    Terminate,
+    TypeSecret,
+    TypeText,
+)
+from envs.actions import UNBINDABLE, Drag, Move, Scroll, normalize_key
 from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
+from envs.errors import ActionError, EnvError
 from envs.suite import FAMILY, Baseline, Suite
+from envs.target import UNKNOWN, Check, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What was done to an element: pressed, and what was typed into it behind that."""
+
+    kind: str
+    name: str
+    typed: str = ""
+
+
+class DrawnEnv:
+    """A screen of `apps.train.screens` that can be worked on; implements `envs.env.Env`.
+
+    Attributes:
+        terminate: See `Env`.
+        deeds: What was done in this episode, in order.
+        held: Keys and buttons that are down now.
+    """
+
+    def __init__(self) -> None:
+        self.terminate: Terminate | None = None
+        self.deeds: list[Deed] = []
+        self.held: set[str] = set()
+        self._screen: Screen | None = None
+        self._focus: str | None = None  # the name of a field
+        self._pointer_px = (0, 0)
+        self._is_closed = False
+
+    def show(self, screen: Screen) -> None:
+        """Put a screen there; a task's `setup` does."""
+        self._screen = screen
+
+    @property
+    def screen(self) -> Screen:
+        """As it is now.
+
+        Raises:
+            EnvError: There was no reset yet, or the env is closed.
+        """
+        if self._is_closed:
+            raise EnvError("this env was closed; make a new one")
+        if self._screen is None:
+            raise EnvError("nothing is shown before the first reset")
+        return self._screen
+
+    async def reset(self, task: Task) -> Observation:
+        """Forget what was done, and have the task show its screen; one of ours where it shows none."""
+        if self._is_closed:
+            raise EnvError("this env was closed; make a new one")
+        self.terminate, self._screen, self._focus = None, None, None
+        self.deeds, self.held, self._pointer_px = [], set(), (0, 0)
+        await task.setup(self)
+        if self._screen is None:
+            self.show(make_screen(random.Random(0), ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224),))))
+        return self._observe(None)
+
+    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+        """Carry out actions on the screen."""
+        error = None
+        for number, action in enumerate(actions):
+            try:
+                if check is not None and (targets := await self.find_targets(action)):
+                    await check(number, action, targets)
+                self._act(action)
+            except (ActionError, ValueError) as failure:
+                error = str(failure)
+                break
+            if self.terminate is not None:
+                break
+        return StepResult(observation=self._observe(error), terminated=self.terminate is not None)
+
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
+        """The element under the pointer, or the field that has the focus."""
+        match action:
+            case Click() | Drag() | MouseDown() | MouseUp():
+                found = self._element_at(*self._place_of(action))
+                if found is None:
+                    return (UNKNOWN,)
+                return (Target(role=found.kind, names=(found.name,), is_field=found.kind == "field"),)
+            case TypeText() if self._focus is not None:
+                return (Target(role="field", names=(self._focus,), is_field=True),)
+        return ()
+
+    async def describe_point(self, x_px: int, y_px: int) -> str | None:
+        """The element there."""
+        found = self._element_at(x_px, y_px)
+        return f'{found.kind} "{found.name}"' if found else None
+
+    async def close(self) -> None:
+        """Forget everything."""
+        self.held, self._is_closed = set(), True
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Click():
+                self._pointer_px = self._place_of(action)
+                self._press()
+            case Move() | Drag() | Scroll():
+                self._pointer_px = self._place_of(action)
+            case MouseDown(button=button):
+                self._pointer_px = self._place_of(action)
+                self.held.add(button)
+            case MouseUp(button=button):
+                self._pointer_px = self._place_of(action)
+                self.held.discard(button)
+            case PressKey(key=key):
+                normalize_key(key)
+            case Hotkey(keys=keys):
+                for key in keys:
+                    normalize_key(key)
+            case KeyDown(key=key):
+                self.held.add(normalize_key(key))
+            case KeyUp(key=key):
+                self.held.discard(normalize_key(key))
+            case TypeSecret():
+                raise ActionError(UNBINDABLE)
+            case TypeText(text=text):
+                self._type(text)
+            case Terminate():
+                self.terminate = action
+
+    def _place_of(self, action: Click | Drag | Move | Scroll | MouseDown | MouseUp) -> tuple[int, int]:
+        """Where an action goes.
+
+        Raises:
+            ActionError: Outside of the screen.
+        """
+        x_px, y_px = self._pointer_px
+        if action.x_px is not None and action.y_px is not None:
+            x_px, y_px = action.x_px, action.y_px
+        height, width = self.screen.pixels.shape[:2]
+        if not (0 <= x_px < width and 0 <= y_px < height):
+            raise ActionError(f"({x_px}, {y_px}) is outside of the screen of {width}x{height} px")
+        return x_px, y_px
+
+    def _element_at(self, x_px: int, y_px: int) -> Element | None:
+        for element in self.screen.targets:
+            left, top, right, bottom = element.box
+            if left <= x_px < right and top <= y_px < bottom:
+                return element
+        return None
+
+    def _press(self) -> None:
+        found = self._element_at(*self._pointer_px)
+        self._focus = found.name if found is not None and found.kind == "field" else None
+        if found is not None:
+            self.deeds.append(Deed(found.kind, found.name))
+            if found.kind != "field":
+                self._screen = show_done(self.screen, found)
+
+    def _type(self, text: str) -> None:
+        if self._focus is None:
+            return
+        last = self.deeds[-1]
+        self.deeds[-1] = Deed(last.kind, last.name, last.typed + text)
+        [field] = [one for one in self.screen.targets if (one.kind, one.name) == ("field", self._focus)]
+        self._screen = show_done(self.screen, field, self.deeds[-1].typed)
+
+    def _observe(self, error: str | None) -> Observation:
+        from PIL import Image
+
+        data = io.BytesIO()
+        Image.fromarray(self.screen.pixels).save(data, "PNG", compress_level=1)
+        height, width = self.screen.pixels.shape[:2]
+        geometry = ScreenGeometry(native_px=(width, height), sent_px=(width, height))
+        return Observation(
+            screenshot=data.getvalue(), geometry=geometry, pointer_px=self._pointer_px, last_action_error=error
+        )
+
 
 REVISION = "6"
 MAX_STEPS = 6

@@ -323,7 +323,7 @@ SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]]
     "paths": (("visual_tools.paths",), paths),
     "diff": (("visual_tools.diff",), diff),
     "ocr": (
-        ("visual_tools.ocr", "visual_tools.text_detection", "visual_tools.text_recognition", "visual_tools.ink"),
+        ("visual_tools.ocr", "visual_tools.text_detection", "visual_tools.ocr", "visual_tools.ink"),
         ocr,
     ),
     "charts": (("visual_tools.charts",), charts),

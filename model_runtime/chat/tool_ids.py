@@ -42,13 +42,7 @@ def call_id(name: str, number: int) -> str:
 
 
 def next_call_id(ids: IdMap, name: str, index: int) -> str:
-    """The id that a client gets for a new call: unlike all that it sent, also where it has cut its history short.
-
-    Args:
-        ids: Of the conversation that the reply belongs to.
-        name: Name of the tool.
-        index: Position among the calls of the reply, from 0.
-    """
+    """The id that a client gets for a new call: unlike all that it sent, also where it has cut its history short."""
     return call_id(name, ids.next_number + index)
 
 
@@ -126,13 +120,7 @@ def _compact(text: str) -> str:
 
 
 def _match(results: Mapping[int, str], known: _KnownCalls, ids: Sequence[str]) -> dict[int, str]:
-    """The call of each result of a turn, by position of the message.
-
-    Args:
-        results: Ids as the client sent them, by position of the message.
-        known: Calls up to here.
-        ids: Of the turn's own calls.
-    """
+    """The call of each result of a turn, by position of the message."""
     found = {index: known.find(external) for index, external in results.items()}
     if ids and all(external is None for external in found.values()):
         pairs = dict(zip(results, ids, strict=False))

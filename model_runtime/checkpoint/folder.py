@@ -75,13 +75,7 @@ def dtype_of(info: TensorInfo, dtype: DType) -> str:
 
 
 def pack_named(name: str, weight: Tensor, group_size: int) -> Iterator[tuple[str, Tensor]]:
-    """An expert's matrix as the three tensors of the release.
-
-    Args:
-        name: Of the matrix, ending in `.weight`.
-        weight: (out, in) of the model's dtype.
-        group_size: Inputs under one scale.
-    """
+    """An expert's (out, in) matrix `NAME.weight` as the three tensors of the release, one scale for `group_size`."""
     q, scale = quantize(weight, group_size)
     yield name + "_packed", pack(q)
     yield name + "_scale", scale

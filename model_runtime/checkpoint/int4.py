@@ -12,28 +12,13 @@ PER_INT32 = 8
 
 
 def pack(q: Tensor) -> Tensor:
-    """Eight values in one int32.
-
-    Args:
-        q: (out, in) integers in [-8, 7]; a row is padded with the stored value 0 to a multiple of eight.
-
-    Returns:
-        (out, ceil(in / 8)) int32.
-    """
+    """Eight values in one int32: (out, in) in [-8, 7] to (out, ceil(in / 8)), padded with the stored value 0."""
     nibbles = torch.nn.functional.pad((q + 8).to(torch.uint8), (0, -q.shape[1] % PER_INT32))
     return (nibbles[:, 0::2] | nibbles[:, 1::2] << 4).view(torch.int32)
 
 
 def unpack(packed: Tensor, num_in: int | None = None) -> Tensor:
-    """The values of packed rows.
-
-    Args:
-        packed: (out, in / 8) int32.
-        num_in: Columns of the weight; None: all that fit.
-
-    Returns:
-        (out, in) int8 in [-8, 7].
-    """
+    """The values of packed rows: (out, in / 8) int32 to (out, `num_in`) int8 in [-8, 7]; None for all that fit."""
     pairs = packed.contiguous().view(torch.uint8)  # (out, in / 2), lower half first
     nibbles = torch.stack((pairs & 15, pairs >> 4), -1).flatten(1)[:, :num_in]
     return nibbles.view(torch.int8) - 8
@@ -60,16 +45,13 @@ def quantize(weight: Tensor, group_size: int = 32) -> tuple[Tensor, Tensor]:
 
 
 def dequantize(packed: Tensor, scale: Tensor, dtype: torch.dtype = torch.bfloat16, num_in: int | None = None) -> Tensor:
-    """The weight that packed values stand for: each value times the scale of its group, rounded once to `dtype`.
+    """The (out, in) weight that packed values stand for: each times the scale of its group, rounded once to `dtype`.
 
     Args:
         packed: (out, in / 8) int32.
         scale: (out, in / group_size) floating.
         dtype: Of the weight.
         num_in: Columns of the weight; None: all that fit.
-
-    Returns:
-        (out, in).
     """
     q = unpack(packed, num_in)
     wide = torch.promote_types(scale.dtype, dtype)

@@ -22,12 +22,7 @@ class TensorInfo:
 
 
 def expected_tensors(config: K25Config, *, quantized: bool | None = None) -> dict[str, TensorInfo]:
-    """All tensors of a model, in reading order.
-
-    Args:
-        config: Sizes.
-        quantized: Whether routed experts are packed INT4; None: as the config says.
-    """
+    """All tensors of a model, in reading order; `quantized` None packs the routed experts where the config says so."""
     packed = config.quantization is not None if quantized is None else quantized
     scheme = (config.quantization or QuantizationConfig()) if packed else None
     text = config.text

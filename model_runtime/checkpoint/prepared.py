@@ -44,11 +44,10 @@ class PreparedFiles:
     device: torch.device
 
     def get_or_make(self, name: str, make: Callable[[], Any]) -> Any:
-        """What the file of that name holds; where there is none, or a broken one, what `make` gives, which is kept.
+        """What the file `name` holds; where there is none, or a broken one, what `make` gives, which is kept.
 
-        Args:
-            name: Of the module, for example `language_model.model.layers.1.mlp.experts.`.
-            make: Gives a dataclass whose fields are tensors and which is a class of this package.
+        `make` gives a dataclass of this package whose fields are tensors; `name` is that of a module, for example
+        `language_model.model.layers.1.mlp.experts.`.
         """
         path = self.folder / f"{name.strip('.')}.{self.rank}.safetensors"
         try:
@@ -78,14 +77,7 @@ class PreparedFiles:
 
 
 def open_prepared(root: Path, fingerprint: Fingerprint, comm: Comm, device: torch.device) -> PreparedFiles:
-    """The files that belong to a checkpoint as it is now.
-
-    Args:
-        root: Folder for the prepared experts of any number of checkpoints.
-        fingerprint: Of the checkpoint: another one has another folder.
-        comm: Which rank of how many.
-        device: Where the tensors are to be.
-    """
+    """The files under `root` that belong to a checkpoint of this fingerprint and to this rank."""
     key = hashlib.sha256(json.dumps([LAYOUT, fingerprint]).encode()).hexdigest()[:16]
     return PreparedFiles(folder=root.expanduser() / key, rank=f"{comm.rank}-of-{comm.size}", device=device)
 

@@ -61,13 +61,7 @@ def write_shards(
 
 
 def write_shard(path: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Write one safetensors file.
-
-    Args:
-        path: The file; one that is there is replaced.
-        plan: Every tensor that will come.
-        tensors: Name and tensor on the CPU, in any order, one at a time in memory.
-    """
+    """Write one safetensors file in place of one that is there; tensors come in any order, one at a time in memory."""
     with path.open("wb") as file:
         starts = dict(_write_head(file, plan, list(plan)))
         for name, tensor in tensors:

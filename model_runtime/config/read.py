@@ -3,15 +3,18 @@
 Accepted beside the original file: what transformers writes back (`rope_parameters`, `rope_type`, its vision names),
 the values of K2.6, and the quantization section (compressed-tensors `pack-quantized`, four bits, symmetric, in groups
 along the input) at the top level or inside `text_config`. Two spellings that differ are refused.
+
+Keys are taken with their type and crossed off. A fault does not end the reading: the operator gets all of them in one
+message.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from model_runtime.config.section import Section
 from model_runtime.config.types import (
     DType,
     K25Config,
@@ -22,6 +25,94 @@ from model_runtime.config.types import (
     check_config,
 )
 from model_runtime.errors import ConfigError
+
+T = TypeVar("T", int, float, bool, str)
+TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+class Section:
+    """Takes values from the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
+
+    def __init__(self, values: Mapping[str, Any], path: str, faults: list[str], missing: list[str]) -> None:
+        self.path = path
+        self.faults = faults
+        self.missing = missing
+        self._values = values
+        self._taken: set[str] = set()
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there with another value than null."""
+        return self._values.get(key) is not None
+
+    def is_null(self, key: str) -> bool:
+        """Whether the key is there and says null."""
+        return key in self._values and self._values[key] is None
+
+    def names(self) -> tuple[str, ...]:
+        """All keys of the object."""
+        return tuple(self._values)
+
+    def find(self, key: str) -> Any:
+        """Value of a key as it stands in the file, or None; crosses it off."""
+        self._taken.add(key)
+        return self._values.get(key)
+
+    def take(self, key: str, default: T, *aliases: str, at_least: int = 1) -> T:
+        """Value of a key, of the default's type; the default where the key is not there under any name.
+
+        Two `aliases` of one number with different values are a contradiction. A whole number is `at_least` that; other
+        numbers are above 0, or from 0 where that is 0.
+        """
+        found = [(name, self.find(name)) for name in (key, *aliases)]
+        given = [(name, value) for name, value in found if value is not None]
+        if not given:
+            self.missing.append(self.path + key)
+            return default
+        name, value = given[0]
+        for other, again in given[1:]:
+            if again != value:
+                self.fault(other, again, f"{json.dumps(value)} as in {self.path}{name}")
+        expected = _find_mistake(value, default, at_least)
+        if expected:
+            self.fault(name, value, expected)
+            return default
+        return type(default)(value)
+
+    def section(self, key: str) -> "Section":
+        """The object under a key; an empty one if it is not there or is none."""
+        value = self.find(key)
+        if value is not None and not isinstance(value, Mapping):
+            self.fault(key, value, "an object")
+        values = value if isinstance(value, Mapping) else {}
+        return Section(values, f"{self.path}{key}.", self.faults, self.missing)
+
+    def expect(self, key: str, *expected: Any) -> None:
+        """Fault unless the key is left out, or has one of the values this runtime is built for."""
+        value = self.find(key)
+        if value is not None and not any(type(value) is type(each) and value == each for each in expected):
+            self.fault(key, value, " or ".join(json.dumps(each) for each in expected))
+
+    def fault(self, key: str, found: Any, expected: str) -> None:
+        """Note what was found and what was expected."""
+        self.faults.append(f"{self.path}{key} is {json.dumps(found)}, expected {expected}")
+
+    def left_over(self) -> dict[str, Any]:
+        """Keys nobody took, with their path."""
+        return {self.path + key: value for key, value in self._values.items() if key not in self._taken}
+
+
+def _find_mistake(value: Any, default: object, at_least: int) -> str:
+    """What was expected instead of `value`; empty if it is in order."""
+    kind = type(default)
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    if kind is float:
+        is_number = (is_int or isinstance(value, float)) and math.isfinite(value)
+        is_fit = is_number and (value > 0 or (value == 0 and at_least == 0))
+        return "" if is_fit else f"a number {'of 0 or more' if at_least == 0 else 'above 0'}"
+    if kind is int:
+        return "" if is_int and value >= at_least else f"a whole number of {at_least} or more"
+    return "" if isinstance(value, kind) else TYPE_NAMES[kind]
+
 
 WEIGHTS = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "dynamic": False, "actorder": None}
 
@@ -58,14 +149,21 @@ def _parse_scheme(section: Section) -> QuantizationConfig:
     return QuantizationConfig(group_size=weights.take("group_size", 32), ignore=tuple(map(str, ignore)))
 
 
-def parse_vision(section: Section, top: Section, text_hidden_size: int) -> VisionConfig:
-    """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it.
+VISION_NAMES = {
+    "patch_size": ("patch_size",),
+    "hidden_size": ("vt_hidden_size", "hidden_size"),
+    "num_hidden_layers": ("vt_num_hidden_layers", "num_hidden_layers"),
+    "num_attention_heads": ("vt_num_attention_heads", "num_attention_heads"),
+    "intermediate_size": ("vt_intermediate_size", "intermediate_size"),
+    "init_pos_emb_height": ("init_pos_emb_height", "pos_emb_height"),
+    "init_pos_emb_width": ("init_pos_emb_width", "pos_emb_width"),
+    "init_pos_emb_time": ("init_pos_emb_time", "pos_emb_time"),
+}
+"""Numbers of the vision part: the release's key, then that of transformers, where they differ."""
 
-    Args:
-        section: `vision_config`.
-        top: The object around it.
-        text_hidden_size: Of the language model; taken where the file does not repeat it.
-    """
+
+def parse_vision(section: Section, top: Section, text_hidden_size: int) -> VisionConfig:
+    """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it."""
     release = VisionConfig()
     section.expect("model_type", "", "kimi_k25_vision")
     section.expect("pos_emb_type", "divided_fixed")
@@ -75,37 +173,22 @@ def parse_vision(section: Section, top: Section, text_hidden_size: int) -> Visio
     section.expect("projector_hidden_act", "gelu")
     section.expect("hidden_act", "gelu_pytorch_tanh")
     section.section("rope_parameters").expect("rope_theta", 10_000.0, 10_000)
-    take = section.take
     return VisionConfig(
-        patch_size=take("patch_size", release.patch_size),
-        hidden_size=take("vt_hidden_size", release.hidden_size, "hidden_size"),
-        num_hidden_layers=take("vt_num_hidden_layers", release.num_hidden_layers, "num_hidden_layers"),
-        num_attention_heads=take("vt_num_attention_heads", release.num_attention_heads, "num_attention_heads"),
-        intermediate_size=take("vt_intermediate_size", release.intermediate_size, "intermediate_size"),
-        init_pos_emb_height=take("init_pos_emb_height", release.init_pos_emb_height, "pos_emb_height"),
-        init_pos_emb_width=take("init_pos_emb_width", release.init_pos_emb_width, "pos_emb_width"),
-        init_pos_emb_time=take("init_pos_emb_time", release.init_pos_emb_time, "pos_emb_time"),
+        **{name: section.take(key, getattr(release, name), *others) for name, (key, *others) in VISION_NAMES.items()},
         merge_kernel_size=_parse_merge_kernel(section),
-        mm_hidden_size=_take_mm_hidden_size(section, top),
-        text_hidden_size=take("text_hidden_size", text_hidden_size),
-        projector_ln_eps=_take_projector_eps(section, top),
+        mm_hidden_size=_take_projection(section, top, "mm_hidden_size", "projection_hidden_size"),
+        text_hidden_size=section.take("text_hidden_size", text_hidden_size),
+        projector_ln_eps=_take_projection(section, top, "projector_ln_eps", "projection_layer_norm_eps"),
     )
 
 
-def _take_mm_hidden_size(section: Section, top: Section) -> int:
-    if not section.has("mm_hidden_size") and top.has("projection_hidden_size"):
-        return top.take("projection_hidden_size", VisionConfig().mm_hidden_size)
-    size = section.take("mm_hidden_size", VisionConfig().mm_hidden_size)
-    top.expect("projection_hidden_size", size)
-    return size
-
-
-def _take_projector_eps(section: Section, top: Section) -> float:
-    if not section.has("projector_ln_eps") and top.has("projection_layer_norm_eps"):
-        return top.take("projection_layer_norm_eps", VisionConfig().projector_ln_eps)
-    eps = section.take("projector_ln_eps", VisionConfig().projector_ln_eps)
-    top.expect("projection_layer_norm_eps", eps)
-    return eps
+def _take_projection(section: Section, top: Section, name: str, top_name: str) -> Any:
+    default = getattr(VisionConfig(), name)
+    if not section.has(name) and top.has(top_name):
+        return top.take(top_name, default)
+    value = section.take(name, default)
+    top.expect(top_name, value)
+    return value
 
 
 def _parse_merge_kernel(section: Section) -> tuple[int, int]:
@@ -119,46 +202,26 @@ def _parse_merge_kernel(section: Section) -> tuple[int, int]:
     return VisionConfig().merge_kernel_size
 
 
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+TEXT_ALIASES = {"n_routed_experts": ("num_local_experts",)}
+LOWEST = {"first_k_dense_replace": 0}
+
+
 def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextConfig:
     """The language model, from `text_config` and, for token ids, the object around it."""
     release = TextConfig()
     _expect_text(section)
-    take = section.take
-    num_heads = take("num_attention_heads", release.num_attention_heads)
-    section.expect("num_key_value_heads", num_heads)
     if section.is_null("q_lora_rank"):
         section.fault("q_lora_rank", None, "a whole number (queries go through a latent)")
     theta, scaling = _parse_rope(section)
-    text = TextConfig(
-        vocab_size=take("vocab_size", release.vocab_size),
-        hidden_size=take("hidden_size", release.hidden_size),
-        intermediate_size=take("intermediate_size", release.intermediate_size),
-        moe_intermediate_size=take("moe_intermediate_size", release.moe_intermediate_size),
-        num_hidden_layers=take("num_hidden_layers", release.num_hidden_layers),
-        first_k_dense_replace=take("first_k_dense_replace", release.first_k_dense_replace, at_least=0),
-        moe_layer_freq=take("moe_layer_freq", release.moe_layer_freq),
-        num_attention_heads=num_heads,
-        q_lora_rank=take("q_lora_rank", release.q_lora_rank),
-        kv_lora_rank=take("kv_lora_rank", release.kv_lora_rank),
-        qk_nope_head_dim=take("qk_nope_head_dim", release.qk_nope_head_dim),
-        qk_rope_head_dim=take("qk_rope_head_dim", release.qk_rope_head_dim),
-        v_head_dim=take("v_head_dim", release.v_head_dim),
-        n_routed_experts=take("n_routed_experts", release.n_routed_experts, "num_local_experts"),
-        num_experts_per_tok=take("num_experts_per_tok", release.num_experts_per_tok),
-        n_shared_experts=take("n_shared_experts", release.n_shared_experts),
-        n_group=take("n_group", release.n_group),
-        topk_group=take("topk_group", release.topk_group),
-        norm_topk_prob=take("norm_topk_prob", release.norm_topk_prob),
-        routed_scaling_factor=take("routed_scaling_factor", release.routed_scaling_factor),
-        rms_norm_eps=take("rms_norm_eps", release.rms_norm_eps),
-        latent_norm_eps=latent_norm_eps,
-        rope_theta=theta,
-        rope_scaling=scaling,
-        max_position_embeddings=take("max_position_embeddings", release.max_position_embeddings),
-        bos_token_id=_take_token("bos_token_id", release.bos_token_id, top, section),
-        eos_token_id=_take_token("eos_token_id", release.eos_token_id, top, section),
-        pad_token_id=_take_token("pad_token_id", release.pad_token_id, top, section),
-    )
+    numbers = {
+        name: section.take(name, getattr(release, name), *TEXT_ALIASES.get(name, ()), at_least=LOWEST.get(name, 1))
+        for name in TextConfig.__dataclass_fields__
+        if name not in ("latent_norm_eps", "rope_theta", "rope_scaling", *TOKENS)
+    }
+    tokens = {name: _take_token(name, getattr(release, name), top, section) for name in TOKENS}
+    text = TextConfig(**numbers, **tokens, latent_norm_eps=latent_norm_eps, rope_theta=theta, rope_scaling=scaling)
+    section.expect("num_key_value_heads", text.num_attention_heads)
     section.expect("qk_head_dim", text.qk_head_dim)
     return text
 
@@ -255,10 +318,6 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
 
 def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) -> K25Config:
     """A whole model from the object in config.json.
-
-    Args:
-        values: The object.
-        latent_norm_eps: As for `load_config`.
 
     Raises:
         ConfigError: With every contradiction and every unsupported value, not just the first.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from model_runtime.config.read import VISION_NAMES
 from model_runtime.config.types import K25Config, QuantizationConfig, RopeScaling, TextConfig, VisionConfig
 
 ARCHITECTURE = "KimiK25ForConditionalGeneration"
@@ -58,32 +59,18 @@ def _rope_json(scaling: RopeScaling) -> dict[str, Any]:
 
 
 def _vision_json(vision: VisionConfig) -> dict[str, Any]:
+    sizes = {key: getattr(vision, name) for name, keys in VISION_NAMES.items() for key in keys}
+    same = ("mm_hidden_size", "projector_ln_eps", "text_hidden_size")
     return {
         "model_type": "",
-        "patch_size": vision.patch_size,
-        "vt_hidden_size": vision.hidden_size,
-        "vt_num_hidden_layers": vision.num_hidden_layers,
-        "vt_num_attention_heads": vision.num_attention_heads,
-        "vt_intermediate_size": vision.intermediate_size,
-        "init_pos_emb_height": vision.init_pos_emb_height,
-        "init_pos_emb_width": vision.init_pos_emb_width,
-        "init_pos_emb_time": vision.init_pos_emb_time,
-        "hidden_size": vision.hidden_size,
-        "num_hidden_layers": vision.num_hidden_layers,
-        "num_attention_heads": vision.num_attention_heads,
-        "intermediate_size": vision.intermediate_size,
-        "pos_emb_height": vision.init_pos_emb_height,
-        "pos_emb_width": vision.init_pos_emb_width,
-        "pos_emb_time": vision.init_pos_emb_time,
+        **sizes,
+        **{name: getattr(vision, name) for name in same},
         "pos_emb_type": "divided_fixed",
         "merge_kernel_size": list(vision.merge_kernel_size),
         "merge_type": "sd2_tpool",
         "video_attn_type": "spatial_temporal",
         "mm_projector_type": "patchmerger",
-        "mm_hidden_size": vision.mm_hidden_size,
         "projector_hidden_act": "gelu",
-        "projector_ln_eps": vision.projector_ln_eps,
-        "text_hidden_size": vision.text_hidden_size,
     }
 
 

@@ -174,15 +174,7 @@ Outputs = list[tuple[str, EngineOutput]]
 
 
 class Engine:
-    """Sequences of many requests, computed together.
-
-    Args:
-        executor: Computes steps.
-        tokenizer: The model's.
-        card: The model's name and limits.
-        options: Sizes.
-        sampler: None for one that never samples other people's control tokens.
-    """
+    """Sequences of many requests, computed together."""
 
     def __init__(
         self,

@@ -11,14 +11,10 @@ Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", SIAM J. Com
 
 import codecs
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from model_runtime.engine.contract import Delta
 from model_runtime.errors import RequestError
 from model_runtime.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from model_runtime.tokenizer import Tokenizer
 
 
 class Detokenizer:
@@ -28,7 +24,7 @@ class Detokenizer:
     UTF-8 become U+FFFD in the same places.
     """
 
-    def __init__(self, tokenizer: "Tokenizer") -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 

@@ -182,11 +182,6 @@ def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
 def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tuple[K25Model, int]":
     """One rank's part of the model, and how many cache blocks it has room for beside it.
 
-    Args:
-        spec: What to load.
-        rank: From 0.
-        enter: Makes the rank's device the current one while it loads; None for torch's way.
-
     Raises:
         RuntimeFault: The checkpoint or the sizes are wrong.
     """

@@ -124,11 +124,7 @@ class Scheduler:
         self._release(sequence)
 
     def schedule(self, encoded: frozenset[bytes] | set[bytes] = frozenset()) -> list[Chunk]:
-        """The next step's chunks, single tokens first; empty when there is nothing to do.
-
-        Args:
-            encoded: Content hashes of media whose features are at hand, and cost nothing to use again.
-        """
+        """The next step's chunks, single tokens first; media with `encoded` content hashes cost nothing again."""
         budget = _Budget(self.options, set(encoded))
         chunks = self._decode(budget)
         chunks += self._continue_prompts(budget)

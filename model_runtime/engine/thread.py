@@ -24,12 +24,7 @@ class _Listener:
 
 
 class EngineThread:
-    """An `EngineClient`: `generate` from any event loop, the engine in one thread.
-
-    Args:
-        engine: Handed over; nobody else may use it from now on.
-        tokenizer: The model's.
-    """
+    """An `EngineClient`: `generate` from any event loop; the engine belongs to one thread from now on."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
         self._engine = engine

@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, run
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, meta, run
 from model_runtime.kernels.tiles import next_power
 
 SINGLE = 4096
@@ -291,10 +291,18 @@ def place_kernel(
     tl.store(pairs + place, pair, mask=expert < num_experts)
 
 
+def meta_routing(num_pairs: int, num_experts: int, block_m: int, top_k: int) -> Routing:
+    """A routing without memory, for launches that are compiled and never run."""
+    tiles = max_tiles(num_pairs, num_experts, block_m)
+    sizes = {"offsets": num_experts + 1, "pairs": num_pairs, "tile_expert": tiles, "tile_start": tiles, "num_tiles": 1}
+    indices = {name: meta(size, dtype=torch.int32) for name, size in sizes.items()}
+    return Routing(**indices, block_m=block_m, top_k=top_k)
+
+
 def release_cases() -> Iterator[Case]:
     """384 experts top 8 in one launch and in three, and 48 experts, an eighth of them."""
     for num_tokens, num_experts in ((1, 384), (512, 384), (16384, 384), (512, 48), (16384, 48)):
-        ids = torch.empty(num_tokens, 8, dtype=torch.int64, device="meta")
+        ids = meta(num_tokens, 8, dtype=torch.int64)
         for launch in make_dispatch(ids, allocate(ids, num_experts, 16)):
             step = launch.name.removesuffix("_kernel")
             yield Case(name=f"dispatch.{step} T{num_tokens} E{num_experts}", launch=launch)

@@ -16,7 +16,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import (
+    Case,
+    Launch,
+    LaunchError,
+    check_dtype,
+    check_shape,
+    check_unit_stride,
+    meta,
+    run,
+)
 from model_runtime.kernels.tiles import find_tile, next_power
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -158,14 +167,14 @@ def check_norm_and_turns(latent: Tensor, k_rope: Tensor, weight: Tensor, rotatio
 def release_cases() -> Iterator[Case]:
     """Parts of one matmul's rows, as the model passes them, to a cache of 64 tokens a block."""
     for tokens in (1, 4096):
-        rows = torch.empty(tokens, 1536 + 512 + 64, dtype=torch.bfloat16, device="meta")
+        rows = meta(tokens, 1536 + 512 + 64)
         launch = make_write_latent(
-            torch.empty(4096, 64, 576, dtype=torch.bfloat16, device="meta"),
-            torch.empty(tokens, dtype=torch.int64, device="meta"),
+            meta(4096, 64, 576),
+            meta(tokens, dtype=torch.int64),
             rows[:, 1536:2048],
             rows[:, 2048:],
-            torch.empty(512, dtype=torch.bfloat16, device="meta"),
+            meta(512),
             1e-6,
-            torch.empty(tokens, 32, dtype=torch.complex64, device="meta"),
+            meta(tokens, 32, dtype=torch.complex64),
         )
         yield Case(name=f"latent.write_latent T{tokens}", launch=launch)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 import triton
 from torch import Tensor
 
@@ -145,6 +146,21 @@ def check_unit_stride(name: str, tensor: Tensor) -> None:
     """
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise LaunchError(f"{name} has the strides {tensor.stride()}; its last axis must have 1, as after contiguous()")
+
+
+def check_contiguous(name: str, tensor: Tensor) -> None:
+    """Values must lie one after the other.
+
+    Raises:
+        LaunchError: They do not.
+    """
+    if not tensor.is_contiguous():
+        raise LaunchError(f"{name} has the strides {tensor.stride()}; pass its contiguous()")
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """A tensor without memory, for launches that are compiled and never run."""
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 MODULES = (

@@ -19,7 +19,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import (
+    Case,
+    Launch,
+    LaunchError,
+    check_dtype,
+    check_shape,
+    check_unit_stride,
+    meta,
+    run,
+)
 from model_runtime.kernels.tiles import find_tile, next_power
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -170,8 +179,8 @@ def plan_work(grids: tuple[tuple[int, int, int], ...], merge_by: tuple[int, int]
 
 def release_cases() -> Iterator[Case]:
     """A screenshot of 1920 x 1080, and a pass over four chunks of a video of 448 x 448."""
-    weight, bias = (torch.empty(1152, dtype=torch.bfloat16, device="meta") for _ in range(2))
+    weight, bias = (meta(1152) for _ in range(2))
     for name, grids in (("1080p", ((1, 78, 138),)), ("video", ((4, 32, 32),) * 4)):
-        x = torch.empty(sum(t * h * w for t, h, w in grids), 1152, dtype=torch.bfloat16, device="meta")
-        out = torch.empty(sum(h * w for _, h, w in grids) // 4, 4 * 1152, dtype=torch.bfloat16, device="meta")
+        x = meta(sum(t * h * w for t, h, w in grids), 1152)
+        out = meta(sum(h * w for _, h, w in grids) // 4, 4 * 1152)
         yield Case(name=f"merge_patches.merge {name}", launch=make_merge(x, grids, (2, 2), (weight, bias), 1e-5, out))

@@ -25,7 +25,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import (
+    Case,
+    Launch,
+    LaunchError,
+    check_dtype,
+    check_shape,
+    check_unit_stride,
+    meta,
+    run,
+)
 from model_runtime.kernels.mla_schedule import GRAIN, NUM_PROGRAMS, AttentionPlan, make_plan, room_for
 from model_runtime.kernels.tiles import Tile, find_tile, next_power
 from model_runtime.ops.registry import register
@@ -332,11 +341,11 @@ def _check(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, tile: T
 
 def release_cases() -> Iterator[Case]:
     """64 heads on one GPU to 8 on each of eight, blocks of the engine and smaller ones."""
-    tables = torch.empty(64, 4096, dtype=torch.int32, device="meta")
+    tables = meta(64, 4096, dtype=torch.int32)
     plan = room_for(tables, 64, NUM_PROGRAMS)
     for heads, block_size in ((64, 64), (64, 16), (32, 64), (16, 64), (8, 64)):
-        q = torch.empty(64, heads, 576, dtype=torch.bfloat16, device="meta")
-        cache = torch.empty(4096, block_size, 576, dtype=torch.bfloat16, device="meta")
+        q = meta(64, heads, 576)
+        cache = meta(4096, block_size, 576)
         results = make_results(q, plan, 512)
         launch = make_attend(q, cache, plan, results, 0.1, find_tile("mla_decode", 64))
         name = f"mla_decode.attend {heads} heads, blocks of {block_size}"

@@ -31,6 +31,7 @@ from model_runtime.kernels.launch import (
     check_dtype,
     check_shape,
     check_unit_stride,
+    meta,
     run,
 )
 from model_runtime.kernels.mla_decode import (
@@ -255,16 +256,16 @@ def make_plain(q: Tensor, k: Tensor, v: Tensor, items: Tensor, out: Tensor, scal
 def release_cases() -> Iterator[Case]:
     """A long and a short prompt with 64 heads; 16 queries behind a long prefix, with 64 heads to 8 on each of eight."""
     for tokens in (8192, 64):
-        q, k = torch.empty(2, tokens, 64, 192, dtype=torch.bfloat16, device="meta")
-        out, v = torch.empty(2, tokens, 64, 128, dtype=torch.bfloat16, device="meta")
+        q, k = meta(2, tokens, 64, 192)
+        out, v = meta(2, tokens, 64, 128)
         tile = find_tile("mla_prefill.plain", tokens)
-        items = torch.empty(-(-tokens // tile.block_m), 4, dtype=torch.int32, device="meta")
+        items = meta(-(-tokens // tile.block_m), 4, dtype=torch.int32)
         launch = make_plain(q, k, v, items, out, 0.1, tile)
         name = f"mla_prefill.plain M{tile.block_m}"
         yield Case(name=name, launch=launch, has_wgmma=True, has_async_copy=True, max_int_to_float=0)
     for heads in (64, 32, 16, 8):
-        q = torch.empty(16, heads, 576, dtype=torch.bfloat16, device="meta")
-        k = torch.empty(65_536, 1, 576, dtype=torch.bfloat16, device="meta")
+        q = meta(16, heads, 576)
+        k = meta(65_536, 1, 576)
         tile = find_tile("mla_prefill.absorbed", 16)
         plan = plan_absorbed((0, 16), (0, 65_536), tile.block_m // heads, q.device)
         launch = make_attend(q, k, plan, make_results(q, plan, 512), 0.1, tile)

@@ -143,9 +143,6 @@ def cut(spans: Sequence[Span], num_programs: int) -> tuple[list[tuple[int, ...]]
 
     The last piece has as many grains as any, the last of which may be one key. With pieces of LEAST_OF_SEVERAL grains
     and up to GRAIN queries each query sees a key of every piece.
-
-    Returns:
-        Rows of `AttentionPlan.items` and of `AttentionPlan.joins`.
     """
     least = LEAST if all(span.num_queries == 1 for span in spans) else LEAST_OF_SEVERAL
     most = find_piece([-(-span.num_keys // GRAIN) for span in spans], num_programs, least)
@@ -171,11 +168,6 @@ def find_piece(grains: Sequence[int], num_programs: int, least: int = LEAST) -> 
 
     Pieces run in waves of `num_programs`, each at worst as long as the longest piece; tried are the fewest waves, one
     more, and no cut.
-
-    Args:
-        grains: Of each span.
-        num_programs: Multiprocessors.
-        least: Grains of the shortest one.
     """
     longest = max((least, *grains))
     fewest = max(1, -(-len(grains) // num_programs))

@@ -23,16 +23,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.dispatch import Routing, max_tiles
+from model_runtime.kernels.dispatch import Routing, meta_routing
 from model_runtime.kernels.launch import (
     ALIGNMENT,
     MAX_SHARED_BYTES,
     Case,
     Launch,
     LaunchError,
+    check_contiguous,
     check_dtype,
     check_shape,
     check_unit_stride,
+    meta,
     run,
 )
 from model_runtime.kernels.tiles import Tile, find_tile, fit
@@ -171,15 +173,9 @@ def gate_up(x: Tensor, routing: Routing, experts: DenseExperts) -> Tensor:
 
 
 def down(act: Tensor, routing: Routing, experts: DenseExperts) -> Tensor:
-    """The second half: down act, not yet weighted.
+    """The second half, not yet weighted: act (P, I) of `gate_up` to (P, H), row by pair.
 
-    Args:
-        act: (P, I) of `gate_up`.
-        routing: As there.
-        experts: As there.
-
-    Returns:
-        (P, H), row by pair; rows of pairs whose expert is held elsewhere are not written.
+    Rows of pairs whose expert is held elsewhere are not written.
     """
     partial = act.new_empty(len(routing.pairs), experts.down.shape[1])
     _run(make_down(act, routing, experts, partial))
@@ -241,20 +237,11 @@ def _release_cases(num_tokens: int, dtype: torch.dtype) -> Iterator[Case]:
     num_experts, hidden, inter, top_k, block_m = 384, 7168, 2048, 8, find_block_m(num_tokens)
 
     def empty(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
+        return meta(*shape, dtype=dtype)
 
     experts = DenseExperts(gate_up=empty(num_experts, 2 * inter, hidden), down=empty(num_experts, hidden, inter))
     pairs = num_tokens * top_k
-    tiles = empty(max_tiles(pairs, num_experts, block_m), dtype=torch.int32)
-    routing = Routing(
-        offsets=empty(num_experts + 1, dtype=torch.int32),
-        pairs=empty(pairs, dtype=torch.int32),
-        tile_expert=tiles,
-        tile_start=tiles,
-        num_tiles=empty(1, dtype=torch.int32),
-        block_m=block_m,
-        top_k=top_k,
-    )
+    routing = meta_routing(pairs, num_experts, block_m, top_k)
     act = empty(pairs, inter)
     for launch in (
         make_gate_up(empty(num_tokens, hidden), routing, experts, act),
@@ -272,8 +259,7 @@ def _check_experts(experts: DenseExperts, rows: Tensor) -> tuple[int, int, int]:
     check_dtype("rows", rows, torch.bfloat16, torch.float32)
     for name, weight in (("gate_up", experts.gate_up), ("down", experts.down)):
         check_dtype(name, weight, rows.dtype)
-        if not weight.is_contiguous():
-            raise LaunchError(f"{name} has the strides {weight.stride()}; pass its contiguous()")
+        check_contiguous(name, weight)
         _check_tma(name, weight)
     return num_experts, hidden, inter
 

@@ -25,9 +25,11 @@ from model_runtime.kernels.launch import (
     Case,
     Launch,
     LaunchError,
+    check_contiguous,
     check_dtype,
     check_shape,
     check_unit_stride,
+    meta,
 )
 from model_runtime.kernels.tiles import Tile, find_tile, fit
 from model_runtime.ops.registry import DenseExperts
@@ -104,8 +106,7 @@ def _check(product: Product, num_rows: int) -> None:
         text = f"rows {inputs.stride(0) * inputs.itemsize} bytes apart, expected a multiple of {ALIGNMENT}"
         raise LaunchError(f"inputs has {text}; pass its contiguous()")
     for name, tensor in {"ids": ids, "out": out, **product.weights}.items():
-        if not tensor.is_contiguous():
-            raise LaunchError(f"{name} has the strides {tensor.stride()}; pass its contiguous()")
+        check_contiguous(name, tensor)
 
 
 @triton.jit
@@ -246,16 +247,13 @@ def release_cases() -> Iterator[Case]:
     """One token; with more the grid is larger and the code the same. fp32 is what tests of the whole model use."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
-    def empty(*shape: int, dtype: torch.dtype) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
-
-    ids = empty(1, top_k, dtype=torch.int64)
+    ids = meta(1, top_k, dtype=torch.int64)
     for dtype in (torch.bfloat16, torch.float32):
         experts = DenseExperts(
-            gate_up=empty(num_experts, 2 * inter, hidden, dtype=dtype),
-            down=empty(num_experts, hidden, inter, dtype=dtype),
+            gate_up=meta(num_experts, 2 * inter, hidden, dtype=dtype),
+            down=meta(num_experts, hidden, inter, dtype=dtype),
         )
-        x, act, partial = (empty(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
+        x, act, partial = (meta(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
         for launch in (make_gate_up(x, ids, experts, act), make_down(act, ids, experts, partial)):
             name = f"moe_gemv_dense.{launch.name.removesuffix('_kernel')} {str(dtype).removeprefix('torch.')}"
             yield Case(

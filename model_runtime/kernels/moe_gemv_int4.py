@@ -29,7 +29,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_contiguous, check_dtype, check_shape, meta
 from model_runtime.kernels.moe_gemv_dense import Product, make_launch, swiglu
 from model_runtime.kernels.repack import BLOCK, GROUP, HalfSplitExperts
 from model_runtime.kernels.tiles import Tile, find_tile, fit
@@ -193,18 +193,7 @@ def load_run(x, start, LENGTH: tl.constexpr, LANES: tl.constexpr, K: tl.constexp
 
 
 def make_gate_up(x: Tensor, ids: Tensor, experts: HalfSplitExperts, act: Tensor, tile: Tile | None = None) -> Launch:
-    """Each pair's silu(gate x) * up x.
-
-    Args:
-        x: (T, H), bf16 or fp32; rows may be strided by multiples of 16 bytes.
-        ids: (T, K) int64; those outside of 0..E-1 are experts held elsewhere.
-        experts: Their weights.
-        act: (T * K, I); rows of experts held elsewhere are not written.
-        tile: None takes the table's.
-
-    Raises:
-        LaunchError: Shapes, dtypes or strides are others.
-    """
+    """Each pair's silu(gate x) * up x; arguments and errors as in `moe_gemv_dense.make_gate_up`."""
     size = (experts.intermediate_size, experts.hidden_size)
     weights = _check_weights("gate_up", experts.gate_up, experts.gate_up_scale, (2 * size[0], size[1]))
     product = Product(inputs=x, ids=ids, weights=weights, out=act, num_out=size[0], num_in=size[1])
@@ -212,18 +201,7 @@ def make_gate_up(x: Tensor, ids: Tensor, experts: HalfSplitExperts, act: Tensor,
 
 
 def make_down(act: Tensor, ids: Tensor, experts: HalfSplitExperts, partial: Tensor, tile: Tile | None = None) -> Launch:
-    """Each pair's down act.
-
-    Args:
-        act: (T * K, I), bf16 or fp32; rows may be strided by multiples of 16 bytes.
-        ids: (T, K) int64, as for `make_gate_up`.
-        experts: Their weights.
-        partial: (T * K, H); rows of experts held elsewhere are not written.
-        tile: None takes the table's.
-
-    Raises:
-        LaunchError: Shapes, dtypes or strides are others.
-    """
+    """Each pair's down act; arguments and errors as in `moe_gemv_dense.make_down`."""
     size = (experts.hidden_size, experts.intermediate_size)
     weights = _check_weights("down", experts.down, experts.down_scale, size)
     product = Product(inputs=act, ids=ids, weights=weights, out=partial, num_out=size[0], num_in=size[1])
@@ -240,8 +218,7 @@ def _check_weights(name: str, packed: Tensor, scale: Tensor, size: tuple[int, in
     check_dtype(f"{name}_scale", scale, torch.bfloat16, torch.float16, torch.float32)
     check_shape(name, packed, (num_experts, num_out, blocks * GROUP))
     check_shape(f"{name}_scale", scale, (num_experts, 2 * blocks, num_out))
-    if not packed.is_contiguous():
-        raise LaunchError(f"{name} has the strides {packed.stride()}; pass its contiguous()")
+    check_contiguous(name, packed)
     return {"words": packed.view(torch.int64), "scale": scale}
 
 
@@ -259,18 +236,15 @@ def release_cases() -> Iterator[Case]:
     """One token; with more the grid is larger and the code the same. fp32 is what tests of the whole model use."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
-    def empty(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
-
     experts = HalfSplitExperts(
-        gate_up=empty(num_experts, 2 * inter, hidden // 2, dtype=torch.uint8),
-        gate_up_scale=empty(num_experts, hidden // GROUP, 2 * inter),
-        down=empty(num_experts, hidden, inter // 2, dtype=torch.uint8),
-        down_scale=empty(num_experts, inter // GROUP, hidden),
+        gate_up=meta(num_experts, 2 * inter, hidden // 2, dtype=torch.uint8),
+        gate_up_scale=meta(num_experts, hidden // GROUP, 2 * inter),
+        down=meta(num_experts, hidden, inter // 2, dtype=torch.uint8),
+        down_scale=meta(num_experts, inter // GROUP, hidden),
     )
-    ids = empty(1, top_k, dtype=torch.int64)
+    ids = meta(1, top_k, dtype=torch.int64)
     for dtype in (torch.bfloat16, torch.float32):
-        x, act, partial = (empty(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
+        x, act, partial = (meta(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
         for launch in (make_gate_up(x, ids, experts, act), make_down(act, ids, experts, partial)):
             name = f"moe_gemv_int4.{launch.name.removesuffix('_kernel')} {str(dtype).removeprefix('torch.')}"
             yield Case(name=name, launch=launch, max_int_to_float=0, max_registers=128)

@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.dispatch import Routing, max_tiles
+from model_runtime.kernels.dispatch import Routing, meta_routing
 from model_runtime.kernels.launch import (
     Case,
     Launch,
@@ -33,6 +33,7 @@ from model_runtime.kernels.launch import (
     check_shape,
     check_unit_stride,
     is_interpreted,
+    meta,
     run,
 )
 from model_runtime.kernels.repack import BLOCK, HalfSplitExperts, unpack_tile
@@ -198,15 +199,9 @@ def gate_up(x: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
 
 
 def down(act: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
-    """The second matmul of each pair, not weighted.
+    """The second matmul of each pair, not weighted: act (P, I) of `gate_up` to (P, H), row by pair.
 
-    Args:
-        act: (P, I) of `gate_up`.
-        routing: The same.
-        experts: E experts.
-
-    Returns:
-        (P, H) in the order of pairs; rows of pairs without a place are not written.
+    Rows of pairs without a place are not written.
     """
     partial = act.new_empty(len(act), experts.hidden_size)
     run(make_down(act, routing, experts, partial))
@@ -310,19 +305,16 @@ def release_cases() -> Iterator[Case]:
 def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
     """`gate_up` or `down` at the release's sizes: 384 experts, top 8, 7168 and 2048 wide."""
     experts = HalfSplitExperts(
-        gate_up=_meta(384, 4096, 3584, dtype=torch.uint8),
-        gate_up_scale=_meta(384, 224, 4096),
-        down=_meta(384, 7168, 1024, dtype=torch.uint8),
-        down_scale=_meta(384, 64, 7168),
+        gate_up=meta(384, 4096, 3584, dtype=torch.uint8),
+        gate_up_scale=meta(384, 224, 4096),
+        down=meta(384, 7168, 1024, dtype=torch.uint8),
+        down_scale=meta(384, 64, 7168),
     )
     num_pairs = 8 * num_tokens
-    tiles = max_tiles(num_pairs, 384, tile.block_m)
-    sizes = {"offsets": 385, "pairs": num_pairs, "tile_expert": tiles, "tile_start": tiles, "num_tiles": 1}
-    indices = {field: _meta(size, dtype=torch.int32) for field, size in sizes.items()}
-    routing = Routing(**indices, block_m=tile.block_m, top_k=8)
-    inner, wide = _meta(num_pairs, 2048), _meta(num_pairs, 7168)
+    routing = meta_routing(num_pairs, 384, tile.block_m, 8)
+    inner, wide = meta(num_pairs, 2048), meta(num_pairs, 7168)
     if name == "gate_up":
-        launch = make_gate_up(_meta(num_tokens, 7168), routing, experts, inner, tile)
+        launch = make_gate_up(meta(num_tokens, 7168), routing, experts, inner, tile)
     else:
         launch = make_down(inner, routing, experts, wide, tile)
     return Case(
@@ -332,7 +324,3 @@ def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
         has_async_copy=True,
         max_int_to_float=0,
     )
-
-
-def _meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
-    return torch.empty(*shape, dtype=dtype, device="meta")

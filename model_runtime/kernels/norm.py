@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, meta, run
 from model_runtime.kernels.tiles import find_tile, next_power
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -134,11 +134,11 @@ def find_warps(block: int, num_rows: int) -> int:
 def release_cases() -> Iterator[Case]:
     """The hidden width and the queries' latent, which is a part of a wider row, for one token and for a prompt."""
     for tokens in (1, 4096):
-        x, residual, out, total = (torch.empty(tokens, 7168, dtype=torch.bfloat16, device="meta") for _ in range(4))
-        weight = torch.empty(7168, dtype=torch.bfloat16, device="meta")
+        x, residual, out, total = (meta(tokens, 7168) for _ in range(4))
+        weight = meta(7168)
         yield Case(name=f"norm.rms_norm 7168 T{tokens}", launch=make_rms_norm(x, weight, 1e-5, out))
         launch = make_rms_norm(x, weight, 1e-5, out, residual, total)
         yield Case(name=f"norm.add_rms_norm 7168 T{tokens}", launch=launch)
-        joined, out = (torch.empty(tokens, size, dtype=torch.bfloat16, device="meta") for size in (2112, 1536))
+        joined, out = (meta(tokens, size) for size in (2112, 1536))
         launch = make_rms_norm(joined[:, :1536], weight[:1536], 1e-6, out)
         yield Case(name=f"norm.rms_norm 1536 T{tokens}", launch=launch)

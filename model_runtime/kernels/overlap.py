@@ -76,14 +76,9 @@ def _make_second(device: int) -> torch.cuda.Stream:
 
 @register("run_concurrently", "triton")
 def run_concurrently(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-    """Two computations at once on a GPU, one after the other elsewhere.
+    """Run two computations at once on a GPU, one after the other elsewhere; the current stream may use both results.
 
-    Args:
-        main: Runs on the current stream.
-        side: Runs on the device's second stream; what it reads must be there when `beside` is called.
-
-    Returns:
-        The results of both, which the current stream may use.
+    What `side` reads, on the device's second stream, must be there when this is called.
     """
     return run_on_streams(main, side, CudaStreams())
 

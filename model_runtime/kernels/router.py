@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, run
+from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, meta, run
 from model_runtime.kernels.tiles import Tile, find_tile, fit, next_power
 from model_runtime.ops.reference import moe as reference
 from model_runtime.ops.registry import RouteOptions
@@ -208,8 +208,8 @@ def release_cases() -> Iterator[Case]:
 
 
 def _make_cases(num_tokens: int, hidden_dtype: torch.dtype, weight_dtype: torch.dtype) -> Iterator[Case]:
-    hidden = torch.empty(num_tokens, 7168, dtype=hidden_dtype, device="meta")
-    weight = torch.empty(384, 7168, dtype=weight_dtype, device="meta")
+    hidden = meta(num_tokens, 7168, dtype=hidden_dtype)
+    weight = meta(384, 7168, dtype=weight_dtype)
     tile = find_logits_tile(hidden, weight)
     parts = torch.empty(tile.split_k, num_tokens, 384, device="meta")
     weights = torch.empty(num_tokens, 8, device="meta")

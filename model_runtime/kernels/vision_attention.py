@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, run
+from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, meta, run
 from model_runtime.kernels.tiles import find_tile, next_power
 from model_runtime.ops.registry import CuSeqlens
 
@@ -259,9 +259,9 @@ def plan_work(bounds: tuple[int, ...], block_m: int, device: torch.device) -> Te
 def release_cases() -> Iterator[Case]:
     """A small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of it."""
     for name, num_rows, heads in (("448x448", 32 * 32, 16), ("1080p", 138 * 78, 16), ("1080p, 2 heads", 138 * 78, 2)):
-        qkv = torch.empty(num_rows, 3 * heads, 72, dtype=torch.bfloat16, device="meta")
-        rotations = torch.empty(num_rows, 36, dtype=torch.complex64, device="meta")
-        out = torch.empty(num_rows, heads, 72, dtype=torch.bfloat16, device="meta")
+        qkv = meta(num_rows, 3 * heads, 72)
+        rotations = meta(num_rows, 36, dtype=torch.complex64)
+        out = meta(num_rows, heads, 72)
         launch = make_attend(qkv, CuSeqlens.of_lengths([num_rows]), out)
         yield Case(name=f"vision_attention.attend {name}", launch=launch, has_wgmma=True, has_async_copy=True)
         yield Case(name=f"vision_attention.turn {name}", launch=make_turn(qkv, rotations))

@@ -174,10 +174,6 @@ OWNED = {
 def make_vllm_command(options: VllmOptions, *, program: str | None = None) -> list[str]:
     """The command line, program first. It never holds a secret.
 
-    Args:
-        options: What is asked for.
-        program: The `vllm` program where it has been found; otherwise the one that `options` name.
-
     Raises:
         RuntimeFault: An option is out of range, or an extra argument says again what an option says.
     """

@@ -142,13 +142,7 @@ class StepBytes:
 
 
 def step_bytes(config: K25Config, num_tokens: int, context_len: int = 0) -> StepBytes:
-    """Bytes that a decode step with one token of each of `num_tokens` sequences reads.
-
-    Args:
-        config: The model.
-        num_tokens: Sequences in the step.
-        context_len: Tokens that each has in the cache.
-    """
+    """Bytes that a decode step with one token of each of `num_tokens` sequences of `context_len` tokens reads."""
     stored, text = count_bytes(config), config.text
     share = distinct_experts(text, num_tokens) / text.n_routed_experts
     by_heads, whole = (text.num_hidden_layers * count * BYTES_OF[config.dtype] for count in attention_parameters(text))

@@ -31,14 +31,7 @@ class Rope:
             self.amplitude /= find_mscale(scaling.factor, scaling.mscale_all_dim)
 
     def __call__(self, positions: Tensor) -> Tensor:
-        """Rotations of each position, once for all layers.
-
-        Args:
-            positions: (N,) int64.
-
-        Returns:
-            (N, rope_dim / 2) complex64.
-        """
+        """Rotations of positions (N,) int64, once for all layers: (N, rope_dim / 2) complex64."""
         angles = positions.double().unsqueeze(-1) * self.inv_freq
         return torch.polar(torch.full_like(angles, self.amplitude), angles).to(torch.complex64)
 
@@ -204,11 +197,6 @@ def is_absorbed_cheaper(text: TextConfig, num_queries: int, num_keys: int) -> bo
 
     Plain: the latents of the whole context become keys and values. Absorbed: only the queries and the results pass
     through those matrices, but every score and every sum is as wide as a latent.
-
-    Args:
-        text: The model's numbers.
-        num_queries: Tokens of the chunk.
-        num_keys: Tokens of the context with the chunk.
     """
     pairs = num_queries * num_keys - num_queries * (num_queries - 1) // 2
     through = text.kv_lora_rank * (text.qk_nope_head_dim + text.v_head_dim)

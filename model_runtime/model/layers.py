@@ -61,17 +61,7 @@ class Weights:
     def read_joined(
         self, names: tuple[str, ...], heights: tuple[int, ...], width: int, rows: slice | None = None
     ) -> Tensor:
-        """Matrices of equal width under each other, so that one matmul does for all.
-
-        Args:
-            names: Names after the prefix.
-            heights: Rows of each in the result.
-            width: Columns.
-            rows: Which rows of each; None is all.
-
-        Returns:
-            (sum of heights, width).
-        """
+        """Matrices of equal width under each other, so that one matmul does for all: (sum of heights, width)."""
         out = torch.empty(sum(heights), width, dtype=self.placement.dtype, device=self.placement.device)
         for name, part in zip(names, out.split_with_sizes(heights), strict=True):
             self.read_into(part, name, () if rows is None else (rows,))

@@ -72,12 +72,7 @@ class Mla(nn.Module):
         return F.linear(parts[0] if len(parts) == 1 else torch.cat(parts), self.o)
 
     def find_queries(self, x: Tensor, rotations: Tensor) -> Tensor:
-        """Queries that are compared with rows of the cache: (N, hidden) -> (N, heads, latent_dim).
-
-        Args:
-            x: Normed, as `forward` takes it.
-            rotations: (N, rope_dim / 2) complex64.
-        """
+        """Queries to compare with cache rows: normed (N, hidden), (N, rope_dim / 2) -> (N, heads, latent_dim)."""
         return self._absorb(*self.make_queries(x, rotations))
 
     def make_queries(self, x: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor]:

@@ -82,13 +82,7 @@ def prepare_experts(config: K25Config, here: slice, weights: Weights) -> Any:
 
 
 def load_experts(config: K25Config, here: slice, weights: Weights) -> Experts:
-    """The rank's experts, packed where the checkpoint has them packed.
-
-    Args:
-        config: The model's numbers.
-        here: Which experts.
-        weights: Under `experts`.
-    """
+    """The rank's experts, packed where the checkpoint has them packed."""
     if weights.has(f"{here.start}.gate_proj.weight_packed"):
         return _load_packed(config.text, config.quantization or QuantizationConfig(), here, weights)
     return _load_dense(config.text, here, weights)

@@ -59,11 +59,6 @@ class OneRank:
 def shard_slice(total: int, comm: Comm, what: str) -> slice:
     """This rank's share of `total` things.
 
-    Args:
-        total: How many there are.
-        comm: The ranks.
-        what: What they are, for the error.
-
     Raises:
         CapacityError: They cannot be shared equally.
     """

@@ -106,10 +106,6 @@ def load_media_options(model_dir: Path) -> MediaOptions:
 def parse_media_options(content: object, where: str) -> MediaOptions:
     """The object of the file as options.
 
-    Args:
-        content: What the file held.
-        where: Name of the file, for errors.
-
     Raises:
         ConfigError: A value has the wrong type, or asks for what this runtime does not do.
     """
@@ -182,12 +178,7 @@ def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
 
 
 def make_item(images: list[Image.Image], fit: Fit) -> MediaItem:
-    """Resize (bicubic, antialiased) and pad RGB images into one item.
-
-    Args:
-        images: One image, or the frames of a chunk; all are brought to the same size.
-        fit: The size.
-    """
+    """Resize (bicubic, antialiased) and pad RGB images, one or the frames of a chunk, into one item of one size."""
     width, height = fit.resized
     frames = np.zeros((len(images), fit.padded[1], fit.padded[0], 3), np.uint8)
     for frame, image in zip(frames, images, strict=True):
@@ -197,11 +188,7 @@ def make_item(images: list[Image.Image], fit: Fit) -> MediaItem:
 
 
 def hash_frames(frames: NDArray[np.uint8]) -> bytes:
-    """Of shape and pixels.
-
-    Args:
-        frames: (t, height, width, 3) uint8, contiguous.
-    """
+    """Hash of the shape and pixels of (t, height, width, 3) uint8, contiguous."""
     digest = blake2b(repr(frames.shape).encode(), digest_size=HASH_BYTES)
     digest.update(frames.data)
     return digest.digest()

@@ -247,12 +247,7 @@ def _video_stream(container: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processor:
-    """Decodes, resizes and pads. It keeps no state: one serves any number of threads.
-
-    Attributes:
-        options: The model's part.
-        limits: The operator's part.
-    """
+    """Decodes, resizes and pads. It keeps no state: one serves any number of threads."""
 
     options: MediaOptions = field(default_factory=MediaOptions)
     limits: MediaLimits = field(default_factory=MediaLimits)
@@ -285,10 +280,7 @@ class Processor:
         return make_item([image], self.fit(*image.size))
 
     def frames(self, frames: Sequence[NDArray[np.uint8]]) -> MediaItem:
-        """A chunk of one to four video frames as an item; all are brought to the first one's size.
-
-        Args:
-            frames: (height, width, 3) uint8 RGB each.
+        """A chunk of one to four video frames, (height, width, 3) uint8 RGB each, as an item of the first one's size.
 
         Raises:
             MediaError: There are no frames, too many, or they are no RGB images.

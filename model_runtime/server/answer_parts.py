@@ -16,11 +16,7 @@ from model_runtime.tokenizer import Tokenizer
 
 @dataclass(slots=True)
 class Usage:
-    """Counts over all sequences of a request; a prompt that several choices share counts once.
-
-    Args:
-        num_choices: Choices for each prompt.
-    """
+    """Counts over all sequences of a request; a prompt that several choices share counts once."""
 
     num_choices: int = 1
     num_completion: int = 0
@@ -75,15 +71,7 @@ def text_logprobs(
     *,
     with_sampled: bool,
 ) -> Json:
-    """`logprobs` of a plain completion: lists with an entry for each token.
-
-    Args:
-        logprobs: None for a token that nothing stands before.
-        ids: The tokens.
-        tokenizer: The model's.
-        offset: Where the first one begins in the text of the choice.
-        with_sampled: Say of each who chose it.
-    """
+    """`logprobs` of a plain completion, an entry a token; the first begins at `offset` in the text of the choice."""
     texts = [token_text(token_id, tokenizer) for token_id in ids]
     offsets = []
     for text in texts:
@@ -152,13 +140,7 @@ class Reply(Protocol):
 
 
 class ReplyHead:
-    """What stands in every object of one answer.
-
-    Args:
-        reply_id: Of the answer.
-        kind: OpenAI's `object`.
-        model: The name the client used.
-    """
+    """What stands in every object of one answer."""
 
     def __init__(self, reply_id: str, kind: str, model: str) -> None:
         self._fields = {
@@ -186,27 +168,14 @@ def fingerprint(model: str) -> str:
     return "fp_" + hashlib.sha256(f"model_runtime 1 {model}".encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOutputOptions:
-    """What a stream carries beside the deltas."""
-
-    is_stream: bool
-    usage_at_end: bool
-    usage_always: bool
-
-
-def read_stream_options(asked: SamplingFields) -> StreamOutputOptions:
-    """What the request says of streaming.
+def check_stream_options(asked: SamplingFields) -> None:
+    """Refuse options of a stream without a stream.
 
     Raises:
-        RequestError: Options of a stream without a stream.
+        RequestError: There are some.
     """
-    options = asked.stream_options
-    if options is not None and not asked.stream:
+    if asked.stream_options is not None and not asked.stream:
         raise RequestError("stream_options is set; expected stream: true beside it", param="stream_options")
-    at_end = options is not None and bool(options.include_usage)
-    always = options is not None and bool(options.continuous_usage_stats)
-    return StreamOutputOptions(bool(asked.stream), at_end, at_end and always)
 
 
 def check_output(output: EngineOutput) -> None:

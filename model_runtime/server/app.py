@@ -24,22 +24,25 @@ from model_runtime.server.chat_completions import complete_chat
 from model_runtime.server.completions import complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, Metrics, make_request_id
-from model_runtime.server.openapi import (
+from model_runtime.server.options import ServerOptions
+from model_runtime.server.responses import state_of
+from model_runtime.server.schemas import (
     ChatAnswer,
+    ChatRequest,
     DetokenizedAnswer,
+    DetokenizeRequest,
     HealthAnswer,
     ModelAnswer,
     ModelsAnswer,
     TextAnswer,
+    TextRequest,
+    TokenizeRequest,
     TokensAnswer,
     VersionAnswer,
     answers_of,
     body_of,
     describe,
 )
-from model_runtime.server.options import ServerOptions
-from model_runtime.server.responses import state_of
-from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
 from model_runtime.server.state import Drain, ServerState
 
 OPEN_PATHS = frozenset({"/health"})
@@ -47,14 +50,7 @@ _SHOWN_PATH_CHARS = 120
 
 
 class RequestMiddleware:
-    """ASGI middleware around the whole application.
-
-    Args:
-        app: What comes behind.
-        options: Keys and limits.
-        metrics: Told of each request that ends.
-        drain: Says whether the server still takes requests.
-    """
+    """ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, *, options: ServerOptions, metrics: Metrics, drain: Drain) -> None:
         self._app = app
@@ -155,13 +151,7 @@ _SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)
 
 
 def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOptions | None = None) -> FastAPI:
-    """An OpenAI-compatible server as an ASGI application.
-
-    Args:
-        engine: Generates. It is closed when the application shuts down.
-        processor: Decodes images and videos.
-        options: Limits and manners.
-    """
+    """An OpenAI-compatible server as an ASGI application, which closes the engine when it shuts down."""
     options = options or ServerOptions()
     state = ServerState(
         engine=engine,

@@ -1,7 +1,6 @@
 """`POST /v1/chat/completions`: deltas of the engine through the parser to messages, whole or as chunks."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
@@ -18,20 +17,19 @@ from model_runtime.chat.parser import (
     ToolCallStart,
     collect_reply,
 )
-from model_runtime.chat.tool_ids import IdMap, next_call_id
+from model_runtime.chat.tool_ids import next_call_id
 from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
 from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
-    StreamOutputOptions,
     Usage,
     chat_logprobs,
+    check_stream_options,
     format_event,
-    read_stream_options,
 )
 from model_runtime.server.body import dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
-from model_runtime.server.prompt import chat_params, load_tools, read_flags, read_prompt
+from model_runtime.server.prompt import ChatPrompt, ToolUse, chat_params, load_tools, read_flags, read_prompt
 from model_runtime.server.responses import (
     Answer,
     Prepared,
@@ -48,48 +46,18 @@ from model_runtime.tokenizer import Tokenizer
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOutputOptions:
-    """What a chat answer shows.
-
-    Attributes:
-        stream: How it is streamed.
-        with_calls: Whether tool calls are passed on (`tool_choice` `none` forbids it).
-        max_calls: Calls that are passed on, further ones are dropped; None for all.
-        with_logprobs: Log-probabilities of every token.
-        with_token_ids: Ids of prompt and answer.
-        prompt_ids: The prompt.
-        call_ids: Of the conversation, to name new calls.
-    """
-
-    stream: StreamOutputOptions
-    with_calls: bool = True
-    max_calls: int | None = None
-    with_logprobs: bool = False
-    with_token_ids: bool = False
-    prompt_ids: tuple[int, ...] = field(default=(), repr=False)
-    call_ids: IdMap = field(default_factory=IdMap)
-
-
 class ChatChoice:
-    """One sequence of a chat answer.
+    """One sequence of a chat answer."""
 
-    Args:
-        index: Of the choice.
-        parser: Of its text.
-        options: What is shown.
-        in_reasoning: Whether the prompt ends inside an open reasoning block.
-        tokenizer: The model's.
-    """
-
-    def __init__(
-        self, index: int, parser: ReplyParser, options: ChatOutputOptions, *, in_reasoning: bool, tokenizer: Tokenizer
-    ) -> None:
+    def __init__(self, index: int, asked: ChatRequest, tools: ToolUse, chat: ChatPrompt, tokenizer: Tokenizer) -> None:
+        reading = ParserOptions(starts_in_reasoning=chat.thinking, tools=tools.declared, special=tokenizer.special)
         self._index = index
-        self._parser = parser
-        self._options = options
+        self._parser = ReplyParser(reading)
+        self._asked = asked
+        self._tools = tools
+        self._call_ids = chat.call_ids
         self._tokenizer = tokenizer
-        self._in_reasoning = in_reasoning
+        self._in_reasoning = chat.thinking
         self._reasoning_ends = frozenset(tokenizer.special.reasoning_ends)
         self.num_reasoning = 0
         self.finish_reason: str | None = None
@@ -132,7 +100,7 @@ class ChatChoice:
             choices.insert(0, self._chunk({"role": "assistant", "content": ""}))
         if self.finish_reason is not None:
             choices.append(self._chunk({}) | self._end())
-        if choices and (self._options.with_logprobs or self._options.with_token_ids):
+        if choices and (self._asked.logprobs or self._asked.return_token_ids):
             next((choice for choice in choices if "role" not in choice["delta"]), choices[0]).update(self._extras())
         return choices
 
@@ -148,7 +116,7 @@ class ChatChoice:
         if reply.tool_calls:
             message["tool_calls"] = [
                 {
-                    "id": next_call_id(self._options.call_ids, call.name, index),
+                    "id": next_call_id(self._call_ids, call.name, index),
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments},
                 }
@@ -162,10 +130,10 @@ class ChatChoice:
     def _extras(self) -> Json:
         """Log-probabilities and ids that have not been shown yet."""
         extras: Json = {}
-        if self._options.with_logprobs:
-            content = chat_logprobs(self._logprobs, self._tokenizer, with_sampled=self._options.with_token_ids)
+        if self._asked.logprobs:
+            content = chat_logprobs(self._logprobs, self._tokenizer, with_sampled=bool(self._asked.return_token_ids))
             extras["logprobs"] = {"content": content, "refusal": None}
-        if self._options.with_token_ids:
+        if self._asked.return_token_ids:
             extras["token_ids"] = self._token_ids
         self._logprobs, self._token_ids = [], []
         return extras
@@ -173,8 +141,8 @@ class ChatChoice:
     def _is_shown(self, event: Event) -> bool:
         if isinstance(event, ReasoningText | ContentText):
             return True
-        most = self._options.max_calls
-        return self._options.with_calls and (most is None or event.index < most)
+        most = self._tools.max_calls
+        return self._tools.with_calls and (most is None or event.index < most)
 
     def _delta(self, event: Event) -> Json:
         match event:
@@ -183,7 +151,7 @@ class ChatChoice:
             case ContentText(text):
                 return {"content": text}
             case ToolCallStart(index, _, name):
-                call = {"index": index, "id": next_call_id(self._options.call_ids, name, index), "type": "function"}
+                call = {"index": index, "id": next_call_id(self._call_ids, name, index), "type": "function"}
                 return {"tool_calls": [call | {"function": {"name": name, "arguments": ""}}]}
             case ToolCallArguments(index, text):
                 return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
@@ -216,21 +184,20 @@ def join_texts(events: Iterable[Event]) -> list[Event]:
 
 
 class ChatReply:
-    """The answer to a chat request.
-
-    Args:
-        head: Of the answer.
-        choices: Its sequences.
-        options: What is shown.
-        record: Told the counts at the end.
-    """
+    """The answer to a chat request."""
 
     def __init__(
-        self, head: ReplyHead, choices: list[ChatChoice], options: ChatOutputOptions, record: AccessLogRecord
+        self,
+        head: ReplyHead,
+        choices: list[ChatChoice],
+        asked: ChatRequest,
+        prompt_ids: tuple[int, ...],
+        record: AccessLogRecord,
     ) -> None:
         self._head = head
         self._choices = choices
-        self._options = options
+        self._asked = asked
+        self._prompt_ids = prompt_ids
         self._record = record
         self._usage = record.usage = Usage(len(choices))
 
@@ -242,19 +209,19 @@ class ChatReply:
         if choice.finish_reason is not None:
             self._record.finish_reasons.append(choice.finish_reason)
             self._record.problems += choice.problems
-        if not self._options.stream.is_stream:
+        if not self._asked.stream:
             choice.keep(events)
             return b""
         return b"".join(self._head.to_event(chunk, self._extra_fields(chunk)) for chunk in choice.chunks(events))
 
     def end(self) -> bytes:
         """The answer, or the end of the stream."""
-        if not self._options.stream.is_stream:
+        if not self._asked.stream:
             body = self._head.to_json([choice.whole() for choice in self._choices]) | {"usage": self._count()}
-            ids = {"prompt_token_ids": self._options.prompt_ids} if self._options.with_token_ids else {}
+            ids = {"prompt_token_ids": self._prompt_ids} if self._asked.return_token_ids else {}
             return dump(body | ids)
         last = self._head.to_json([]) | {"usage": self._count()}
-        return (format_event(last) if self._options.stream.usage_at_end else b"") + DONE
+        return (format_event(last) if self._asked.usage_at_end else b"") + DONE
 
     def _count(self) -> Json:
         self._usage.num_reasoning = sum(choice.num_reasoning for choice in self._choices)
@@ -263,10 +230,10 @@ class ChatReply:
     def _extra_fields(self, choice: Json) -> Json:
         """Fields of a chunk other than its choice."""
         extra: Json = {}
-        if self._options.with_token_ids and "role" in choice["delta"]:
-            extra["prompt_token_ids"] = self._options.prompt_ids
-        if self._options.stream.usage_at_end:
-            extra["usage"] = self._count() if self._options.stream.usage_always else None
+        if self._asked.return_token_ids and "role" in choice["delta"]:
+            extra["prompt_token_ids"] = self._prompt_ids
+        if self._asked.usage_at_end:
+            extra["usage"] = self._count() if self._asked.usage_always else None
         return extra
 
 
@@ -279,7 +246,7 @@ async def complete_chat(request: Request) -> Answer:
 
 async def _prepare(state: ServerState, asked: ChatRequest, record: AccessLogRecord) -> Prepared:
     model = state.check_model(asked.model)
-    stream = read_stream_options(asked)
+    check_stream_options(asked)
     flags = read_flags(asked)
     tools = await load_tools(asked, state.options.max_tools)
     params = chat_params(asked, thinking=flags["thinking"], grammar=tools.grammar)
@@ -294,19 +261,6 @@ async def _prepare(state: ServerState, asked: ChatRequest, record: AccessLogReco
         starts_in_reasoning=chat.thinking,
         priority=asked.priority or 0,
     )
-    options = ChatOutputOptions(
-        stream=stream,
-        with_calls=tools.with_calls,
-        max_calls=tools.max_calls,
-        with_logprobs=bool(asked.logprobs),
-        with_token_ids=bool(asked.return_token_ids),
-        prompt_ids=chat.prompt.token_ids,
-        call_ids=chat.call_ids,
-    )
-    reading = ParserOptions(starts_in_reasoning=chat.thinking, tools=tools.declared, special=tokenizer.special)
-    choices = [
-        ChatChoice(index, ReplyParser(reading), options, in_reasoning=chat.thinking, tokenizer=tokenizer)
-        for index in range(asked.n or 1)
-    ]
-    head = ReplyHead(reply_id, "chat.completion.chunk" if stream.is_stream else "chat.completion", model)
-    return make_choices(request, asked.n or 1), ChatReply(head, choices, options, record)
+    choices = [ChatChoice(index, asked, tools, chat, tokenizer) for index in range(asked.n or 1)]
+    head = ReplyHead(reply_id, "chat.completion.chunk" if asked.stream else "chat.completion", model)
+    return make_choices(request, asked.n or 1), ChatReply(head, choices, asked, chat.prompt.token_ids, record)

@@ -13,11 +13,10 @@ from model_runtime.media import Prompt
 from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
-    StreamOutputOptions,
     Usage,
+    check_stream_options,
     format_event,
     prompt_logprobs_json,
-    read_stream_options,
     text_logprobs,
 )
 from model_runtime.server.body import Json, dump, read_body
@@ -38,29 +37,6 @@ from model_runtime.server.state import ServerState
 from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextOutputOptions:
-    """What a completion shows.
-
-    Attributes:
-        stream: How it is streamed.
-        has_echo: The prompt stands before the answer.
-        is_echo_only: Nothing of the answer is shown (`max_tokens` 0).
-        with_logprobs: Log-probabilities of the tokens.
-        with_prompt_logprobs: Those of the prompt, in a list of their own.
-        with_token_ids: Ids of prompt and answer.
-        with_control_tokens: Control tokens show by their names.
-    """
-
-    stream: StreamOutputOptions
-    has_echo: bool = False
-    is_echo_only: bool = False
-    with_logprobs: bool = False
-    with_prompt_logprobs: bool = False
-    with_token_ids: bool = False
-    with_control_tokens: bool = False
-
-
 @dataclass(slots=True)
 class _Piece:
     """What a choice has to show and has not shown yet."""
@@ -72,21 +48,12 @@ class _Piece:
 
 
 class TextChoice:
-    """One sequence of a completion.
+    """One sequence of a completion."""
 
-    Args:
-        index: Of the choice.
-        prompt_ids: Its prompt.
-        options: What is shown.
-        tokenizer: The model's.
-    """
-
-    def __init__(
-        self, index: int, prompt_ids: tuple[int, ...], options: TextOutputOptions, tokenizer: Tokenizer
-    ) -> None:
+    def __init__(self, index: int, prompt_ids: tuple[int, ...], asked: TextRequest, tokenizer: Tokenizer) -> None:
         self._index = index
         self._prompt_ids = prompt_ids
-        self._options = options
+        self._asked = asked
         self._tokenizer = tokenizer
         self._piece = _Piece()
         self._offset = 0
@@ -99,13 +66,13 @@ class TextChoice:
         """Add a step."""
         if not self._has_begun:
             self._begin(output)
-        if not self._options.is_echo_only:
+        if self._asked.max_tokens != 0:
             self._piece.text += "".join(map(self._shown, output.deltas))
             self._piece.token_ids += output.token_ids
             self._piece.logprobs += output.logprobs
             self._piece.logprob_ids += output.token_ids
         if output.finish_reason is not None:
-            self.finish_reason = "length" if self._options.is_echo_only else output.finish_reason
+            self.finish_reason = "length" if self._asked.max_tokens == 0 else output.finish_reason
             self._stop_reason = output.stop_reason
 
     def pop(self) -> Json | None:
@@ -120,16 +87,16 @@ class TextChoice:
             "finish_reason": self.finish_reason,
             "stop_reason": self._stop_reason,
         }
-        if self._options.with_logprobs:
+        if self._asked.logprobs is not None:
             choice["logprobs"] = text_logprobs(
                 piece.logprobs,
                 piece.logprob_ids,
                 self._tokenizer,
                 self._offset,
-                with_sampled=self._options.with_token_ids,
+                with_sampled=bool(self._asked.return_token_ids),
             )
             self._offset += sum(map(len, choice["logprobs"]["tokens"]))
-        if self._options.with_token_ids:
+        if self._asked.return_token_ids:
             choice["token_ids"] = piece.token_ids
         choice |= self._first_extras
         self._piece, self._first_extras = _Piece(), {}
@@ -137,75 +104,60 @@ class TextChoice:
 
     def _begin(self, output: EngineOutput) -> None:
         self._has_begun = True
-        if self._options.has_echo:
+        if self._asked.echo:
             self._piece.text = self._tokenizer.decode(self._prompt_ids)
-            if self._options.with_logprobs:
+            if self._asked.logprobs is not None:
                 self._piece.logprobs += output.prompt_logprobs or ()
                 self._piece.logprob_ids += self._prompt_ids
-        if self._options.with_token_ids:
+        if self._asked.return_token_ids:
             self._first_extras["prompt_token_ids"] = self._prompt_ids
-        if self._options.with_prompt_logprobs:
+        if self._asked.prompt_logprobs is not None:
             shown = prompt_logprobs_json(output.prompt_logprobs or (), self._tokenizer)
             self._first_extras["prompt_logprobs"] = shown
 
     def _shown(self, delta: str | int) -> str:
         if isinstance(delta, str):
             return delta
-        return self._tokenizer.special.text_of(delta) if self._options.with_control_tokens else ""
+        return self._tokenizer.special.text_of(delta) if self._asked.skip_special_tokens is False else ""
 
 
 class TextReply:
-    """The answer to a completion request.
+    """The answer to a completion request."""
 
-    Args:
-        head: Of the answer.
-        choices: Its sequences, all of the first prompt before those of the second.
-        num_choices: For each prompt.
-        options: What is shown.
-        record: Told the counts at the end.
-    """
-
-    def __init__(
-        self,
-        head: ReplyHead,
-        choices: list[TextChoice],
-        num_choices: int,
-        options: TextOutputOptions,
-        record: AccessLogRecord,
-    ) -> None:
+    def __init__(self, head: ReplyHead, choices: list[TextChoice], asked: TextRequest, record: AccessLogRecord) -> None:
         self._head = head
         self._choices = choices
-        self._options = options
+        self._asked = asked
         self._record = record
-        self._usage = record.usage = Usage(num_choices)
+        self._usage = record.usage = Usage(asked.n or 1)
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add a step of one choice. See `Reply.take`."""
         choice = self._choices[index]
-        if self._options.is_echo_only:
+        if self._asked.max_tokens == 0:
             output = replace(output, token_ids=())
         self._usage.take(index, output)
         choice.take(output)
         if choice.finish_reason is not None:
             self._record.finish_reasons.append(choice.finish_reason)
-        if not self._options.stream.is_stream:
+        if not self._asked.stream:
             return b""
         shown = choice.pop()
         return b"" if shown is None else self._head.to_event(shown, self._extra_fields())
 
     def end(self) -> bytes:
         """The answer, or the end of the stream."""
-        if not self._options.stream.is_stream:
+        if not self._asked.stream:
             shown = [choice for choice in map(TextChoice.pop, self._choices) if choice is not None]
             return dump(self._head.to_json(shown) | {"usage": self._usage.to_json()})
         last = self._head.to_json([]) | {"usage": self._usage.to_json()}
-        return (format_event(last) if self._options.stream.usage_at_end else b"") + DONE
+        return (format_event(last) if self._asked.usage_at_end else b"") + DONE
 
     def _extra_fields(self) -> Json:
         """Fields of a chunk other than its choice."""
-        if not self._options.stream.usage_at_end:
+        if not self._asked.usage_at_end:
             return {}
-        return {"usage": self._usage.to_json() if self._options.stream.usage_always else None}
+        return {"usage": self._usage.to_json() if self._asked.usage_always else None}
 
 
 async def complete_text(request: Request) -> Answer:
@@ -218,15 +170,7 @@ async def complete_text(request: Request) -> Answer:
 async def _prepare(state: ServerState, asked: TextRequest, record: AccessLogRecord) -> Prepared:
     model = state.check_model(asked.model)
     params = text_params(asked)
-    options = TextOutputOptions(
-        stream=read_stream_options(asked),
-        has_echo=bool(asked.echo),
-        is_echo_only=asked.max_tokens == 0,
-        with_logprobs=asked.logprobs is not None,
-        with_prompt_logprobs=asked.prompt_logprobs is not None,
-        with_token_ids=bool(asked.return_token_ids),
-        with_control_tokens=asked.skip_special_tokens is False,
-    )
+    check_stream_options(asked)
     tokenizer = state.engine.tokenizer
     prompts = await run_in_thread(read_prompts, asked, tokenizer, state.engine.card.max_prompt_len)
     n, reply_id = asked.n or 1, make_reply_id("cmpl")
@@ -239,9 +183,9 @@ async def _prepare(state: ServerState, asked: TextRequest, record: AccessLogReco
             priority=asked.priority or 0,
         )
         requests += make_choices(request, n)
-    choices = [TextChoice(i, one.prompt.token_ids, options, tokenizer) for i, one in enumerate(requests)]
+    choices = [TextChoice(i, one.prompt.token_ids, asked, tokenizer) for i, one in enumerate(requests)]
     head = ReplyHead(reply_id, "text_completion", model)
-    return requests, TextReply(head, choices, n, options, record)
+    return requests, TextReply(head, choices, asked, record)
 
 
 def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:

@@ -40,12 +40,7 @@ def is_data_url(url: str) -> bool:
 
 
 def read_data_url(url: str, kind: str, *, max_bytes: int) -> bytes:
-    """The bytes of a data URL.
-
-    Args:
-        url: The URL.
-        kind: `image` or `video`: what its media type must begin with, where it has one.
-        max_bytes: More are refused before they are decoded.
+    """The bytes of a data URL of an `image` or `video`; more than `max_bytes` are refused before they are decoded.
 
     Raises:
         MediaError: It is malformed, of another kind, or too large.
@@ -89,12 +84,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
-    """The bytes behind a URL.
-
-    Args:
-        url: Of scheme http or https.
-        kind: `image` or `video`, for messages.
-        access: Limits of time and size, and hosts that may be private.
+    """The bytes of an `image` or `video` behind a URL of scheme http or https.
 
     Raises:
         MediaError: The URL is refused or malformed, cannot be fetched in time, or has too much behind it.
@@ -202,10 +192,6 @@ class MediaReader:
     """Reads the media of requests.
 
     An agent sends its last screenshots with every step; decoded images are kept, so that only new ones cost time.
-
-    Args:
-        processor: Who decodes.
-        access: Limits, and whether URLs may be fetched.
     """
 
     def __init__(self, processor: MediaProcessor, access: MediaAccess) -> None:
@@ -216,10 +202,7 @@ class MediaReader:
         self._lock = Lock()
 
     async def read(self, parts: Sequence[tuple[str, ImageIn | VideoIn]]) -> list[Loaded]:
-        """Load parts, in their order.
-
-        Args:
-            parts: Each with its path in the request, for messages.
+        """Load parts, each with its path in the request, in their order.
 
         Raises:
             RequestError: There are too many.

@@ -117,14 +117,7 @@ class _EngineCollector:
 
 
 class Metrics:
-    """All figures of one server.
-
-    Args:
-        engine: Whose counters are shown.
-
-    Attributes:
-        stats: The counters as they were last fetched.
-    """
+    """All figures of one server."""
 
     def __init__(self, engine: EngineClient) -> None:
         self._engine = engine
@@ -155,12 +148,7 @@ class Metrics:
                     histogram.observe(value)
 
     def count(self, record: AccessLogRecord, route: str) -> None:
-        """Take note of a request that ended.
-
-        Args:
-            record: What is known of it.
-            route: The path of its route, `other` for unknown paths.
-        """
+        """Take note of a request that ended; `route` is `other` for unknown paths."""
         self._requests.labels(route, str(record.shown_status)).inc()
         self._e2e.observe(record.took_s)
         if record.shown_status == 499:

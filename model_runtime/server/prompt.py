@@ -107,13 +107,7 @@ _TEMPLATE_FLAGS = ("thinking", "preserve_thinking")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPrompt:
-    """A conversation as the engine takes it.
-
-    Attributes:
-        prompt: Token ids and media.
-        thinking: Whether the prompt ends inside an open reasoning block.
-        call_ids: Ids of its calls.
-    """
+    """A conversation as the engine takes it; `thinking`: the prompt ends inside an open reasoning block."""
 
     prompt: Prompt
     thinking: bool
@@ -153,15 +147,7 @@ async def read_prompt(
     *,
     most_tokens: int,
 ) -> ChatPrompt:
-    """The prompt of a chat request.
-
-    Args:
-        asked: The request.
-        flags: See `read_flags`.
-        tools: As the template takes them.
-        media: Loads images and videos.
-        tokenizer: The model's.
-        most_tokens: A longer prompt is refused before all of it is tokens.
+    """The prompt of a chat request; one of more than `most_tokens` is refused before all of it is tokens.
 
     Raises:
         RequestError: A result answers no call, an image cannot be loaded, or the prompt is too long.

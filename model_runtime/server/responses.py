@@ -260,13 +260,7 @@ def make_reply_id(kind: str) -> str:
 
 
 def make_answer(state: ServerState, asked: SamplingFields, prepare: Prepare) -> Answer:
-    """The answer to a request that samples.
-
-    Args:
-        state: The server's parts.
-        asked: The request.
-        prepare: Reads media and text; runs within the request's limits.
-    """
+    """The answer to a request that samples; `prepare` reads media and text within the request's limits."""
 
     async def produce(deadline: RequestDeadline) -> AsyncGenerator[bytes, None]:
         requests, reply = await prepare()

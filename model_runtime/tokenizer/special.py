@@ -117,10 +117,6 @@ _TEXT_OF = {slot: text for text, slot in SLOT_OF.items()}
 def read_special(path: Path, num_ranks: int) -> SpecialTokens:
     """Control tokens of a checkpoint with `num_ranks` ordinary tokens; without the file, the slots of the release.
 
-    Args:
-        path: A `tokenizer_config.json`.
-        num_ranks: Ordinary tokens, which come before the slots.
-
     Raises:
         ConfigError: The file is malformed, or its table contradicts the slots.
     """

@@ -32,12 +32,7 @@ class LayerInput:
 
 
 class AttentionInputs:
-    """Keeps, from the last forward pass, what the attention of some layers was given.
-
-    Args:
-        model: Whose layers.
-        layers: Which, from 0; None is all.
-    """
+    """Keeps, from the last forward pass, what the attention of some layers (None: all) was given."""
 
     def __init__(self, model: K25Model, layers: Sequence[int] | None = None) -> None:
         self.of_layer: dict[int, LayerInput] = {}

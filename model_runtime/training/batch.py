@@ -17,12 +17,9 @@ from model_runtime.model import ForwardBatch, K25Model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """What the model reads.
+    """What the model reads: a trunk of token ids with as many placeholders for each image as it has rows, and branches.
 
-    Attributes:
-        trunk: Token ids; each image has as many placeholders as it has rows.
-        branches: Token ids of each continuation; none is a plain sequence.
-        images: In the order of their placeholders, which lie in the trunk.
+    Each branch continues the trunk; without any it is a plain sequence.
     """
 
     trunk: tuple[int, ...]

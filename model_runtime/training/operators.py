@@ -17,16 +17,7 @@ from model_runtime.ops.registry import CuSeqlens, DenseExperts, Experts, registe
 
 @register("experts", "autograd")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
-    """Sum over each token's experts of weight * down(silu(gate x) * up x).
-
-    Args:
-        hidden: (N, H).
-        weights: (N, K) fp32.
-        ids: (N, K) int64, all of experts that are here.
-        experts: Dense ones.
-
-    Returns:
-        (N, H) of hidden's dtype.
+    """Differentiable `run_experts`; see `model_runtime.ops.reference.moe`. All ids are of experts that are here.
 
     Raises:
         TypeError: The experts are packed, and have no gradient.
@@ -73,19 +64,7 @@ ON_GPU = Padding(max_waste=8.0, max_pairs=1 << 25)
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:
-    """Causal attention within each sequence, whose queries are its last tokens; neighbours are padded to one shape.
-
-    Args:
-        q: (N, heads, key_dim).
-        k: (M, heads, key_dim), or (M, 1, key_dim) when all heads share one.
-        v: (M, heads, value_dim) or (M, 1, value_dim).
-        cu_seqlens_q: Bounds of the sequences in q.
-        cu_seqlens_k: Bounds of the sequences in k and v.
-        scale: Factor on the scores before the softmax.
-
-    Returns:
-        (N, heads, value_dim).
-    """
+    """Differentiable `mla_prefill`, see `model_runtime.ops.reference.attention`; neighbours are padded to one shape."""
     groups = group_sequences(list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True)), _find_padding(q))
     sizes_q = [group[-1][0][1] - group[0][0][0] for group in groups]
     sizes_k = [group[-1][1][1] - group[0][1][0] for group in groups]
@@ -173,16 +152,7 @@ def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 @register("vision_attention", "autograd")
 def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
-    """Every patch of an item sees every patch of that item.
-
-    Args:
-        qkv: (N, 3 * heads, head_dim): all queries, all keys, all values.
-        rotations: (N, head_dim / 2) complex64.
-        cu_seqlens: Bounds of the items.
-
-    Returns:
-        (N, heads, head_dim); the scores are scaled by head_dim^(-1/2).
-    """
+    """Differentiable `vision_attention`; see `model_runtime.ops.reference.attention`."""
     heads = qkv.shape[1] // 3
     runs = list(find_runs(cu_seqlens.bounds))
     sizes = [count * length for _, count, length in runs]

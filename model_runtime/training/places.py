@@ -25,26 +25,13 @@ def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -
 
 
 def find_places(grid: tuple[int, int, int]) -> Tensor:
-    """Middles of an image's tokens, as shares of its width and height: (tokens, 2).
-
-    Args:
-        grid: Frames, rows and columns of its patches; two by two are a token.
-    """
+    """Middles of an image's tokens, as shares of its width and height: (tokens, 2); two by two patches are a token."""
     _, rows, columns = grid
     y, x = torch.meshgrid(torch.arange(rows // 2), torch.arange(columns // 2), indexing="ij")
     return torch.stack([(x.flatten() + 0.5) * 2 / columns, (y.flatten() + 0.5) * 2 / rows], dim=1)
 
 
 def make_bells(centers: Tensor, count: int, width: float) -> Tensor:
-    """Normal densities over whole numbers, each row summing to 1.
-
-    Args:
-        centers: (K,), from 0 to count.
-        count: Numbers from 0 on.
-        width: Standard deviation.
-
-    Returns:
-        (K, count) fp32.
-    """
+    """Normal densities over whole numbers below `count`, (K, count) fp32, around (K,) centers; rows sum to 1."""
     distances = torch.arange(count) - centers.float().unsqueeze(1)
     return (-0.5 * (distances / width).square()).softmax(-1)

@@ -2,14 +2,22 @@
 
 One place that says which rows of a joined weight are which tensor, for export, for the optimizer, which treats each of
 the release's matrices by itself, and for whatever else speaks of tensors by their names.
+
+A trained model is written as a folder in the release's layout, in bf16 or with its experts packed to INT4.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from model_runtime.checkpoint.folder import IGNORE, dtype_of, pack_named, write_folder
+from model_runtime.checkpoint.names import expected_tensors
+from model_runtime.config.types import DType, K25Config, QuantizationConfig
 from model_runtime.model import K25Model
 from model_runtime.model.layers import Mlp
 from model_runtime.model.mla import Mla
@@ -22,14 +30,9 @@ Named = Iterator[tuple[str, Tensor]]
 
 
 def release_tensors(model: K25Model, of: Of = lambda weight: weight.data) -> dict[str, Tensor]:
-    """Every tensor of the release, but for packed experts.
+    """Views of every tensor of the release but packed experts, in the order of the model, which is on one rank.
 
-    Args:
-        model: On one rank, with dense experts.
-        of: What is wanted of a weight: itself, or something of its shape such as its gradient.
-
-    Returns:
-        Views of what `of` gave, in the order of the model.
+    `of` gives what is wanted of a weight: itself, or something of its shape such as its gradient.
     """
     named: dict[str, Tensor] = {}
     body = "language_model.model."
@@ -115,3 +118,46 @@ def _name_block(block: Block, prefix: str, of: Of) -> Named:
 def _name_pair(module: LayerNorm | ColumnLinear | RowLinear, name: str, of: Of) -> Named:
     yield f"{name}.weight", of(module.weight)
     yield f"{name}.bias", of(module.bias)
+
+
+def export_model(
+    model: K25Model,
+    model_dir: Path,
+    *,
+    ranks: bytes,
+    dtype: DType = "bfloat16",
+    group_size: int | None = None,
+) -> K25Config:
+    """Write a model.
+
+    Args:
+        model: On one rank, with dense experts.
+        model_dir: Folder to make; files in it are overwritten.
+        ranks: Content of its `tiktoken.model`.
+        dtype: Of all that is not packed.
+        group_size: Inputs that share a scale, for experts in INT4; None leaves them in `dtype`.
+
+    Returns:
+        The config as written.
+
+    Raises:
+        ConfigError: The sizes contradict each other.
+    """
+    scheme = QuantizationConfig(group_size=group_size, ignore=IGNORE) if group_size else None
+    config = replace(model.config, dtype=dtype, quantization=scheme)
+    write_folder(model_dir, config, _tensors(model, config), ranks=ranks, num_shards=1)
+    return config
+
+
+def _tensors(model: K25Model, config: K25Config) -> Iterator[tuple[str, Tensor]]:
+    expected = expected_tensors(config)
+    weights = {name: tensor.cpu() for name, tensor in release_tensors(model).items()}
+    for number, layer in enumerate(model.layers):
+        if isinstance(layer.mlp, Moe):
+            weights[f"language_model.model.layers.{number}.mlp.gate.e_score_correction_bias"] = layer.mlp.bias.cpu()
+    for name, tensor in weights.items():
+        if name in expected:
+            yield name, tensor.to(getattr(torch, dtype_of(expected[name], config.dtype)))
+        else:  # an expert's matrix, where those are packed
+            assert config.quantization is not None
+            yield from pack_named(name, tensor.to(getattr(torch, config.dtype)), config.quantization.group_size)

@@ -24,10 +24,8 @@ from model_runtime.training.attention import AttentionInputs
 from model_runtime.training.batch import TrainingBatch, make_batch, run, see
 from model_runtime.training.lessons import Lesson, make_targets
 from model_runtime.training.losses import Losses
-from model_runtime.training.muon import Muon
-from model_runtime.training.qk_clip import THRESHOLD, clip_heads, find_score_maxima
 from model_runtime.training.release import release_tensors
-from model_runtime.training.router_balance import RouterBalance
+from model_runtime.training.updates import THRESHOLD, Muon, RouterBalance, clip_heads, find_score_maxima
 
 STATE = "training.pt"
 OF_IMAGES = ("vision_tower.", "mm_projector.")
@@ -253,11 +251,7 @@ class Trainer:
         )
 
     def save(self, folder: Path) -> None:
-        """Keep all that the next step depends on but its lessons; a crash leaves the old file or the new one.
-
-        Args:
-            folder: Made where it is not there.
-        """
+        """Keep all that the next step depends on but its lessons; a crash leaves the old file or the new one."""
         folder.mkdir(parents=True, exist_ok=True)
         state = {
             "step": self.step_number,
@@ -312,12 +306,7 @@ def _read_state(folder: Path, device: torch.device) -> dict[str, Any]:
 
 
 def average_gradients(weights: Sequence[Tensor], comm: Comm) -> None:
-    """Replace the gradients by their means over the processes; one that has none counts as zero if another has.
-
-    Args:
-        weights: The same ones, in the same order, in each process.
-        comm: The processes.
-    """
+    """Replace the gradients by their means over the processes; one that has none counts as zero if another has."""
     if comm.size == 1:
         return
     has_any = comm.all_reduce(torch.tensor([float(weight.grad is not None) for weight in weights]))

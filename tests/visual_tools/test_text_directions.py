@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
+from visual_tools.ocr import Recognized, choose_directions
 from visual_tools.text_detection import TextArea
-from visual_tools.text_recognition import Recognized, choose_directions
 
 Readings = Mapping[int, tuple[str, float]]
 """Text and confidence for each direction in degrees; other directions give nothing."""

@@ -1,18 +1,216 @@
-"""Read the axes of a chart: which pixel is which value."""
+"""Read the axes of a chart: which pixel is which value.
 
-from collections.abc import Sequence
+The rectangle that a chart is drawn in comes from axis lines, a frame, or the edge of the ground; ticks come from marks,
+a grid, or else the middle of their labels.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.charts.frame import find_frames, place_ticks
 from visual_tools.charts.labels import Label, find_labels_below, find_labels_left, read_labels, read_multiplier
 from visual_tools.charts.scales import Kind, Mark, Scale, fit_scale, transform
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.ink import find_background, find_runs, largest_channel
 from visual_tools.ocr import OcrEngine, shared_engine
+
+# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
+_MAX_FRAMES = 8
+_MIN_STEP = 12
+_MIN_SHARE = 0.18
+_MIN_SIDE_PX = 20
+_GAP_SHARE = 0.005
+_MAX_THICKNESS_PX = 8
+_SAME_PX = 2
+_CORNER_SLACK = 0.012
+_LINE_SHARE = 0.4
+_MAX_LINE_PX = 12
+_TICK_ROWS = 2
+_MIN_CONTRAST = 24
+_MIN_GRID_CONTRAST = 8
+_GRID_SHARE = 0.4
+_MAX_TICK_WIDTH_PX = 9
+_MIN_FOUND_SHARE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A straight line or edge along a row or a column.
+
+    Attributes:
+        first: First row (of a horizontal one) or column that it covers.
+        last: Last one.
+        start: Where it begins along its direction.
+        end: Just after its end.
+    """
+
+    first: int
+    last: int
+    start: int
+    end: int
+
+
+def find_frames(image: NDArray[np.uint8]) -> list[Box]:
+    """Rectangles that a chart may be drawn in, largest first; the axis lines are just outside of them.
+
+    A left and a bottom line (or edge) that meet in a corner make one; their lengths are its sides.
+    """
+    levels = image.astype(np.int16)
+    rows = find_lines(levels)
+    columns = find_lines(levels.transpose(1, 0, 2))
+    slack = 4 + round(_CORNER_SLACK * max(image.shape[:2]))
+    boxes = {
+        Box(side, min(left.start, bottom.first), max(bottom.end, side), bottom.first)
+        for left in columns
+        for bottom in rows
+        for side in {left.last + 1, left.first}  # what looks like a broad line may be an edge and the first grid line
+        if abs(left.end - bottom.first) <= slack + (left.last - left.first)
+        and abs(bottom.start - left.last) <= slack + (bottom.last - bottom.first)
+    }
+    large = sorted((box for box in boxes if _is_large(box)), key=lambda box: -box.area)
+    return _distinct([*large[:_MAX_FRAMES], *_frame_of_grid(rows, columns)])
+
+
+def _frame_of_grid(rows: list[Line], columns: list[Line]) -> list[Box]:
+    """What the lines of a grid span, for charts without any axis line."""
+    if len(rows) < 2 or len(columns) < 2:
+        return []
+    box = Box(
+        min(line.start for line in rows),
+        min(line.start for line in columns),
+        max(line.end for line in rows),
+        max(line.end for line in columns),
+    )
+    return [box] if _is_large(box) else []
+
+
+def _is_large(box: Box) -> bool:
+    return min(box.width, box.height) >= _MIN_SIDE_PX
+
+
+def find_lines(levels: NDArray[np.int16]) -> list[Line]:
+    """Long horizontal lines and edges of an image, (H, W, 3); pass it transposed for vertical ones."""
+    width = levels.shape[1]
+    if levels.shape[0] < 3 or width < 3:
+        return []
+    steps = largest_channel(np.abs(np.diff(levels, axis=0))) >= _MIN_STEP
+    min_length = max(_MIN_SIDE_PX, round(_MIN_SHARE * width))
+    max_gap_px = max(2, round(_GAP_SHARE * max(levels.shape[:2])))
+    edges: list[tuple[int, int, int]] = []
+    for row in np.flatnonzero(steps.sum(axis=1) >= 0.7 * min_length):
+        runs = find_runs(steps[row], max_gap=max_gap_px)
+        edges += [(int(row), start, end) for start, end in runs if end - start >= min_length]
+    return _join_edges(edges)
+
+
+def _join_edges(edges: list[tuple[int, int, int]]) -> list[Line]:
+    """Both edges of a thin line become one line: the rows between them."""
+    lines: list[Line] = []
+    used: set[int] = set()
+    for index, (row, start, end) in enumerate(edges):
+        if index in used:
+            continue
+        partner = next(
+            (
+                other
+                for other in range(index + 1, len(edges))
+                if 0 < edges[other][0] - row <= _MAX_THICKNESS_PX
+                and other not in used
+                and min(end, edges[other][2]) - max(start, edges[other][1]) > 0.8 * (end - start)
+            ),
+            None,
+        )
+        last = row
+        if partner is not None:
+            used.add(partner)
+            last, start, end = edges[partner][0] - 1, min(start, edges[partner][1]), max(end, edges[partner][2])
+        lines.append(Line(first=row + 1, last=last + 1 if partner is not None else row, start=start, end=end))
+    return lines
+
+
+def _distinct(boxes: list[Box]) -> list[Box]:
+    """Of boxes that are nearly the same only the first."""
+    kept: list[Box] = []
+    for box in boxes:
+        if not any(box.contains(other, _SAME_PX) and other.contains(box, _SAME_PX) for other in kept):
+            kept.append(box)
+    return kept
+
+
+def place_ticks(
+    image: NDArray[np.uint8], frame: Box, expected_px: list[float], slack_px: float, reach_px: int
+) -> list[float]:
+    """The columns of the ticks of an axis below a chart.
+
+    Args:
+        image: (H, W, 3) uint8 RGB, turned so that the axis is at the bottom of the frame.
+        frame: Of the chart.
+        expected_px: Where they should be about.
+        slack_px: How far off they may be.
+        reach_px: Rows between frame and labels.
+    """
+    for marks in _find_marks(image, frame, reach_px):
+        nearest = [min(marks, key=lambda mark: abs(mark - px), default=np.inf) for px in expected_px]
+        is_near = [abs(mark - px) <= slack_px for mark, px in zip(nearest, expected_px, strict=True)]
+        if sum(is_near) >= max(2, _MIN_FOUND_SHARE * len(expected_px)):
+            return [mark if near else px for mark, px, near in zip(nearest, expected_px, is_near, strict=True)]
+    return expected_px
+
+
+def _find_marks(image: NDArray[np.uint8], frame: Box, reach_px: int) -> Iterator[list[float]]:
+    """Columns of marks outside the line, of marks inside it, and of grid lines."""
+    left, right = max(frame.left - 3, 0), min(frame.right + 3, image.shape[1])
+    below = image[frame.bottom : frame.bottom + min(reach_px, 3 * _MAX_LINE_PX), left:right]
+    above = image[max(frame.bottom - _MAX_LINE_PX, frame.top) : frame.bottom, left:right][::-1]
+    for strip in (below, above):
+        for stubs in _find_stubs(strip):
+            yield [left + column for column in stubs]
+    yield [left + column for column in _find_grid(image[frame.top : frame.bottom, left:right])]
+
+
+def _find_stubs(strip: NDArray[np.uint8]) -> Iterator[list[float]]:
+    """Short marks that begin right after the line, which fills the first rows of a strip; the longest first."""
+    if strip.shape[0] < _TICK_ROWS + 2:
+        return
+    ground = find_background(strip[_TICK_ROWS:])
+    contrast = largest_channel(np.abs(strip.astype(np.int16) - ground.astype(np.int16)))
+    is_line = (contrast >= _MIN_CONTRAST).mean(axis=1) > _LINE_SHARE
+    lines = np.flatnonzero(is_line[: strip.shape[0] - _TICK_ROWS])
+    first = int(lines[-1]) + 1 if lines.size else 0
+    first += int(first > 0)  # the row after a line may hold the rest of its softened edge
+    for depth in range(strip.shape[0], first + _TICK_ROWS - 1, -1):
+        yield _centers(contrast[first:depth].min(axis=0), _MIN_CONTRAST)
+
+
+def _find_grid(inside: NDArray[np.uint8]) -> list[float]:
+    """Columns that stand out from those beside them over much of the height."""
+    if inside.shape[1] < 7 or inside.shape[0] < 3:
+        return []
+    levels = inside[:: max(1, inside.shape[0] // 400)].astype(np.int16)
+    contrast = np.zeros(levels.shape[:2], np.int16)
+    beside = [
+        largest_channel(np.abs(levels[:, 3:-3] - levels[:, shift : levels.shape[1] - 6 + shift])) for shift in (0, 6)
+    ]
+    contrast[:, 3:-3] = np.minimum(*beside)
+    share = (contrast >= _MIN_GRID_CONTRAST).mean(axis=0)
+    strength = np.where(share >= _GRID_SHARE, np.median(contrast, axis=0), 0).astype(np.int16)
+    return _centers(strength, _MIN_GRID_CONTRAST)
+
+
+def _centers(strength: NDArray[np.int16], least: int) -> list[float]:
+    """Middles of the thin runs, weighted by how strongly each column stands out."""
+    found = []
+    for start, end in find_runs(strength >= least):
+        if end - start <= _MAX_TICK_WIDTH_PX:
+            around = slice(max(start - 1, 0), end + 1)
+            weights = strength[around].astype(np.float64)
+            found.append(float((weights * np.arange(around.start, around.start + len(weights))).sum() / weights.sum()))
+    return found
+
 
 # Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _GOOD_AXIS = 3

@@ -85,14 +85,7 @@ def read_labels(image: NDArray[np.uint8], boxes: list[Box], engine: OcrEngine) -
 def read_multiplier(
     image: NDArray[np.uint8], region: Box, engine: OcrEngine, *, is_at_right: bool
 ) -> tuple[float, float]:
-    """Factor and offset (1e6, ×10⁶, +2e3) written once near the end of an axis; 1 and 0 when there are none.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        region: Where it would be.
-        engine: The reader.
-        is_at_right: Whether it is the last text of the region rather than the first.
-    """
+    """Factor and offset (1e6, ×10⁶, +2e3) written once near the end of an axis; 1 and 0 when there are none."""
     region = region.clipped(image.shape[1], image.shape[0])
     if region.width < _MIN_TEXT_PX or region.height < _MIN_TEXT_PX:
         return 1.0, 0.0

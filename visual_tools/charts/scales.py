@@ -48,12 +48,7 @@ class Reading:
 
 
 def parse_label(text: str, exponent: str = "") -> tuple[Reading, ...]:
-    """The numbers that a label may mean, likeliest first; nothing for one that is no number.
-
-    Args:
-        text: The label; what stands on the base line when there is a raised part.
-        exponent: The raised part.
-    """
+    """The numbers that a label (with its raised part) may mean, likeliest first; nothing for one that is no number."""
     text, exponent = text.strip().translate(_MINUS), exponent.strip().translate(_MINUS)
     text = re.sub(r"^[·_.](?=[\d.])", "-", text) if not re.match(r"^\.\d+$", text) else text
     raised = _TAIL.match(text)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NOISE = 20.0
@@ -166,10 +167,6 @@ def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
 
     An area starts where one colour is some pixels thick. What belongs to none (anti-aliased edges, outlines,
     grid lines, letters) goes to the area that it has more of, or that is nearest.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        palette: What `palette.find_palette` says.
     """
     labels = _drop_thin_lines(apply_lut(image, palette.lut), palette)
     first = _measure(labels, max(1.5, _MIN_REACH * min(labels.shape)))
@@ -182,7 +179,6 @@ def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
 
 def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
     """Take the colour from grid lines and letters that are black, grey or white, even where an area has it too."""
-    cv2 = require("cv2", "visual")
     side = 1 + 2 * max(1, round(_LINE_WIDTH * min(labels.shape)))
     kernel = np.ones((side, side), np.uint8)
     for color in np.flatnonzero(np.hypot(palette.lab[:, 1], palette.lab[:, 2]) < _LINE_CHROMA):
@@ -194,7 +190,6 @@ def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.
 
 def fill_from(areas: Areas, kept: Iterable[Area]) -> Areas:
     """Keep these areas alone and hand every other pixel to the nearest of them."""
-    cv2 = require("cv2", "visual")
     seeds = _mark(areas, kept)
     _, nearest = cv2.distanceTransformWithLabels(
         (~seeds).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
@@ -248,7 +243,6 @@ def border_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def _find_nearest(labels: NDArray[np.uint8], pixels: NDArray[np.intp]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """The two colours nearest to each of these pixels and how far they are, (2, N) both, nearest first."""
-    cv2 = require("cv2", "visual")
     away = np.full((2, len(pixels)), np.inf, np.float32)
     nearest = np.zeros((2, len(pixels)), np.uint8)
     for color in np.unique(labels[labels != NO_COLOR]):
@@ -262,7 +256,7 @@ def _find_nearest(labels: NDArray[np.uint8], pixels: NDArray[np.intp]) -> tuple[
 
 def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
     """The connected areas of equal labels; listed are those that are thick enough."""
-    cv2, ndimage, measure = (require(name, "visual") for name in ("cv2", "scipy.ndimage", "skimage.measure"))
+    ndimage, measure = (require(name, "visual") for name in ("scipy.ndimage", "skimage.measure"))
     numbers = measure.label(labels, background=-1, connectivity=1).astype(np.int32)
     sizes = np.bincount(numbers.ravel())
     is_edge = np.zeros(labels.shape, bool)

@@ -42,15 +42,7 @@ class Bar:
 def find_bars(
     image: NDArray[np.uint8], rgb: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
 ) -> list[Bar]:
-    """The bars of an image; empty when its areas are not mainly bars.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        rgb: The palette, (N, 3) uint8.
-        areas: The image cut into areas.
-        candidates: The areas that may be bars.
-        swatches: Those of them that need not be bars.
-    """
+    """The bars of an image; empty when its areas are not mainly bars."""
     least = _MIN_AREA * areas.map.size
     boxes = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= least]
     rectangles = [_measure_bar(image, rgb, item, box) for item, box in boxes if _is_rectangle(areas, item, box)]
@@ -67,14 +59,7 @@ def find_bars(
 def join_cut_bars(
     image: NDArray[np.uint8], palette: Palette, areas: Areas, candidates: list[Area]
 ) -> tuple[Areas, list[Area]]:
-    """Make one area again of the two that writing across a thin bar leaves of it.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        palette: Its colours.
-        areas: The image cut into areas.
-        candidates: The areas that may be bars.
-    """
+    """Make one area again of the two that writing across a thin bar leaves of it."""
     items = list(candidates)
     boxes = {item: _straight_box(areas, item) for item in items if item.area_px >= _MIN_AREA * areas.map.size}
     while boxes:

@@ -1,10 +1,13 @@
 """`color_share`: what part each colour has in a pie, in bars, or in any image.
 
 First it is found out what a drawn image holds: the grounds, the areas that may count, the legend, the writing.
+
+Words belong to a colour by a legend's swatches, or by writing beside the sectors of a pie.
 """
 
 import functools
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,15 +17,131 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas, border_of, find_areas
 from visual_tools.colors.bars import find_bars, join_cut_bars, weigh_bars
-from visual_tools.colors.legend import find_swatches, match_sectors, match_swatches, read_lines
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
-from visual_tools.colors.pies import find_pie
+from visual_tools.colors.pies import Pie, find_pie
 from visual_tools.colors.shares import ColorShares, Measured, make_shares
 from visual_tools.colors.words import ColorLike, parse_color, to_lab
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError, MissingPackageError
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.ocr import TextLine
+from visual_tools.ocr import TextLine, read_text
+from visual_tools.packages import cv2
+
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+_MAX_SWATCH_AREA = 0.006
+_MIN_SWATCH_FILL = 0.75
+_MIN_RATIO = 2.5
+_MIN_NAMED = 0.8
+_GAPS_PX = (3, 8)
+_MIN_ALONE = 0.95
+_MAX_READ_PX = 2600
+
+
+def find_swatches(areas: Areas, candidates: list[Area], grounds: Collection[int]) -> list[Area]:
+    """Small filled boxes or dots of a colour that a much larger area has too, away from everything else."""
+    largest: dict[int, int] = {}
+    for item in candidates:
+        largest[item.color] = max(largest.get(item.color, 0), item.area_px)
+    return [
+        item
+        for item in candidates
+        if item.area_px <= _MAX_SWATCH_AREA * areas.map.size
+        and item.area_px * _MIN_RATIO <= largest[item.color]
+        and item.area_px >= _MIN_SWATCH_FILL * item.box_px.area
+        and 0.4 <= item.box_px.width / item.box_px.height <= 5
+        and _is_alone(areas, item, grounds)
+    ]
+
+
+def _is_alone(areas: Areas, item: Area, grounds: Collection[int]) -> bool:
+    """Whether the pixels around an area, or around its outline, are background."""
+    height, width = areas.map.shape
+    for gap in _GAPS_PX:
+        box, inner = (item.box_px.padded(size).clipped(width, height) for size in (gap, gap - _GAPS_PX[0]))
+        around = areas.map[box.top : box.bottom, box.left : box.right] != item.number
+        around[inner.top - box.top : inner.bottom - box.top, inner.left - box.left : inner.right - box.left] = False
+        colors = areas.colors[box.top : box.bottom, box.left : box.right][around]
+        if np.isin(colors, list(grounds)).mean() > _MIN_ALONE:
+            return True
+    return False
+
+
+def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[Area]) -> list[TextLine]:
+    """The writing of an image, of its legend alone where that names most of it (which is much quicker).
+
+    There is none where no reader is installed, or the image is too large to read quickly.
+    """
+    box = Box(0, 0, image.shape[1], image.shape[0])
+    named = {swatch.color for swatch in swatches}
+    area = sum(item.area_px for item in candidates if item.color in named)
+    if len(named) > 1 and area > _MIN_NAMED * sum(item.area_px for item in candidates):
+        legend = functools.reduce(Box.union, (swatch.box_px for swatch in swatches))
+        margin = max(swatch.box_px.height for swatch in swatches)
+        box = Box(legend.left, legend.top - margin, box.right, legend.bottom + margin).clipped(box.right, box.bottom)
+    if max(box.width, box.height) > _MAX_READ_PX or min(box.width, box.height) < 16:
+        return []
+    try:
+        lines = read_text(np.ascontiguousarray(image[box.top : box.bottom, box.left : box.right]))
+    except MissingPackageError:
+        return []
+    return [line.moved(box.left, box.top) for line in lines]
+
+
+def match_swatches(swatches: list[Area], lines: list[TextLine]) -> dict[int, str]:
+    """For each colour with a swatch the words right of it."""
+    labels: dict[int, str] = {}
+    for swatch in swatches:
+        box = swatch.box_px
+        text = _text_right_of(box, [other.box_px for other in swatches if other is not swatch], lines)
+        if text:
+            labels.setdefault(swatch.color, text)
+    return labels
+
+
+def _text_right_of(box: Box, others: list[Box], lines: list[TextLine]) -> str:
+    """The words that start close to the right of a box, up to the next swatch of the row."""
+    limit = min(
+        (other.left for other in others if other.overlap_y(box) > 0 and other.left >= box.right), default=1 << 30
+    )
+    reach = 2.5 * max(box.height, box.width)
+    parts = []
+    for line in lines:
+        if line.box_px.overlap_y(box) < 0.4 * min(box.height, line.box_px.height):
+            continue
+        words = [
+            (word, place) for word, place in line.words if place.left >= box.right - 2 and place.right <= limit + 2
+        ]
+        if words and words[0][1].left - box.right <= reach:
+            parts.append((words[0][1].left, " ".join(word for word, _ in words)))
+    return min(parts)[1] if parts else ""
+
+
+def match_sectors(pie: Pie, lines: list[TextLine]) -> dict[int, str]:
+    """For each sector (by the number of its area) the words outside the rim that its middle points to."""
+    found: dict[int, tuple[float, str]] = {}
+    radius = pie.circle.radius_px
+    for line in lines:
+        if not any(character.isalpha() for character in line.text):
+            continue
+        x, y = _nearest_point(line.box_px, pie.circle.x_px, pie.circle.y_px)
+        away = np.hypot(x - pie.circle.x_px, y - pie.circle.y_px)
+        if not 0.97 * radius < away < 1.45 * radius:
+            continue
+        for sector in pie.sectors:
+            tip = (
+                sector.apex_px[0] + 1.1 * radius * np.cos(sector.direction_rad),
+                sector.apex_px[1] + 1.1 * radius * np.sin(sector.direction_rad),
+            )
+            near = _nearest_point(line.box_px, *tip)
+            gap = float(np.hypot(near[0] - tip[0], near[1] - tip[1]))
+            if gap < 0.15 * radius and gap < found.get(sector.area.number, (np.inf, ""))[0]:
+                found[sector.area.number] = gap, line.text
+    return {number: text for number, (_, text) in found.items()}
+
+
+def _nearest_point(box: Box, x: float, y: float) -> tuple[float, float]:
+    return float(np.clip(x, box.left, box.right)), float(np.clip(y, box.top, box.bottom))
+
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MIN_BORDER = 0.6
@@ -69,15 +188,7 @@ class Scene:
 def make_scene(
     image: NDArray[np.uint8], palette: Palette, areas: Areas, background: ColorLike | None, *, read_labels: bool
 ) -> Scene:
-    """Tell grounds, legend and writing from what may count.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        palette: Its colours.
-        areas: It, cut into areas.
-        background: The colour to leave out; None finds out, `"none"` leaves nothing out.
-        read_labels: Read the writing.
-    """
+    """Tell grounds, legend and writing from what may count."""
     ground = _find_background(areas, palette) if background is None else find_color(palette, background)
     candidates = [item for item in areas.items if item.color != ground]
     panel = _find_panel(candidates, areas, palette) if background is None else None
@@ -203,7 +314,6 @@ def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     height, width = image.shape[0] // step, image.shape[1] // step
     if step <= 1 or min(height, width) < 1:
         return image
-    cv2 = require("cv2", "visual")
     cut = image[: height * step, : width * step]
     small: NDArray[np.uint8] = cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA)
     return small

@@ -13,6 +13,7 @@ from visual_tools.colors.words import ColorLike, cell_lab, color_name, is_plain_
 from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import any_channel, largest_channel
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 NO_COLOR = 255
@@ -56,7 +57,6 @@ class Palette:
 
 def find_flat(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Pixels whose eight neighbours look the same: inside of areas, without edges, text and thin lines."""
-    cv2 = require("cv2", "visual")
     spread = cv2.morphologyEx(image, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
     flat: NDArray[np.bool_] = largest_channel(spread) <= _FLAT_RANGE
     return flat
@@ -115,7 +115,6 @@ def apply_lut(image: NDArray[np.uint8], lut: NDArray[np.uint8]) -> NDArray[np.ui
 
 def count_cells(image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
     """How many pixels fall into each of the 64 x 64 x 64 cells of RGB, as (262144,), red slowest."""
-    cv2 = require("cv2", "visual")
     counts = cv2.calcHist(
         [np.ascontiguousarray(image)],
         [0, 1, 2],
@@ -219,7 +218,6 @@ def _join_shades(
 
     JPEG blurs the colour of a line over the blocks that it crosses and makes bands of another shade along it.
     """
-    cv2 = require("cv2", "visual")
     lab, labels, number = to_lab(rgb), apply_lut(image, lut), np.arange(len(rgb))
     totals = np.maximum(np.bincount(labels.ravel(), minlength=NO_COLOR + 1), 1)
     target = number.copy()

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.colors.palette import NO_COLOR, Palette, count_cells
 from visual_tools.colors.words import cell_lab, to_lab
-from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _START_COLORS = 10
@@ -36,12 +36,7 @@ class Clusters:
 
 
 def cluster_weighted(lab: NDArray[np.float32], weights: NDArray[np.float64], num_colors: int) -> Clusters:
-    """Lloyd's k-means of weighted points, the best of some starts; the same answer each time.
-
-    Args:
-        lab: Points, (N, 3).
-        weights: How many pixels each stands for, (N,).
-        num_colors: Clusters.
+    """Lloyd's k-means of points (N, 3) with weights (N,), the best of some starts; the same answer each time.
 
     Source:
         The starts are those of Arthur and Vassilvitskii (2007), k-means++.
@@ -73,12 +68,7 @@ def _settle(
 
 
 def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palette:
-    """The main colours of any image, each cell of RGB given to the nearest.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        num_colors: How many; None merges colours that look alike and drops those under 1 %.
-    """
+    """The main colours of an image; `num_colors` None joins those that look alike and drops those under 1 %."""
     counts = count_cells(image)
     used = np.flatnonzero(counts)
     lab, weights = cell_lab()[used], counts[used]
@@ -160,7 +150,6 @@ def _merge_alike(centers: NDArray[np.float32], totals: NDArray[np.float64]) -> N
 
 
 def _to_rgb(lab: NDArray[np.float32]) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     rgb = cv2.cvtColor(np.ascontiguousarray(lab).reshape(1, -1, 3), cv2.COLOR_LAB2RGB)[0]
     result: NDArray[np.uint8] = np.rint(np.clip(rgb, 0, 1) * 255).astype(np.uint8)
     return result

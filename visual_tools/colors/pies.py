@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from visual_tools.colors.areas import Area, Areas, fill_from
 from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NUM_AREAS = 24
@@ -74,7 +75,6 @@ def find_circle(areas: Areas, candidates: list[Area]) -> Circle | None:
 
 def edge_points(areas: Areas, area: Area) -> NDArray[np.float64]:
     """The outermost pixels of an area, (N, 2) x and y."""
-    cv2 = require("cv2", "visual")
     contours, _ = cv2.findContours(
         areas.mask(area).astype(np.uint8),
         cv2.RETR_EXTERNAL,
@@ -151,12 +151,7 @@ class Pie:
 
 
 def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
-    """The pie of an image; None when there is none of at least two sectors.
-
-    Args:
-        areas: The image cut into areas.
-        grounds: Numbers of the colours that a pie lies on.
-    """
+    """The pie of an image; None when there is none of at least two sectors."""
     least = max(_MIN_AREA * areas.map.size, 12)
     circle = find_circle(areas, [item for item in areas.items if item.color not in grounds and item.area_px >= least])
     if circle is None:

@@ -13,8 +13,9 @@ from PIL import Image, ImageDraw, ImageFont
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.words import color_name, to_lab
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.packages import cv2
 
 Kind = Literal["pie", "bars", "area"]
 _MIN_WRITTEN = 0.004
@@ -156,7 +157,6 @@ def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colo
     labels = np.full(shape[:2], -1, np.int16)
     numbers = number_of[measured.areas.map]
     if numbers.shape != (frame.height, frame.width):
-        cv2 = require("cv2", "visual")
         numbers = cv2.resize(numbers, (frame.width, frame.height), interpolation=cv2.INTER_NEAREST)
     labels[frame.top : frame.bottom, frame.left : frame.right] = numbers
     background = measured.background
@@ -217,7 +217,6 @@ def _make_piece(areas: Areas, item: Area, part: float, frame: Box) -> Piece:
 
 def _find_middle(mask: NDArray[np.bool_]) -> tuple[int, int]:
     """The pixel farthest from the edge; of several the one nearest to their middle."""
-    cv2 = require("cv2", "visual")
     away = cv2.distanceTransform(np.pad(mask, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
     rows, columns = np.nonzero(away >= 0.98 * away.max())
     nearest = int(np.argmin(np.hypot(rows - rows.mean(), columns - columns.mean())))
@@ -264,7 +263,6 @@ def draw_share(image: ImageSource, result: ColorShares) -> NDArray[np.uint8]:
 
 def _tint(image: NDArray[np.uint8], result: ColorShares, width: int) -> NDArray[np.uint8]:
     """Fade what was left out, and draw a line around what counts."""
-    cv2 = require("cv2", "visual")
     labels = result.labels
     tinted = image.copy()
     left_out = labels < 0

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import ImageColor
 
 from visual_tools.errors import ImageError, require
+from visual_tools.packages import cv2
 
 ColorLike = str | Sequence[int] | NDArray[np.integer]
 
@@ -101,7 +102,6 @@ def word_lut(word: ColorLike) -> NDArray[np.bool_]:
 
 def to_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     """CIE L*a*b* (D65; L 0 to 100) of colours (N, 3) uint8, as (N, 3) float32."""
-    cv2 = require("cv2", "visual")
     scaled = np.ascontiguousarray(rgb, dtype=np.float32).reshape(1, -1, 3) / np.float32(255)
     lab: NDArray[np.float32] = cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB)[0]
     return lab

@@ -1,5 +1,9 @@
-"""Compare two images, or the two halves of one."""
+"""Compare two images, or the two halves of one, and name the kind of each difference.
 
+What vanished in one place appeared in another when one shift explains both.
+"""
+
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +13,347 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.diff.halves import split_halves
-from visual_tools.diff.kinds import Finding, find_findings
-from visual_tools.diff.maps import find_excess, find_regions, find_structure, match_tone, mean_structure, paint
+from visual_tools.diff.maps import (
+    Region,
+    find_excess,
+    find_regions,
+    find_structure,
+    join,
+    match_tone,
+    mean_structure,
+    paint,
+)
 from visual_tools.diff.registration import find_overlap, find_transform, warp_onto
 from visual_tools.diff.result import Difference, Differences, Halves, Transform, as_rgb
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
+from visual_tools.packages import cv2
+
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
+_MAX_ERROR = 0.16  # squared, of what staying in place would cost
+_AS_GOOD = 0.03  # of shifts that explain it as well, the shortest is meant
+_MIN_SHAPE_OVERLAP = 0.4
+_DISTINCT = 0.3  # what a shift costs at the median, if only one will do
+_MAX_MOVED_SIDE_PX = 96  # matching is done no larger than this
+_NEAR_PX = 3
+_MIN_SHIFT_PX = 2
+_RIM_SHARE = 0.7
+_MIN_PART = 0.35  # of each side of a region that covers both places: one of the places
+_NOWHERE = -1000.0  # a level unlike any, beyond the image's edge
+_NEARBY_SHARE = 0.08  # of the diagonal: how far a thing may have moved to be the same one
+_NEARBY_SIZES = 3.0  # the same by its size; the larger counts
+_NEARBY_SIZES_UNSURE = 2.0  # the same where it is not plain which is the old place
+_MAX_PAIRED = 60
+_GOOD_ERROR = 0.08
+_AROUND_PX = 6
+_UNLIKE = 20.0  # levels
+_AREA_RATIO = 3.0
+_MUCH_CLOSER = 0.5  # to what the surroundings make one expect, for "removed" and "added"
+_SAME_EDGES = 0.5
+_MAX_SIDE_PX = 160  # regions are looked at no larger than this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """A move: where a thing was and is, in the first image's frame.
+
+    Attributes:
+        old_box: Before.
+        new_box: After.
+        error: Squared, as a share of what not moving would cost.
+        is_distinct: Whether most other shifts are much worse.
+    """
+
+    old_box: Box
+    new_box: Box
+    error: float
+    is_distinct: bool
+
+    @property
+    def length_px(self) -> float:
+        """How far it goes."""
+        return math.dist(self.old_box.center, self.new_box.center)
+
+
+def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
+    """The shift under which the first image's pixels of `old` are the second's of `new`, None where there is none.
+
+    Two cases: places apart, of one shape; and places that overlap, of which only the rims differ.
+    """
+    step = _step(old, new)
+    (x, y), (to_x, to_y) = old.box.center, new.box.center
+    apart = round((to_x - x) / step), round((to_y - y) / step)
+    search = _Search(old, new, first, second, step)
+    gap = max(-old.box.overlap_x(new.box), -old.box.overlap_y(new.box))
+    if gap <= max(old.box.width, old.box.height, new.box.width, new.box.height):
+        found = search.best(*((min(0, far), max(0, far)) for far in apart))
+        shift = None if found is None else _within(old.box.union(new.box), found)
+        if shift and all(_is_rim(*one, step + 1) for one in ((old.box, shift.old_box), (new.box, shift.new_box))):
+            return shift
+    slack = max(_NEAR_PX, max(old.box.width, old.box.height) // (6 * step))
+    found = search.best(*((middle - slack, middle + slack) for middle in apart))
+    if found is None or _shape_overlap(old, new, found.dx, found.dy) < _MIN_SHAPE_OVERLAP:
+        return None
+    return Shift(old_box=old.box, new_box=new.box, error=found.error, is_distinct=found.is_distinct)
+
+
+def _is_rim(part: Box, whole: Box, slack_px: int) -> bool:
+    """Whether a part is inside the whole and follows most of one of its sides."""
+    spans = part.width >= _RIM_SHARE * whole.width or part.height >= _RIM_SHARE * whole.height
+    return spans and whole.contains(part, slack_px)
+
+
+def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
+    """The same for a region that covers both the old and the new place."""
+    step = _step(region, region)
+    reach = region.box.width // step - 2, region.box.height // step - 2
+    search = _Search(region, region, first, second, step)
+    found = search.best((-reach[0], reach[0]), (-reach[1], reach[1]))
+    shift = None if found is None else _within(region.box, found)
+    if shift is None or shift.old_box.width < _MIN_PART * region.box.width:
+        return None
+    return shift if shift.old_box.height >= _MIN_PART * region.box.height else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    error: float
+    is_distinct: bool
+    dx: int
+    dy: int
+
+
+def _within(both: Box, best: _Best) -> Shift | None:
+    """Old and new place inside the box around both, one shift apart."""
+    dx, dy = best.dx, best.dy
+    old = Box(both.left + max(-dx, 0), both.top + max(-dy, 0), both.right - max(dx, 0), both.bottom - max(dy, 0))
+    if max(abs(dx), abs(dy)) < _MIN_SHIFT_PX or old.width < 2 or old.height < 2:
+        return None
+    return Shift(old_box=old, new_box=old.moved(dx, dy), error=best.error, is_distinct=best.is_distinct)
+
+
+def _step(old: Region, new: Region) -> int:
+    both = old.box, new.box
+    return max(1, max(max(box.width, box.height) for box in both) // _MAX_MOVED_SIDE_PX)
+
+
+def _shape_overlap(old: Region, new: Region, dx: int, dy: int) -> float:
+    """Shared pixels of the two masks by all of them, after the shift."""
+    moved = old.box.moved(dx, dy)
+    both = moved.union(new.box)
+    canvas = np.zeros((2, both.height, both.width), np.bool_)
+    for layer, box, mask in ((0, moved, old.mask), (1, new.box, new.mask)):
+        at = box.moved(-both.left, -both.top)
+        canvas[layer, at.top : at.bottom, at.left : at.right] = mask
+    return float(np.count_nonzero(canvas.all(axis=0)) / np.count_nonzero(canvas.any(axis=0)))
+
+
+class _Search:
+    """Squared error of shifts, both of what vanished and of what appeared; every `step`-th pixel of both images."""
+
+    def __init__(
+        self, old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8], step: int
+    ) -> None:
+        self._step = step
+        self._first, self._second = first[::step, ::step], second[::step, ::step]
+        self._old, self._new = _thinned(old, step), _thinned(new, step)
+        self._staying = [_error_in_place(self._first, self._second, *one) for one in (self._old, self._new)]
+
+    def best(self, xs: tuple[int, int], ys: tuple[int, int]) -> _Best | None:
+        """The best shift within these ranges of steps."""
+        vanished = _errors(self._first, self._second, *self._old, xs, ys)
+        appeared = _errors(self._second, self._first, *self._new, (-xs[1], -xs[0]), (-ys[1], -ys[0]))
+        if vanished is None or appeared is None or min(self._staying) == 0:
+            return None
+        errors = np.maximum(vanished / self._staying[0], appeared[::-1, ::-1] / self._staying[1])
+        columns, rows = np.arange(xs[0], xs[1] + 1), np.arange(ys[0], ys[1] + 1)
+        errors[
+            (np.abs(rows) * self._step < _MIN_SHIFT_PX)[:, None] & (np.abs(columns) * self._step < _MIN_SHIFT_PX)
+        ] = 9
+        error = float(errors.min())
+        if error > _MAX_ERROR:
+            return None
+        far = np.where(errors <= error + _AS_GOOD, np.hypot(*np.meshgrid(columns, rows)), np.inf)
+        row, column = np.unravel_index(int(np.argmin(far)), errors.shape)
+        return _Best(
+            error=error,
+            is_distinct=bool(np.median(errors) >= _DISTINCT),
+            dx=int(columns[column]) * self._step,
+            dy=int(rows[row]) * self._step,
+        )
+
+
+def _thinned(region: Region, step: int) -> tuple[int, int, NDArray[np.float32]]:
+    """Left, top and mask of a region on the grid of every `step`-th pixel."""
+    left, top = -(-region.box.left // step), -(-region.box.top // step)
+    mask = region.mask[top * step - region.box.top :: step, left * step - region.box.left :: step]
+    return left, top, mask.astype(np.float32)
+
+
+def _error_in_place(
+    source: NDArray[np.uint8], target: NDArray[np.uint8], left: int, top: int, mask: NDArray[np.float32]
+) -> float:
+    place = slice(top, top + mask.shape[0]), slice(left, left + mask.shape[1])
+    apart = source[place].astype(np.float32) - target[place]
+    return float((apart * apart).sum(axis=2)[mask > 0].mean()) if mask.any() else 0.0
+
+
+def _errors(
+    source: NDArray[np.uint8],
+    target: NDArray[np.uint8],
+    left: int,
+    top: int,
+    mask: NDArray[np.float32],
+    xs: tuple[int, int],
+    ys: tuple[int, int],
+) -> NDArray[np.float32] | None:
+    """Mean squared error of the masked pixels of `source` laid on `target`, for each shift; None at no pixels."""
+    height, width = mask.shape
+    if not mask.any():
+        return None
+    area = Box(left + xs[0], top + ys[0], left + xs[1] + width, top + ys[1] + height)
+    inside = area.clipped(target.shape[1], target.shape[0])
+    if inside.width < width or inside.height < height:
+        return None
+    beyond = inside.top - area.top, area.bottom - inside.bottom, inside.left - area.left, area.right - inside.right
+    window = target[inside.top : inside.bottom, inside.left : inside.right].astype(np.float32)
+    window = cv2.copyMakeBorder(window, *beyond, cv2.BORDER_CONSTANT, value=(_NOWHERE,) * 3)
+    template = source[top : top + height, left : left + width].astype(np.float32)
+    errors = cv2.matchTemplate(window, template, cv2.TM_SQDIFF, mask=np.dstack([mask] * 3))
+    found: NDArray[np.float32] = np.maximum(errors, 0) / np.float32(mask.sum())
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A difference in the first image's frame; both boxes are equal unless something moved."""
+
+    kind: str
+    first_box: Box
+    second_box: Box
+    area_px: int
+    confidence: float
+
+
+def find_findings(
+    regions: tuple[Region, ...], first: NDArray[np.uint8], second: NDArray[np.uint8]
+) -> tuple[Finding, ...]:
+    """Name each region, after pairing those between which something moved."""
+    alone = [_name(region, first, second) for region in regions]
+    pairs = _pair_moved(regions, [one.kind for one in alone], first, second)
+    taken = {at for pair in pairs for at in pair}
+    moved = [_moved(join((regions[old], regions[new])), shift) for (old, new), shift in pairs.items()]
+    return (*moved, *(one for at, one in enumerate(alone) if at not in taken))
+
+
+def _pair_moved(
+    regions: tuple[Region, ...], kinds: list[str], first: NDArray[np.uint8], second: NDArray[np.uint8]
+) -> dict[tuple[int, int], Shift]:
+    """Which region holds what left and which what arrived; each is used once, the nearest good fits first.
+
+    The bare ground that shows where something left is also what was covered elsewhere, so either the kinds must
+    say which is which or the content must be such that no other shift would do.
+    """
+    reach_px = _NEARBY_SHARE * math.hypot(*first.shape[:2])
+    largest = sorted(range(len(regions)), key=lambda at: -regions[at].area_px)[:_MAX_PAIRED]
+    found: list[tuple[bool, float, int, int, Shift]] = []
+    for old, new in itertools.permutations(sorted(largest), 2):
+        before, after = regions[old], regions[new]
+        if "moved" in (kinds[old], kinds[new]):
+            continue
+        if not 1 / _AREA_RATIO < before.area_px / after.area_px < _AREA_RATIO:
+            continue
+        sizes = [side for box in (before.box, after.box) for side in (box.width, box.height)]
+        is_plain = kinds[old] == "removed" and kinds[new] == "added"
+        within_px = max(reach_px, _NEARBY_SIZES * max(sizes)) if is_plain else _NEARBY_SIZES_UNSURE * max(sizes)
+        if math.dist(before.box.center, after.box.center) > within_px:
+            continue
+        shift = find_shift(before, after, first, second)
+        if shift is not None and (is_plain or shift.is_distinct or _has_core(shift, first)):
+            found.append((shift.error > _GOOD_ERROR, shift.length_px, old, new, shift))
+    pairs: dict[tuple[int, int], Shift] = {}
+    for _, _, old, new, shift in sorted(found, key=lambda one: one[:4]):
+        if not any(at in pair for pair in pairs for at in (old, new)):
+            pairs[old, new] = shift
+    return pairs
+
+
+def _has_core(shift: Shift, first: NDArray[np.uint8]) -> bool:
+    """Whether the object itself, unlike its surroundings, is between the rims of a small shift."""
+    old, new = shift.old_box, shift.new_box
+    core = Box(max(old.left, new.left), max(old.top, new.top), min(old.right, new.right), min(old.bottom, new.bottom))
+    if core.width < 1 or core.height < 1:
+        return False
+    around = old.union(new).padded(_AROUND_PX).clipped(first.shape[1], first.shape[0])
+    part = first[around.top : around.bottom, around.left : around.right].astype(np.float32)
+    middle = first[core.top : core.bottom, core.left : core.right].reshape(-1, 3)
+    rim = np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]])
+    return bool(np.abs(np.median(middle, axis=0) - np.median(rim, axis=0)).max() > _UNLIKE)
+
+
+def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Finding:
+    before, after, mask = _close_up(region, first, second)
+    around = cv2.dilate(mask, np.ones((3, 3), np.uint8))
+    expected = cv2.inpaint(before, around, 3, cv2.INPAINT_TELEA).astype(np.float32)
+    inside = mask > 0
+    first_off, second_off = (np.linalg.norm(image - expected, axis=2)[inside] for image in (before, after))
+    left = float(np.mean(second_off < _MUCH_CLOSER * first_off))
+    if 0.2 < left < 0.8 and (shift := find_shift_within(region, first, second)) is not None:
+        return _moved(region, shift)
+    if second_off.mean() < _MUCH_CLOSER * first_off.mean():
+        return _in_place("removed", region)
+    if first_off.mean() < _MUCH_CLOSER * second_off.mean():
+        return _in_place("added", region)
+    same_edges = _edge_agreement(before, after, around) > _SAME_EDGES
+    return _in_place("recoloured" if same_edges else "changed", region)
+
+
+def _close_up(
+    region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Both images around a region and its mask (0, 255), shrunk where the region is large."""
+    margin = max(8, max(region.box.width, region.box.height) // 8)
+    area = region.box.padded(margin).clipped(first.shape[1], first.shape[0])
+    mask = np.zeros((area.height, area.width), np.uint8)
+    own = region.box.moved(-area.left, -area.top)
+    mask[own.top : own.bottom, own.left : own.right] = region.mask * np.uint8(255)
+    parts = [np.ascontiguousarray(image[area.top : area.bottom, area.left : area.right]) for image in (first, second)]
+    factor = min(1.0, _MAX_SIDE_PX / max(area.width, area.height))
+    size = max(round(area.width * factor), 1), max(round(area.height * factor), 1)
+    before, after, shape = (cv2.resize(part, size, interpolation=cv2.INTER_AREA) for part in (*parts, mask))
+    return before, after, np.where(shape >= min(128, shape.max()), 255, 0).astype(np.uint8)
+
+
+def _edge_agreement(before: NDArray[np.uint8], after: NDArray[np.uint8], around: NDArray[np.uint8]) -> float:
+    """Correlation of the strength of edges inside a mask, -1 to 1."""
+    strengths = []
+    for image in (before, after):
+        smooth = cv2.GaussianBlur(image, (3, 3), 0).astype(np.float32)
+        slope = np.hypot(cv2.Sobel(smooth, -1, 1, 0), cv2.Sobel(smooth, -1, 0, 1)).max(axis=2)
+        strengths.append(slope[around > 0])
+    if min(one.std() for one in strengths) == 0:
+        return 0.0
+    return float(np.corrcoef(*strengths)[0, 1])
+
+
+def _moved(region: Region, shift: Shift) -> Finding:
+    return Finding(
+        kind="moved",
+        first_box=shift.old_box,
+        second_box=shift.new_box,
+        area_px=region.area_px,
+        confidence=_confidence(region),
+    )
+
+
+def _in_place(kind: str, region: Region) -> Finding:
+    return Finding(
+        kind=kind, first_box=region.box, second_box=region.box, area_px=region.area_px, confidence=_confidence(region)
+    )
+
+
+def _confidence(region: Region) -> float:
+    return round(1 - 1 / max(region.strength, 1.0), 2)
+
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _THRESHOLD = 10.0  # units of Lab
@@ -113,7 +453,6 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
         )
     covered = find_overlap(transform.matrix, first.shape, second.shape)
     if not transform.is_identity:
-        cv2 = require("cv2", "visual")
         kernel = np.ones((2 * _EDGE_PX + 1, 2 * _EDGE_PX + 1), np.uint8)
         covered = cv2.erode(covered, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=(0,))
     return _Laid(
@@ -181,7 +520,6 @@ def _check_options(sensitivity: float, min_area_px: int | None, merge_px: int | 
 
 
 def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     grey: NDArray[np.uint8] = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
     return grey
 

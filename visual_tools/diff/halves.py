@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.diff.registration import find_transform
 from visual_tools.diff.result import Halves, as_rgb
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.ink import largest_channel
+from visual_tools.packages import cv2
 
 _MIN_PX = 32
 _SMALL_PX = 480
@@ -69,7 +70,6 @@ def _no_halves(best: float) -> ImageError:
 
 def _agreement(rgb: NDArray[np.uint8], first_box: Box, second_box: Box) -> float:
     """How well the detail of two parts agrees once one is laid on the other, -1 to 1."""
-    cv2 = require("cv2", "visual")
     parts = [cv2.cvtColor(_part(rgb, box), cv2.COLOR_RGB2GRAY) for box in (first_box, second_box)]
     factor = min(1.0, _SMALL_PX / max(parts[0].shape))
     first, second = (cv2.resize(part, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA) for part in parts)
@@ -81,7 +81,6 @@ def _part(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
 
 
 def _small_grey(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-    cv2 = require("cv2", "visual")
     factor = min(1.0, _SMALL_PX / max(rgb.shape[:2]))
     size = max(round(rgb.shape[1] * factor), 8), max(round(rgb.shape[0] * factor), 8)
     grey = cv2.cvtColor(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
@@ -91,7 +90,6 @@ def _small_grey(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 def _likeness(grey: NDArray[np.float32]) -> float:
     """How well a patch from the left half is found in the right one, at about the same height; -1 to 1."""
-    cv2 = require("cv2", "visual")
     height, width = grey.shape
     patch = grey[round(0.2 * height) : round(0.8 * height), round(0.12 * width) : round(0.42 * width)]
     target = grey[round(0.08 * height) : round(0.92 * height), width // 2 :]
@@ -138,7 +136,6 @@ def _parts_beside(rgb: NDArray[np.uint8]) -> tuple[Box, ...]:
 
 def _flat_columns(rgb: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which columns are of one colour, and the mean colour of each, (W, 3)."""
-    cv2 = require("cv2", "visual")
     columns = np.ascontiguousarray(rgb.transpose(1, 0, 2))
     both = [cv2.meanStdDev(column[None]) for column in columns]
     return np.array([spread.max() for _, spread in both]) < _FLAT, np.array([mean.ravel() for mean, _ in both])

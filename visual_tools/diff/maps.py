@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 _STRIP_PX = 128
 _REACH_PX = 4  # rows beyond a strip that its result depends on
@@ -69,7 +69,6 @@ def find_excess(
     limit = _structure_limit(spread)
     levels = np.arange(256, dtype=np.float32)
     table = np.where(levels < limit, threshold * (1 + 2 * (limit - levels) / max(limit, 1)), 0)
-    cv2 = require("cv2", "visual")
     unlike = cv2.LUT(structure, np.clip(np.rint(table), 0, 255).astype(np.uint8))
     unlike[weight < _MIN_APART * threshold] = 0
     excess: NDArray[np.uint8] = cv2.max(colour, unlike)
@@ -88,7 +87,6 @@ def _structure_limit(spread: NDArray[np.int64]) -> float:
 
 def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], ...]:
     """Excess of colour, structural similarity times 255, plain difference of lightness, 1 where both have detail."""
-    cv2 = require("cv2", "visual")
     near = np.ones((3, 3), np.uint8)
     labs = [cv2.cvtColor(cv2.GaussianBlur(image, (3, 3), 0), cv2.COLOR_RGB2Lab) for image in (first, second)]
     lows, highs = [cv2.erode(lab, near) for lab in labs], [cv2.dilate(lab, near) for lab in labs]
@@ -134,13 +132,11 @@ def mean_structure(similarity: NDArray[np.float32], covered: NDArray[np.uint8]) 
     margin = min(_WINDOW_PX // 2, (min(similarity.shape) - 1) // 2)
     height, width = similarity.shape
     inside = slice(margin, height - margin), slice(margin, width - margin)
-    cv2 = require("cv2", "visual")
     mean = cv2.mean(similarity[inside], np.ascontiguousarray(covered[inside]))
     return float(mean[0])
 
 
 def _structure_strip(first: NDArray[np.uint8], second: NDArray[np.uint8], window: int) -> NDArray[np.float32]:
-    cv2 = require("cv2", "visual")
     count = window * window
     x, y = first.astype(np.float32), second.astype(np.float32)
 
@@ -315,7 +311,6 @@ def _make_region(rows: NDArray[np.intp], columns: NDArray[np.intp], strength: fl
 
 def _without_specks(mask: NDArray[np.bool_], min_px: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows and columns of the pixels of `mask` that hang together in numbers."""
-    cv2 = require("cv2", "visual")
     _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=8)
     rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])
     keep = stats[labels[rows, columns], cv2.CC_STAT_AREA] >= min_px
@@ -326,7 +321,6 @@ def _group(
     rows: NDArray[np.intp], columns: NDArray[np.intp], shape: tuple[int, ...], merge_px: int
 ) -> list[NDArray[np.intp]]:
     """Which of the pixels belong together, as indices; found on a grid coarser than the pixels."""
-    cv2 = require("cv2", "visual")
     if rows.size == 0:
         return []
     cell = max(1, merge_px // 6)

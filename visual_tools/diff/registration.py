@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.diff.result import Transform
-from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
 _COARSE_PX = 1000
@@ -69,7 +69,6 @@ def make_transform(matrix: Matrix, method: str) -> Transform:
 
 def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """`image` as seen in the first image's frame of `shape`; its edge goes on where it has nothing."""
-    cv2 = require("cv2", "visual")
     if np.array_equal(matrix, IDENTITY) and image.shape[:2] == tuple(shape[:2]):
         return image
     scale = math.hypot(matrix[0, 0], matrix[1, 0])
@@ -85,7 +84,6 @@ def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) 
 def find_overlap(matrix: Matrix, shape: tuple[int, ...], other: tuple[int, ...]) -> NDArray[np.uint8]:
     """(H, W) uint8, 255 on the pixels of the first image that the second shows too."""
     full = np.full(other[:2], 255, np.uint8)
-    cv2 = require("cv2", "visual")
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
     covered: NDArray[np.uint8] = cv2.warpAffine(full, matrix, (shape[1], shape[0]), flags=flags, borderValue=(0,))
     return covered
@@ -105,7 +103,6 @@ class _Judge:
         covered = find_overlap(matrix, shape, self._second.shape) > 0
         if np.count_nonzero(covered) < self._needed_px:
             return -1.0
-        cv2 = require("cv2", "visual")
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         moved = cv2.warpAffine(self._second, matrix, (shape[1], shape[0]), flags=flags)
         first, second = self._first[covered], moved[covered]
@@ -118,7 +115,6 @@ class _Judge:
 
 
 def _detail(image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    cv2 = require("cv2", "visual")
     smooth = cv2.GaussianBlur(image.astype(np.float32), (0, 0), 1.0)
     detail: NDArray[np.float32] = np.clip(smooth - cv2.GaussianBlur(smooth, (0, 0), 4.0), -25, 25)
     return detail
@@ -139,7 +135,6 @@ def _guesses(first: NDArray[np.uint8], second: NDArray[np.uint8], score: float) 
 
 
 def _phase_shift(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matrix:
-    cv2 = require("cv2", "visual")
     shape = max(first.shape[0], second.shape[0]), max(first.shape[1], second.shape[1])
     sheets = [np.zeros(shape, np.float32) for _ in range(2)]
     for sheet, image in zip(sheets, (first, second), strict=True):
@@ -149,7 +144,6 @@ def _phase_shift(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matrix:
 
 
 def _feature_match(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matrix | None:
-    cv2 = require("cv2", "visual")
     sift = cv2.SIFT_create(nfeatures=1500, contrastThreshold=0.02)
     (points, words), (others, other_words) = sift.detectAndCompute(first, None), sift.detectAndCompute(second, None)
     if len(points) < _FEW or len(others) < _FEW:
@@ -168,7 +162,6 @@ def _feature_match(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matri
 
 def _fit(start: Any, end: Any, within_px: float) -> Matrix | None:
     """The turn, scale and shift that most point pairs agree on."""
-    cv2 = require("cv2", "visual")
     if len(start) < _FEW:
         return None
     matrix, kept = cv2.estimateAffinePartial2D(
@@ -198,7 +191,6 @@ def _refined(first: NDArray[np.uint8], second: NDArray[np.uint8], matrix: Matrix
 
 
 def _tracked(first: NDArray[np.uint8], laid: NDArray[np.uint8], matrix: Matrix) -> Matrix | None:
-    cv2 = require("cv2", "visual")
     corners = cv2.goodFeaturesToTrack(first, 1500, 0.005, max(5, max(first.shape) // 120))
     if corners is None or len(corners) < _FEW:
         return None
@@ -213,7 +205,6 @@ def _tracked(first: NDArray[np.uint8], laid: NDArray[np.uint8], matrix: Matrix) 
 def _shrunk(image: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
     if factor == 1.0:
         return image
-    cv2 = require("cv2", "visual")
     size = max(round(image.shape[1] * factor), 1), max(round(image.shape[0] * factor), 1)
     smaller: NDArray[np.uint8] = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
     return smaller

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from visual_tools.errors import ImageError, MissingPackageError, find_package_dir, require
+from visual_tools.errors import ImageError, MissingPackageError, find_package_dir
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.images.views import BoxLike, make_box
+from visual_tools.packages import cv2
 
 Color = str | Sequence[int]
 """A name or code as in CSS ("red", "#ff8800"), or red, green, blue from 0 to 255."""
@@ -201,7 +202,6 @@ def _draw_shape(image: NDArray[np.uint8], mark: Mark, line_px: int) -> None:
 def _draw_line(
     image: NDArray[np.uint8], points: NDArray[np.int32], color: tuple[int, int, int], width_px: int, is_closed: bool
 ) -> None:
-    cv2 = require("cv2", "visual")
     if len(points) == 1:
         points = np.repeat(points, 2, axis=0)
     cv2.polylines(image, [points[:, None]], is_closed, color, max(1, int(width_px)), cv2.LINE_8)
@@ -209,7 +209,6 @@ def _draw_line(
 
 def _draw_point(image: NDArray[np.uint8], point: NDArray[np.int32], color: tuple[int, int, int], line_px: int) -> None:
     """A coloured ring between two thin ones that are seen on its own colour too."""
-    cv2 = require("cv2", "visual")
     center, radius = (int(point[0]), int(point[1])), 3 * line_px + 2
     edge = (0, 0, 0) if sum(color) > 3 * _LIGHT else (255, 255, 255)
     cv2.circle(image, center, radius, edge, 3 * line_px, cv2.LINE_AA)

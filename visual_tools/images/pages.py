@@ -1,9 +1,9 @@
 """Read documents of many pages: PDF, TIFF, animated images."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError, require
 from visual_tools.images.arrays import array_from_image, check_num_pixels
 from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_image, read_bytes
+from visual_tools.results import ResultSequence
 
 _POINTS_AN_INCH = 72.0  # Source: ISO 32000, default user space
 _NUM_CHARS_SHOWN = 40
@@ -38,7 +39,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pages:
+class Pages(ResultSequence[Page]):
     """Pages of a document; may be indexed and looped over.
 
     Attributes:
@@ -46,21 +47,9 @@ class Pages:
         num_pages: How many the document has.
     """
 
+    _items = "pages"
     pages: tuple[Page, ...]
     num_pages: int
-
-    def __len__(self) -> int:
-        return len(self.pages)
-
-    def __iter__(self) -> Iterator[Page]:
-        return iter(self.pages)
-
-    @overload
-    def __getitem__(self, index: int) -> Page: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Page, ...]: ...
-    def __getitem__(self, index: int | slice) -> Page | tuple[Page, ...]:
-        return self.pages[index]
 
 
 def load_pages(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.packages import cv2
 from visual_tools.paths.search import (
     DIAGONAL_PX,
     Connectivity,
@@ -235,7 +236,6 @@ def _usual_room(mask: NDArray[np.bool_]) -> float:
 
 def _draw_line(result: PathResult, width_px: int) -> NDArray[np.uint8]:
     """How far the line covers each pixel, (H, W) 0 to 255; nothing of it on walls or across them."""
-    cv2 = require("cv2", "visual")
     line = np.zeros(result.mask.shape, np.uint8)
     points = (result.points_px.astype(np.int64) << SHIFT).astype(np.int32)
     cv2.polylines(line, [points], False, 255, width_px, cv2.LINE_AA if width_px > 1 else cv2.LINE_8, SHIFT)
@@ -253,7 +253,6 @@ def _draw_line(result: PathResult, width_px: int) -> NDArray[np.uint8]:
 def _mark(
     canvas: NDArray[np.uint8], point: Point, color: tuple[int, int, int], radius_px: float, is_goal: bool
 ) -> None:
-    cv2 = require("cv2", "visual")
     x, y = point
     if radius_px < 2:
         canvas[y, x] = color

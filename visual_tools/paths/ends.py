@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.words import ColorLike, color_name, is_plain_word, parse_color, word_lut
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.ocr import read_text
+from visual_tools.packages import cv2
 from visual_tools.paths.search import Point
 
 EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
@@ -103,13 +104,6 @@ def is_color(end: EndLike) -> bool:
 def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], color: ColorLike, rank: int) -> End:
     """The largest region of a colour (rank 0), or the second largest (rank 1).
 
-    Args:
-        name: "start" or "goal".
-        image: (H, W, 3) uint8 RGB.
-        drawn: (H, W), where something is drawn over the two tones; searched first.
-        color: As `visual_tools.color_share` takes it.
-        rank: 1 when start and goal have the same colour and this is the goal.
-
     Raises:
         ImageError: There is no such region.
     """
@@ -184,7 +178,6 @@ def _is_color(pixels: NDArray[np.uint8], color: ColorLike, is_shaded: bool) -> N
 
 def _complete(mask: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The whole of each drawn thing of which a good part has the colour: dots have rims and shaded sides."""
-    cv2 = require("cv2", "visual")
     count, things = cv2.connectedComponents(drawn.view(np.uint8), connectivity=8)
     share = np.bincount(things[mask], minlength=count) / np.bincount(things.ravel(), minlength=count)
     share[0] = 0
@@ -194,7 +187,6 @@ def _complete(mask: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> NDArray[np.b
 
 def _region(mask: NDArray[np.bool_], rank: int) -> tuple[Point, Box] | None:
     """The largest connected region of a mask (rank 0) or the next one: its pixel nearest to its middle, and its box."""
-    cv2 = require("cv2", "visual")
     closed = cv2.morphologyEx(np.pad(mask, 2).view(np.uint8), cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))[2:-2, 2:-2]
     count, labels, stats, centers = cv2.connectedComponentsWithStats(np.ascontiguousarray(closed), connectivity=8)
     order = 1 + np.argsort(-stats[1:, cv2.CC_STAT_AREA], kind="stable")
@@ -218,7 +210,6 @@ def find_two_dots(image: NDArray[np.uint8], drawn: NDArray[np.bool_]) -> tuple[s
         Plain words. A green thing is the start, a red one the goal; else the upper one is the start, and the
         left one of two at the same height.
     """
-    cv2 = require("cv2", "visual")
     near = cv2.dilate(drawn.view(np.uint8), np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(near, connectivity=8)
     areas = np.bincount(labels[drawn], minlength=count)

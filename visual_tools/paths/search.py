@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import require
+from visual_tools.packages import cv2
 
 DIAGONAL_PX = math.sqrt(2)
 FIRST_ROOM = 1 << 12
@@ -209,15 +210,7 @@ class PathResult:
 def find_path(
     free: NDArray[np.bool_], start: Point, goal: Point, connectivity: int, method: Method
 ) -> NDArray[np.int32] | None:
-    """Pixels of the best path, int32 (N, 2) x and y, or None when the goal cannot be reached.
-
-    Args:
-        free: (H, W), True where the path may run; both ends must be.
-        start: x and y.
-        goal: x and y.
-        connectivity: 4 or 8.
-        method: "bfs" and "astar" give a shortest path, "centered" one in the middle of the corridors.
-    """
+    """Pixels of the best path over the True ones of (H, W), int32 (N, 2) x and y, or None when there is none."""
     states, stride = make_states(free)
     steps = make_steps(stride)
     first, last = (point[0] + 1 + (point[1] + 1) * stride for point in (start, goal))
@@ -265,7 +258,6 @@ def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
 
     The edge of the image is no wall. An image without walls is infinitely far from them.
     """
-    cv2 = require("cv2", "visual")
     if free.all():
         return np.full(free.shape, np.inf, np.float32)
     distance: NDArray[np.float32] = cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
@@ -274,7 +266,6 @@ def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 def measure_width(free: NDArray[np.bool_]) -> float:
     """The usual width of the corridors of a mask in pixels."""
-    cv2 = require("cv2", "visual")
     if free.all():
         return float(min(free.shape))
     return corridor_width(cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5))
@@ -282,7 +273,6 @@ def measure_width(free: NDArray[np.bool_]) -> float:
 
 def corridor_width(clearance: NDArray[np.float32]) -> float:
     """The usual width of the corridors in pixels: the median over the ridge of the distances from the walls."""
-    cv2 = require("cv2", "visual")
     ridge = clearance[(clearance > 0) & (clearance >= cv2.dilate(clearance, np.ones((3, 3), np.uint8)))]
     return float(2 * np.median(ridge) - 1) if ridge.size and np.isfinite(ridge).all() else float(min(clearance.shape))
 

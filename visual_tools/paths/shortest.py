@@ -1,14 +1,32 @@
-"""The shortest path through a maze or a mask."""
+"""The shortest path through a mask, or through an image that is read as a maze.
 
+Walls are told from roads by the frame: walls close a maze off, roads do not run all around it. What lies around the
+maze, and the openings through which one gets in, are found first.
+"""
+
+import math
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
-from visual_tools.paths.ends import EndLike, find_two_dots
-from visual_tools.paths.maze import Maze, read_image, read_mask
+from visual_tools.packages import cv2
+from visual_tools.paths.ends import (
+    End,
+    EndLike,
+    find_dot,
+    find_label,
+    find_two_dots,
+    is_color,
+    is_point,
+    make_box_end,
+    make_opening_end,
+    make_point_end,
+)
 from visual_tools.paths.search import (
     Connectivity,
     Method,
@@ -18,9 +36,368 @@ from visual_tools.paths.search import (
     find_path,
     measure_clearance,
     measure_length,
+    measure_width,
     nearest_free,
 )
-from visual_tools.paths.tones import separate_tones
+from visual_tools.paths.tones import Tones, separate_tones
+
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
+SEAL_WIDTHS = 1.5
+MIN_OPENING_WIDTHS = 0.35
+MIN_REGION_WIDTHS = 2.0
+MIN_INSIDE_SHARE = 0.02
+SMALL_SHARE = 0.2
+MAZE_SHARE, DESK_EDGE_SHARE, DESK_SHARE = 0.3, 0.8, 0.08
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """A maze, separated from its surroundings.
+
+    Attributes:
+        inside: bool (H, W), free pixels that the walls enclose.
+        outside: bool (H, W), the other free pixels.
+        width_px: The usual width of the corridors.
+    """
+
+    inside: NDArray[np.bool_] = field(repr=False)
+    outside: NDArray[np.bool_] = field(repr=False)
+    width_px: float
+
+    @property
+    def has_inside(self) -> bool:
+        """Whether the walls enclose anything worth the name."""
+        return bool(np.count_nonzero(self.inside) >= MIN_INSIDE_SHARE * self.inside.size)
+
+
+def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
+    """Roll a disc wider than the corridors around the walls: where it gets from afar is outside."""
+    outside = free & _rolled_over(_without_clutter(free, width_px), SEAL_WIDTHS * width_px + 1)
+    return Surroundings(inside=free & ~outside, outside=outside, width_px=width_px)
+
+
+def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bool_]:
+    """Pixels that a path may use: the inside and, for an end outside, what lies between it and its opening.
+
+    Two ends outside get separate halves, so no path leads around the maze. Without openings nothing is forbidden.
+    """
+    outer = [bool(around.outside[y, x]) for x, y in ends]
+    if around.has_inside and not any(outer):
+        return around.inside
+    openings = find_openings(around)
+    if len(openings) < sum(outer) or not around.has_inside:
+        return around.inside | around.outside
+    allowed = around.inside.copy()
+    rows, columns = np.ogrid[: allowed.shape[0], : allowed.shape[1]]
+    first, second = (np.hypot(np.float32(columns - x), np.float32(rows - y)) for x, y in ends)
+    for is_outer, end, here, there in zip(outer, ends, (first, second), (second, first), strict=True):
+        if is_outer:
+            reach = min(math.dist(end, opening) for opening in openings) + around.width_px
+            allowed |= around.outside & (here <= reach) & (here < there - 2 if all(outer) else True)
+    return allowed
+
+
+def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.bool_]:
+    """Free too where arrows, words and the like would hold up the disc, or a desk around the page."""
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
+    side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
+    is_clutter = side_px < SMALL_SHARE * max(side_px[1:], default=0)
+    is_clutter[0] = True
+    edge = np.bincount(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]), minlength=len(stats))
+    desk = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
+    is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
+    if desk and edge[desk] > DESK_EDGE_SHARE * edge.sum() and is_maze[1:].any():
+        depth = cv2.distanceTransform((labels == desk).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
+        is_clutter[desk] = depth > max(2 * width_px, DESK_SHARE * min(free.shape))
+    without: NDArray[np.bool_] = is_clutter[labels]
+    return without
+
+
+def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]:
+    """Pixels covered by discs without walls that hang together with the far outside."""
+    margin = math.ceil(2 * radius_px) + 2
+    padded = np.pad(free, margin, constant_values=True).view(np.uint8)
+    if padded.all():
+        return free
+    roomy = (cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_5) > radius_px).view(np.uint8)
+    cv2.floodFill(roomy, None, (0, 0), 2)
+    near: NDArray[np.bool_] = (
+        cv2.distanceTransform((roomy != 2).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5) < radius_px
+    )
+    return near[margin:-margin, margin:-margin]
+
+
+def find_openings(around: Surroundings) -> tuple[Point, ...]:
+    """One pixel in the middle of each opening through which one gets in, in reading order."""
+    beyond = np.pad(around.outside, 1, constant_values=True).view(np.uint8)
+    cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
+    rim = around.inside & (cv2.dilate(beyond, cross)[1:-1, 1:-1] > 0)
+    _, regions, areas, _ = cv2.connectedComponentsWithStats(around.inside.view(np.uint8), connectivity=4)
+    count, labels, stats, centers = cv2.connectedComponentsWithStats(rim.view(np.uint8), connectivity=8)
+    found = []
+    for number in range(1, count):
+        left, top, width, height, _ = stats[number]
+        if max(width, height) < MIN_OPENING_WIDTHS * around.width_px:
+            continue
+        rows, columns = np.nonzero(labels[top : top + height, left : left + width] == number)
+        nearest = int(np.argmin(np.hypot(columns + left - centers[number][0], rows + top - centers[number][1])))
+        x, y = int(columns[nearest] + left), int(rows[nearest] + top)
+        if areas[regions[y, x], cv2.CC_STAT_AREA] > MIN_REGION_WIDTHS * around.width_px**2:
+            found.append((y, x))
+    return tuple((x, y) for y, x in sorted(found))
+
+
+# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
+MIN_PART_SHARE = 0.02
+MAX_FRAME_GAPS = 3
+SLACK_PX = 3
+MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.2, 0.8
+LETTER_SHARE, LETTER_WIDTHS, OUTSIDE_SHARE = 0.15, 1.05, 0.4
+RIM_PX = 2
+LOOSE_WIDTHS = 1.5
+OTHER: dict[str, Literal["light", "dark"]] = {"light": "dark", "dark": "light"}
+
+
+def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
+    """Which tone is road, judged from the outline of the tone that the edge of the image does not have.
+
+    If that outline is closed up to the openings, it is a frame of walls with a margin around it, so the margin's tone
+    is road. If it has many gaps it is the outer rim of roads, and the edge of the image is wall.
+    """
+    edge = np.concatenate([light[0], light[-1], light[:, 0], light[:, -1]])
+    is_edge_light = bool(edge.mean() >= 0.5)
+    is_frame = _count_gaps(light != is_edge_light) <= MAX_FRAME_GAPS
+    return "light" if is_edge_light == is_frame else "dark"
+
+
+def _count_gaps(inner: NDArray[np.bool_]) -> int:
+    """How often the convex outline of the large parts of a mask leaves them, by more than a few pixels inward."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(inner.view(np.uint8), connectivity=8)
+    areas = stats[1:, cv2.CC_STAT_AREA]
+    if count == 1:
+        return MAX_FRAME_GAPS + 1
+    is_large = np.append(False, areas >= MIN_PART_SHARE * areas.sum())
+    large = is_large[labels]
+    filled = np.flatnonzero(large.any(axis=1))
+    first = large[filled].argmax(axis=1)
+    last = large.shape[1] - 1 - large[filled, ::-1].argmax(axis=1)
+    rims = np.concatenate([np.column_stack([first, filled]), np.column_stack([last, filled])]).astype(np.int32)
+    hull = cv2.convexHull(rims)[:, 0].astype(np.float64)
+    sides = np.roll(hull, -1, axis=0) - hull
+    counts = np.maximum(1, np.ceil(np.hypot(*sides.T))).astype(int)
+    along = np.concatenate(
+        [hull[at] + sides[at] * np.linspace(0, 1, n, endpoint=False)[:, None] for at, n in enumerate(counts)]
+    )
+    inward = hull.mean(axis=0) - along
+    inward /= np.maximum(1e-9, np.hypot(*inward.T))[:, None]
+    columns, rows = np.rint(along + np.arange(SLACK_PX + 1)[:, None, None] * inward).astype(int).transpose(2, 0, 1)
+    on = large[rows, columns].any(axis=0)
+    return int(np.count_nonzero(on & ~np.roll(on, -1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maze:
+    """An image with a decision about its roads.
+
+    Attributes:
+        road: Which tone is taken for road, or that a mask was given.
+        free: bool (H, W), not a wall.
+        allowed: bool (H, W), free and not around the outside.
+        start: x and y, snapped to the road.
+        goal: x and y, snapped to the road.
+        on_road: 0 to 1, how far the ends lie on the road rather than on walls.
+        width_px: The usual width of the corridors.
+    """
+
+    road: Literal["light", "dark", "mask"]
+    free: NDArray[np.bool_] = field(repr=False)
+    allowed: NDArray[np.bool_] = field(repr=False)
+    start: Point
+    goal: Point
+    on_road: float
+    width_px: float
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is any path between the ends."""
+        on = self.allowed[self.start[::-1]] and self.allowed[self.goal[::-1]]
+        return bool(on) and find_path(self.allowed, self.start, self.goal, 4, "bfs") is not None
+
+
+def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
+    """A mask as it is; without given ends its two openings, and then nothing around its outside.
+
+    Raises:
+        ImageError: An end is no place on a mask, or the openings are not clear.
+    """
+    first = _place_on_mask("start", start, free.shape)
+    last = _place_on_mask("goal", goal, free.shape)
+    allowed, width_px = free, 0.0
+    if first is None or last is None:
+        width_px = measure_width(free)
+        around = find_surroundings(free, width_px)
+        first, last = _fill_from_openings([first, last], around)
+        allowed = admit_ends(around, (first.point_px, last.point_px))
+    places = first.point_px, last.point_px
+    return Maze(
+        road="mask", free=free, allowed=allowed, start=places[0], goal=places[1], on_road=1.0, width_px=width_px
+    )
+
+
+def read_image(
+    image: NDArray[np.uint8], tones: Tones, road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike
+) -> Maze:
+    """The reading of an image that its frame suggests, or the other tone when the ends fit that better.
+
+    Raises:
+        ImageError: An end is not to be found, or the openings are not clear.
+    """
+    if road != "auto":
+        return _read_road(image, tones, road, start, goal)
+    guess = guess_road(tones.light)
+    try:
+        maze = _read_road(image, tones, guess, start, goal)
+    except ImageError as problem:
+        try:
+            return _read_road(image, tones, OTHER[guess], start, goal)
+        except ImageError:
+            raise problem from None
+    is_connected = maze.is_connected
+    if is_connected and maze.on_road > MIN_ROAD_SHARE:
+        return maze
+    try:
+        other = _read_road(image, tones, OTHER[guess], start, goal)
+    except ImageError:
+        return maze
+    if maze.on_road <= MIN_ROAD_SHARE:
+        return other if other.on_road > maze.on_road else maze
+    return other if not is_connected and other.on_road >= CLEAR_ROAD_SHARE and other.is_connected else maze
+
+
+def _read_road(
+    image: NDArray[np.uint8], tones: Tones, road: Literal["light", "dark"], start: EndLike, goal: EndLike
+) -> Maze:
+    free = tones.free(road)
+    width_px = measure_width(free)
+    ends: list[End | None] = []
+    for name, wish in (("start", start), ("goal", goal)):
+        rank = int(name == "goal" and is_color(start) and _same(start, goal))
+        ends.append(_find_end(name, wish, image, tones.drawn, free, rank))
+    on_road = min([_road_share(free, tones.drawn, end, width_px) for end in ends if end is not None] or [1.0])
+    for end in ends:
+        if end is not None:
+            _free_loose_ink(free, end, width_px)
+    around = find_surroundings(free, width_px)
+    first, last = _fill_from_openings(ends, around)
+    places = _snap(free, around, first.point_px, width_px), _snap(free, around, last.point_px, width_px)
+    allowed = admit_ends(around, places)
+    return Maze(
+        road=road, free=free, allowed=allowed, start=places[0], goal=places[1], on_road=on_road, width_px=width_px
+    )
+
+
+def _find_end(
+    name: str, wish: EndLike, image: NDArray[np.uint8], drawn: NDArray[np.bool_], free: NDArray[np.bool_], rank: int
+) -> End | None:
+    if wish is None:
+        return None
+    if isinstance(wish, Box):
+        return make_box_end(name, wish, image.shape)
+    if is_point(wish):
+        return make_point_end(name, wish, image.shape)  # type: ignore[arg-type]
+    if is_color(wish):
+        return find_dot(name, image, drawn, wish, rank)  # type: ignore[arg-type]
+    return find_label(name, _without_walls(image, free), str(wish))
+
+
+def _place_on_mask(name: str, wish: EndLike, shape: tuple[int, ...]) -> End | None:
+    if wish is None:
+        return None
+    if isinstance(wish, Box):
+        return make_box_end(name, wish, shape)
+    if is_point(wish):
+        return make_point_end(name, wish, shape)  # type: ignore[arg-type]
+    raise ImageError(f"found {wish!r} for the {name} on a mask, expected a point (x, y), a Box or None (an opening)")
+
+
+def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End]:
+    """Openings for the ends that were not given: the first and the second, or the one farther from the given end."""
+    given = [end for end in ends if end is not None]
+    if len(given) == 2:
+        return given
+    openings = list(find_openings(around)) if around.has_inside else []
+    if len(openings) not in (2, 2 - len(given)):
+        where = ", ".join(f"({x}, {y})" for x, y in openings[:12]) or "none"
+        raise ImageError(
+            f"found {len(openings)} openings in the outer walls ({where}), expected two to go from one to the other; "
+            "give start and goal as points (x, y) or as colours"
+        )
+    if given:
+        openings.sort(key=lambda opening: -math.dist(opening, given[0].point_px))
+    places = iter(openings)
+    return [end or make_opening_end(next(places)) for end in ends]
+
+
+def _same(first: EndLike, second: EndLike) -> bool:
+    return is_color(second) and str(first).casefold() == str(second).casefold()
+
+
+def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, width_px: float) -> float:
+    """How much of what surrounds a dot is road; for points and boxes, whether their middle is (or loose ink on it)."""
+    if not end.is_dot:
+        lone = free.copy() if not free[end.point_px[::-1]] else free
+        if lone is not free:
+            _free_loose_ink(lone, end, width_px)
+        return float(lone[end.point_px[::-1]])
+    box = end.box_px.padded(5).clipped(free.shape[1], free.shape[0])
+    window = np.s_[box.top : box.bottom, box.left : box.right]
+    dot = drawn[window].view(np.uint8)
+    ring = (cv2.dilate(dot, np.ones((9, 9), np.uint8)) > 0) & (cv2.dilate(dot, np.ones((3, 3), np.uint8)) == 0)
+    return float(free[window][ring].mean()) if ring.any() else 1.0
+
+
+def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
+    """Remove, in place, ink that is not connected to a wall: a small mark around a point, or the content of a box."""
+    height, width = free.shape
+    crop = end.box_px.padded(math.ceil(3 * width_px) + 3).clipped(width, height)
+    box = end.box_px.padded(RIM_PX).moved(-crop.left, -crop.top)
+    x, y = end.point_px[0] - crop.left, end.point_px[1] - crop.top
+    part = free[crop.top : crop.bottom, crop.left : crop.right]
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((~part).view(np.uint8), connectivity=8)
+    for number, (left, top, wide, high, _) in enumerate(stats.tolist()):
+        ink = Box(left, top, left + wide, top + high)
+        is_small = max(wide, high) <= LOOSE_WIDTHS * width_px and Box(1, 1, crop.width - 1, crop.height - 1).contains(
+            ink
+        )
+        is_its_own = is_small and ink.has_point(x, y) if end.is_point else box.contains(ink)
+        if number and is_its_own:
+            part[labels == number] = True
+
+
+def _snap(free: NDArray[np.bool_], around: Surroundings, point: Point, width_px: float) -> Point:
+    """The nearest road pixel within a corridor's width, inside the maze if there is one; or the point itself."""
+    if free[point[::-1]]:
+        return point
+    inside = nearest_free(around.inside, point, width_px)
+    return inside or nearest_free(free, point, width_px) or point
+
+
+def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """The image with everything that is no road painted as road, but for what is small: only writing is left."""
+    width_px = measure_width(free)
+    outside = find_surroundings(free, width_px).outside
+    _, labels, stats, centers = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
+    side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
+    share = cv2.blur(outside.astype(np.float32), (2 * round(width_px) + 1,) * 2)
+    columns, rows = centers.astype(int).T
+    is_around = share[rows, columns] > OUTSIDE_SHARE
+    is_wall = side_px > np.where(is_around, LETTER_SHARE * max(free.shape), LETTER_WIDTHS * width_px)
+    is_wall[0] = False
+    walls = cv2.dilate(is_wall[labels].view(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    page = image.copy()
+    page[walls] = np.median(image[::7, ::7][free[::7, ::7]], axis=0)
+    return page
+
 
 ROADS = ("auto", "light", "dark")
 METHODS: tuple[Method, ...] = ("bfs", "astar", "centered")

@@ -6,7 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
+from visual_tools.packages import cv2
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SAMPLES = 200_000
@@ -48,7 +49,6 @@ def separate_tones(image: NDArray[np.uint8]) -> Tones:
     Raises:
         ImageError: The image has one flat colour.
     """
-    cv2 = require("cv2", "visual")
     axes, center = _color_axes(image)
     low, high = _span(image, axes[0], center)
     scale = 255 / (high - low)
@@ -87,7 +87,6 @@ def _light_gain(tone: NDArray[np.uint8]) -> NDArray[np.float32] | None:
 
     The page's brightness is taken from the lightest spots around each place.
     """
-    cv2 = require("cv2", "visual")
     height, width = tone.shape
     shrink = max(1, min(height, width) / SMALL_SIDE_PX)
     size = (max(1, round(width / shrink)), max(1, round(height / shrink)))
@@ -105,7 +104,6 @@ def _light_gain(tone: NDArray[np.uint8]) -> NDArray[np.float32] | None:
 
 def _off_axis(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Distance of each pixel's colour from the line between the two tones, to a twelfth: (H, W) uint8."""
-    cv2 = require("cv2", "visual")
     matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
     across = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
     one, other = across[..., 0], across[..., 1]
@@ -116,7 +114,6 @@ def _off_axis(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArr
 
 def _with_drawn(tone: NDArray[np.uint8], off: NDArray[np.uint8], light: NDArray[np.bool_]) -> Tones:
     """Add the pixels far from the line between the two tones, and what fades out beside them."""
-    cv2 = require("cv2", "visual")
     drawn = off > STRONG_COLOUR
     window = np.ones((7, 7), np.uint8)
     faded = (off > WEAK_COLOUR) & (cv2.dilate(drawn.view(np.uint8), window) > 0)

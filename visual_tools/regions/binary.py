@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
 
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
@@ -100,7 +101,6 @@ def measure_background_distance(image: RgbImage) -> BackgroundDistance:
 
 def to_lab(image: RgbImage) -> NDArray[np.float32]:
     """(H, W, 3) float32 CIE Lab of (H, W, 3) uint8 RGB; L from 0 to 100."""
-    cv2 = require("cv2", "visual")
     lab: NDArray[np.float32] = cv2.cvtColor(image.astype(np.float32) / np.float32(255), cv2.COLOR_RGB2LAB)
     return lab
 
@@ -119,7 +119,6 @@ def _powers(num: int) -> NDArray[np.float32]:
 
 def _fit_background(image: RgbImage) -> NDArray[np.float32]:
     """(3, 4, 4) float32: for L, a and b the factors of y^i x^j."""
-    cv2 = require("cv2", "visual")
     height, width = image.shape[:2]
     scale = min(1.0, _FIT_SIDE_PX / max(height, width))
     size = (max(round(width * scale), 1), max(round(height * scale), 1))
@@ -247,7 +246,6 @@ def parse_color(color: Color) -> tuple[int, int, int]:
 
 def denoise(image: RgbImage) -> RgbImage:
     """Smooth a noisy image just enough; a clean one comes back as it is."""
-    cv2 = require("cv2", "visual")
     if min(image.shape[:2]) < _MIN_DENOISE_SIDE_PX:
         return image
     green = np.ascontiguousarray(image[:2048, :2048, 1])
@@ -264,7 +262,6 @@ def denoise(image: RgbImage) -> RgbImage:
 
 def _share_of_stray_pixels(grey: NDArray[np.uint8]) -> float:
     """Share of pixels far above or below all eight neighbours, as in salt-and-pepper noise."""
-    cv2 = require("cv2", "visual")
     around = np.ones((3, 3), dtype=np.uint8)
     around[1, 1] = 0
     above = cv2.subtract(grey, cv2.dilate(grey, around))
@@ -299,7 +296,6 @@ def _by_background(image: RgbImage, threshold: float | None, foreground: Foregro
 
 def _cut_at_half_contrast(distance: NDArray[np.float32], mask: Mask) -> Mask:
     """Cut each region at half of its own mean distance, where a blurred edge truly is; faint rims and shadows go."""
-    cv2 = require("cv2", "visual")
     num, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
     if num == 1:
         return mask
@@ -316,7 +312,6 @@ def _without_dark_corners(mask: Mask, is_lighter: NDArray[np.bool_]) -> Mask:
     if not num_all or 1 - _KIND_SHARE < num_light / num_all < _KIND_SHARE:
         return mask
     odd = mask & (is_lighter != (num_light > num_all / 2))
-    cv2 = require("cv2", "visual")
     num, labels = cv2.connectedComponents(odd.view(np.uint8), connectivity=8)
     at_border = np.zeros(num, dtype=bool)
     at_border[np.concatenate((labels[0], labels[-1], labels[:, 0], labels[:, -1]))] = True
@@ -325,7 +320,6 @@ def _without_dark_corners(mask: Mask, is_lighter: NDArray[np.bool_]) -> Mask:
 
 
 def _to_grey(image: RgbImage) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     grey: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     return grey
 
@@ -342,7 +336,6 @@ def _by_level(image: RgbImage, method: str, threshold: float | None, foreground:
 
 
 def _by_surroundings(image: RgbImage, threshold: float | None, foreground: Foreground) -> Binary:
-    cv2 = require("cv2", "visual")
     grey = _to_grey(image)
     sigma = max(min(grey.shape) / _ADAPTIVE_BLOCKS, _MIN_ADAPTIVE_PX) / 3
     offset = _ADAPTIVE_OFFSET if threshold is None else threshold

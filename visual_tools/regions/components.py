@@ -1,16 +1,17 @@
 """Connected regions of a mask, with their size and place, and their outlines: their outermost pixels, in turn."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask
+from visual_tools.results import ResultSequence
 
 Outline = NDArray[np.int32]
 # Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
@@ -36,7 +37,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Components:
+class Components(ResultSequence[Component]):
     """All connected regions of a mask; behaves as a sequence of `Component`.
 
     Attributes:
@@ -46,6 +47,7 @@ class Components:
         centroids_px: (N, 2) float: x and y of each.
     """
 
+    _items = "components"
     labels: NDArray[np.int32]
     areas_px: NDArray[np.int64]
     boxes_px: NDArray[np.int64]
@@ -77,12 +79,6 @@ class Components:
     def __len__(self) -> int:
         return len(self.areas_px)
 
-    def __iter__(self) -> Iterator[Component]:
-        return iter(self.components)
-
-    def __getitem__(self, index: int) -> Component:
-        return self.components[index]
-
     def __repr__(self) -> str:
         if not len(self):
             return "Components(0)"
@@ -113,7 +109,6 @@ def find_components(
     mask = to_mask(image)
     if mask is None:
         mask = binarize(image).mask
-    cv2 = require("cv2", "visual")
     _, labels, stats, centroids = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=connectivity)
     areas = stats[1:, cv2.CC_STAT_AREA].astype(np.int64)
     boxes = stats[1:, :4].astype(np.int64)
@@ -137,14 +132,7 @@ def _only(found: Components, keep: NDArray[np.bool_]) -> Components:
 
 
 def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
-    """(N, 2) int32, x and y of the outermost pixels of the largest piece of a mask, in turn.
-
-    Args:
-        region: (h, w) bool, often a crop.
-        left: Column of the image where the crop begins.
-        top: Row of the image where the crop begins.
-    """
-    cv2 = require("cv2", "visual")
+    """(N, 2) int32, x and y of the outermost pixels of the largest piece of a mask at (left, top), in turn."""
     contours, _ = cv2.findContours(
         np.ascontiguousarray(region).view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE, offset=(left, top)
     )
@@ -156,7 +144,6 @@ def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
 
 def hull_area(outline: Outline) -> float:
     """Pixels of the convex hull of an outline; its points are pixel centres, so half a pixel is added all around."""
-    cv2 = require("cv2", "visual")
     hull = cv2.convexHull(outline)
     return float(cv2.contourArea(hull)) + float(cv2.arcLength(hull, True)) / 2 + 1
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from visual_tools.errors import require
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.components import Components, Outline, trace_outline
 from visual_tools.regions.counting import Count
 from visual_tools.regions.edges import Contours
@@ -48,7 +48,6 @@ def draw_objects(
     Raises:
         ImageError: No image.
     """
-    cv2 = require("cv2", "visual")
     drawn = np.ascontiguousarray(to_image(image)).copy()
     side = max(drawn.shape[:2])
     line_px = max(round(side * _LINE_PER_SIDE), 1)

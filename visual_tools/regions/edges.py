@@ -1,17 +1,18 @@
 """Edges of an image, and outlines of what stands out in it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize, otsu_threshold
 from visual_tools.regions.components import Outline
 from visual_tools.regions.inputs import Mask, to_image, to_mask
+from visual_tools.results import ResultSequence
 
 _LOW_SHARE = 0.4
 """Of the high threshold, for where a strong edge goes on weakly. Source: J. Canny, A Computational Approach to Edge
@@ -63,19 +64,11 @@ class Contour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Contours:
+class Contours(ResultSequence[Contour]):
     """Closed outlines, largest first; behaves as a sequence of `Contour`."""
 
+    _items = "contours"
     contours: tuple[Contour, ...]
-
-    def __len__(self) -> int:
-        return len(self.contours)
-
-    def __iter__(self) -> Iterator[Contour]:
-        return iter(self.contours)
-
-    def __getitem__(self, index: int) -> Contour:
-        return self.contours[index]
 
     def __repr__(self) -> str:
         holes = sum(one.is_hole for one in self.contours)
@@ -97,7 +90,6 @@ def detect_edges(
     Raises:
         ImageError: No image, or thresholds that are negative or in the wrong order.
     """
-    cv2 = require("cv2", "visual")
     pixels = to_image(image)
     if blur_px > 0:
         pixels = cv2.GaussianBlur(pixels, (0, 0), blur_px)
@@ -129,7 +121,6 @@ def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: b
     Raises:
         ImageError: Neither a mask nor an image.
     """
-    cv2 = require("cv2", "visual")
     mask = to_mask(image)
     if mask is None:
         mask = binarize(image).mask
@@ -156,7 +147,6 @@ def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: b
 
 
 def _make_contour(points: NDArray[np.int32], area_px: float, number: int, parent: int, is_hole: bool) -> Contour:
-    cv2 = require("cv2", "visual")
     left, top, width, height = cv2.boundingRect(points)
     outline = points.reshape(-1, 2)
     x_px, y_px = outline.mean(axis=0).tolist()

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +10,11 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, require
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.components import Outline
 from visual_tools.regions.counting import Count, CountedObject, count_objects
 from visual_tools.regions.inputs import RgbImage, to_image
+from visual_tools.results import ResultSequence
 
 _UNITS = {
     **{name: name for name in ("nm", "mm", "cm", "m", "km", "in", "ft", "mi")},
@@ -128,7 +129,6 @@ def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
 
 def _find_bars(mask: NDArray[np.bool_]) -> list[Box]:
     """Filled rectangles that are much longer than high, with or without ticks at their ends."""
-    cv2 = require("cv2", "visual")
     shortest = max(round(_MIN_LENGTH_SHARE * mask.shape[1]), 8) | 1
     runs = cv2.morphologyEx(mask.view(np.uint8), cv2.MORPH_OPEN, np.ones((1, shortest), np.uint8))
     num, _, stats, _ = cv2.connectedComponentsWithStats(runs, connectivity=8)
@@ -193,7 +193,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Measurements:
+class Measurements(ResultSequence[Measurement]):
     """Sizes of all objects; behaves as a sequence of `Measurement`.
 
     Attributes:
@@ -203,6 +203,7 @@ class Measurements:
         count: What was counted: masks, labels, outlines.
     """
 
+    _items = "objects"
     objects: tuple[Measurement, ...]
     unit: str
     units_per_px: float
@@ -211,15 +212,6 @@ class Measurements:
     def distance(self, start_px: tuple[float, float], end_px: tuple[float, float]) -> float:
         """How far two points of the image (x, y in pixels) are apart, in `unit`."""
         return math.dist(start_px, end_px) * self.units_per_px
-
-    def __len__(self) -> int:
-        return len(self.objects)
-
-    def __iter__(self) -> Iterator[Measurement]:
-        return iter(self.objects)
-
-    def __getitem__(self, index: int) -> Measurement:
-        return self.objects[index]
 
     def __repr__(self) -> str:
         if not self.objects:
@@ -297,7 +289,6 @@ def _find_scale(
 
 
 def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float) -> Measurement:
-    cv2 = require("cv2", "visual")
     box = one.box_px
     region = np.asarray(labels[box.top : box.bottom, box.left : box.right] == one.number)
     hull = cv2.convexHull(one.outline_px)
@@ -333,7 +324,6 @@ def _find_rim(hull: NDArray[np.int32]) -> float:
     Source: G. Pick, Geometrisches zur Zahlenlehre, 1899: a polygon of area A with B grid points on its edge holds
         A + B / 2 + 1 grid points.
     """
-    cv2 = require("cv2", "visual")
     steps = np.abs(hull - np.roll(hull, -1, axis=0)).reshape(-1, 2)
     missing = float(np.gcd(steps[:, 0], steps[:, 1]).sum()) / 2 + 1
     around, corners = float(cv2.arcLength(hull, True)), _sum_corners(hull)

@@ -2,19 +2,20 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images import ImageSource
+from visual_tools.packages import cv2
 from visual_tools.regions.binary import Color, binarize
 from visual_tools.regions.components import Outline, find_components, is_frame
 from visual_tools.regions.edges import Contour, find_contours
 from visual_tools.regions.inputs import Mask, RgbImage, is_mask, to_image
+from visual_tools.results import ResultSequence
 
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)
 """Shares of the outline's length that a corner must stand out; the coarsest that fits the outline is taken."""
@@ -66,24 +67,16 @@ class Polygon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Polygons:
+class Polygons(ResultSequence[Polygon]):
     """Shapes, largest first; behaves as a sequence of `Polygon`."""
 
+    _items = "polygons"
     polygons: tuple[Polygon, ...]
 
     @property
     def kinds(self) -> dict[str, int]:
         """How many of each kind, the most frequent first."""
         return dict(Counter(one.kind for one in self.polygons).most_common())
-
-    def __len__(self) -> int:
-        return len(self.polygons)
-
-    def __iter__(self) -> Iterator[Polygon]:
-        return iter(self.polygons)
-
-    def __getitem__(self, index: int) -> Polygon:
-        return self.polygons[index]
 
     def __repr__(self) -> str:
         return f"Polygons({len(self)}: {', '.join(f'{count} {kind}' for kind, count in self.kinds.items())})"
@@ -134,7 +127,6 @@ def _without_frame(mask: Mask) -> Mask:
 
 
 def _classify(contour: Contour, mask: Mask, image: RgbImage) -> Polygon:
-    cv2 = require("cv2", "visual")
     outline = contour.points_px
     allowed = max(_FIT_PX, _FIT_SHARE * math.sqrt(contour.area_px))
     best = _choose(outline, _fit_ellipse(outline), _fit_polygon(outline, allowed), allowed)
@@ -164,7 +156,6 @@ def _choose(outline: Outline, ellipse: _Fit | None, polygon: _Fit | None, allowe
 
 
 def _fit_ellipse(outline: Outline) -> _Fit | None:
-    cv2 = require("cv2", "visual")
     if len(outline) < 12:
         return None
     (x_px, y_px), (first, second), turn = cv2.fitEllipseDirect(outline)
@@ -180,7 +171,6 @@ def _fit_ellipse(outline: Outline) -> _Fit | None:
 
 def _fit_polygon(outline: Outline, allowed_px: float) -> _Fit | None:
     """The polygon with fewest corners that the outline keeps to, else the closest."""
-    cv2 = require("cv2", "visual")
     length = float(cv2.arcLength(outline, True))
     best: _Fit | None = None
     for tolerance in _TOLERANCES:
@@ -241,7 +231,6 @@ def _name(corners: NDArray[np.float64]) -> str:
 
 
 def _center(outline: Outline) -> tuple[float, float]:
-    cv2 = require("cv2", "visual")
     moments = cv2.moments(outline)
     if moments["m00"] == 0:
         x_px, y_px = outline.mean(axis=0).tolist()
@@ -252,7 +241,6 @@ def _center(outline: Outline) -> tuple[float, float]:
 
 def _median_color(contour: Contour, mask: Mask, image: RgbImage) -> tuple[int, int, int]:
     """Of what is drawn inside the outline, its blurred rim left out where something remains."""
-    cv2 = require("cv2", "visual")
     box = contour.box_px
     inside = np.zeros((box.height, box.width), dtype=np.uint8)
     cv2.drawContours(inside, [contour.points_px - (box.left, box.top)], -1, 1, cv2.FILLED)

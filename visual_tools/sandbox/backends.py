@@ -95,11 +95,7 @@ def make_outer_argv(bubblewrap: str, *, is_root: bool) -> list[str]:
 
 
 def make_single_argv(bubblewrap: str) -> list[str]:
-    """Arguments, up to the working folder and the command, for a bubblewrap around one kernel.
-
-    Args:
-        bubblewrap: Path of the program.
-    """
+    """Arguments, up to the working folder and the command, for a bubblewrap around one kernel."""
     argv = [bubblewrap, "--unshare-user", *_NAMESPACES, "--new-session", "--die-with-parent"]
     argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL", "--hostname", "sandbox"]
     argv += ["--as-pid-1", "--size", SIZE_MARK, "--tmpfs", "/tmp", *_system_arguments()]
@@ -148,10 +144,6 @@ class BackendReport(NamedTuple):
 
 def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
     """The command line before Python's own and the plan for a zygote.
-
-    Args:
-        mode: How kernels are cut off.
-        folder: Its folder for temporary files.
 
     Raises:
         SandboxError: What the mode needs is not there.

@@ -33,14 +33,7 @@ class ZmtpError(Exception):
 
 
 class ZmtpConnection:
-    """One connection; made by `connect`.
-
-    Args:
-        reader: Of the socket.
-        writer: Of the socket.
-        max_bytes: Longest message, all its frames together.
-        max_frames: Most frames of a message.
-    """
+    """One connection; made by `connect`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_bytes: int, max_frames: int
@@ -51,13 +44,7 @@ class ZmtpConnection:
 
     @classmethod
     async def connect(cls, path: Path, kind: str, *, max_bytes: int, max_frames: int) -> "ZmtpConnection":
-        """Connect to a listening socket and shake hands.
-
-        Args:
-            path: The socket's file.
-            kind: What this side is: `DEALER`, or `SUB`, which subscribes to everything.
-            max_bytes: Longest message, all its frames together.
-            max_frames: Most frames of a message.
+        """Connect to a listening socket and shake hands; a `SUB` subscribes to everything.
 
         Raises:
             ZmtpError: The other side speaks something else.

@@ -20,11 +20,7 @@ _MIN_FLOOD_CHARS = 4_000_000
 
 
 class Clipped:
-    """Text of which head and tail are kept.
-
-    Args:
-        max_chars: How much of it, in all.
-    """
+    """Text of which head and tail are kept."""
 
     def __init__(self, max_chars: int) -> None:
         self._half = max(1, max_chars // 2)
@@ -78,11 +74,7 @@ def _last_writing(line: str) -> str:
 
 
 class Collector:
-    """The outputs of one cell.
-
-    Args:
-        limits: What is kept.
-    """
+    """The outputs of one cell."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -118,12 +110,7 @@ class Collector:
         return tuple(self._outputs)
 
     def take(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Take one message of the kernel's output channel.
-
-        Args:
-            kind: Its type.
-            content: Its content; nothing about it is trusted.
-        """
+        """Take one message of the kernel's output channel; nothing about its content is trusted."""
         if kind == "stream":
             self._take_stream(_text_of(content.get("name")), _text_of(content.get("text")))
         elif kind in ("display_data", "execute_result", "update_display_data"):
@@ -207,16 +194,7 @@ def _text_of(value: object, max_chars: int | None = None) -> str:
 
 
 def parse_image(encoded: str, metadata: object, limits: Limits) -> CellImage | str:
-    """Check a PNG from a kernel by its first bytes, without decoding it.
-
-    Args:
-        encoded: Base64.
-        metadata: Of the message; says the size before a reduction.
-        limits: What is accepted.
-
-    Returns:
-        The image, or why it is left out.
-    """
+    """Check a base64 PNG from a kernel by its first bytes, without decoding it: the image, or why it is left out."""
     if len(encoded) > limits.image_bytes * 4 // 3 + 1000:
         return f"left out, larger than {limits.image_bytes >> 10} KB"
     try:

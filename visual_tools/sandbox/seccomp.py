@@ -33,10 +33,7 @@ _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 class When:
     """A condition on one argument of a call; only its lower 32 bits count, as in the kernel for these calls.
 
-    Attributes:
-        arg: Place of the argument, from 0.
-        is_: `in`: it is one of the values; `not in`: it is none of them; `has bit`: it has a bit of one of them.
-        values: The values.
+    `arg` counts from 0; `has bit`: the argument has a bit of one of the values.
     """
 
     arg: int
@@ -113,16 +110,7 @@ def make_refusals(
     pid: int,
     pgid: int,
 ) -> tuple[Refusal, ...]:
-    """Everything that is refused with these choices; see `install_filter`.
-
-    Args:
-        allow_inet: Let IPv4 and IPv6 sockets be made.
-        kill_only_self: Let signals go to `pid` and its group only.
-        allow_unix_connect: Let Unix sockets be connected.
-        allow_metadata: Let modes, owners, times and attributes of files be changed.
-        pid: The process itself.
-        pgid: Its process group.
-    """
+    """Everything that is refused with these choices; see `install_filter`."""
     families = (_AF_UNIX, _AF_INET, _AF_INET6) if allow_inet else (_AF_UNIX,)
     chosen = [Refusal("networks, and families of sockets full of holes", "socket", When(0, "not in", families))]
     chosen.append(Refusal("the same in pairs", "socketpair", When(0, "not in", (_AF_UNIX,))))

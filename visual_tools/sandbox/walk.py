@@ -150,12 +150,7 @@ def identify(fd: int) -> tuple[int, int]:
 
 
 def open_folder(name: bytes, above: int, *, unlock: bool = False) -> int:
-    """Open a folder by its name in the one above, never through a link.
-
-    Args:
-        name: One name, no path.
-        above: Descriptor of the folder that holds it.
-        unlock: Where the owner, who is this user, has no right to it: take the right first.
+    """Open a folder by one name in the one above, never through a link; `unlock` takes the owner's right first.
 
     Raises:
         OSError: It is no folder, or is closed to this user.
@@ -183,12 +178,7 @@ def _opened(top: str | bytes, above: int | None) -> Iterator[int]:
 
 
 def remove_tree(top: str | bytes, above: int | None = None) -> bool:
-    """Remove a folder tree of any names, depth and modes. Returns whether it is gone.
-
-    Args:
-        top: Its path, or its name in the folder above.
-        above: Descriptor of the folder above.
-    """
+    """Remove a folder tree of any names, depth and modes, by path or name in the folder above; whether it is gone."""
     num_removed = 0
 
     def remove(above: int, name: bytes, *, is_folder: bool) -> None:

@@ -31,11 +31,7 @@ def make_argv(wrapper: Sequence[str], plan: Plan) -> list[str]:
 
 
 def make_env(tmp: str) -> dict[str, str]:
-    """The whole environment of a kernel: nothing of the host's is passed on.
-
-    Args:
-        tmp: Folder for caches and settings.
-    """
+    """The whole environment of a kernel: nothing of the host's is passed on."""
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": tmp,
@@ -94,11 +90,6 @@ class ZygoteClient:
     @classmethod
     async def start(cls, wrapper: Sequence[str], plan: Plan, folder: Path) -> "ZygoteClient":
         """Start a zygote and wait until it is ready.
-
-        Args:
-            wrapper: Command line before Python's own.
-            plan: How it makes kernels; the descriptor in it is replaced.
-            folder: For its log; removed when the host is gone.
 
         Raises:
             SandboxError: It did not come up.
@@ -209,10 +200,6 @@ class ZygoteClient:
     def make(self, spec: KernelSpec, sockets: Sequence[int]) -> KernelProcess:
         """Ask for a kernel.
 
-        Args:
-            spec: What it is.
-            sockets: Listening sockets, in the order of `CHANNELS`.
-
         Raises:
             SandboxError: The zygote is gone.
         """
@@ -226,12 +213,7 @@ class ZygoteClient:
         return kernel
 
     async def mount_disk(self, number: int, size_bytes: int, num_files: int) -> int:
-        """Have a file system in memory made for kernels to work in; a descriptor of it.
-
-        Args:
-            number: How it is called from now on.
-            size_bytes: What it can hold.
-            num_files: How many files and folders.
+        """Have the zygote mount a file system in memory for kernels to work in; a descriptor of it.
 
         Raises:
             SandboxError: It cannot be had.
@@ -249,13 +231,7 @@ class ZygoteClient:
             self._send({"unmount": number})
 
     def set_busy(self, kernel: KernelProcess, is_busy: bool, limit_s: float = 0.0) -> None:
-        """Say whether a cell runs: the zygote looks more often at what it uses then.
-
-        Args:
-            kernel: That runs it.
-            is_busy: Whether it does.
-            limit_s: Seconds that the cell, with all it starts, may take.
-        """
+        """Say whether a cell runs, for at most `limit_s`: the zygote looks more often at what its kernel uses then."""
         with contextlib.suppress(OSError):
             self._send({"busy": kernel.number, "is_busy": is_busy, "limit_s": limit_s})
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.packages import cv2
+from visual_tools.results import ResultSequence
 
 _BORDER_PX = 40
 _ENLARGEMENTS = (2, 3)
@@ -37,16 +39,11 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codes:
+class Codes(ResultSequence[Code]):
     """Codes of an image, from top to bottom; may be indexed and looped over."""
 
+    _items = "codes"
     codes: tuple[Code, ...]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, index: int) -> Code:
-        return self.codes[index]
 
     def __iter__(self) -> Iterator[Code]:
         return iter(self.codes)
@@ -64,7 +61,6 @@ def read_codes(image: ImageSource) -> Codes:
     Returns:
         The codes; none is an empty result, not an error.
     """
-    cv2 = require("cv2", "visual")
     grey = cv2.cvtColor(load_image(image), cv2.COLOR_RGB2GRAY)
     for scale, border_px in ((1, 0), (1, _BORDER_PX), *((scale, _BORDER_PX) for scale in _ENLARGEMENTS)):
         if scale > 1 and grey.size * scale**2 > _MAX_ENLARGED_PIXELS:
@@ -76,7 +72,6 @@ def read_codes(image: ImageSource) -> Codes:
 
 
 def _prepare(grey: NDArray[np.uint8], scale: int, border_px: int) -> NDArray[np.uint8]:
-    cv2 = require("cv2", "visual")
     if scale > 1:
         grey = cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
     return np.pad(grey, border_px, constant_values=255) if border_px else np.ascontiguousarray(grey)

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.box import Box
-from visual_tools.errors import ImageError, require
+from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_alpha, load_image
+from visual_tools.packages import cv2
+from visual_tools.results import ResultSequence
 
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
 """From half to double the size; neighbours differ by 12 %, which the refinement bridges."""
@@ -40,7 +42,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
+class Matches(ResultSequence[Match]):
     """Places that look like the template, best first; may be indexed and looped over.
 
     Attributes:
@@ -48,14 +50,9 @@ class Matches:
         best_score: The highest score that was seen, also when it was too low.
     """
 
+    _items = "matches"
     matches: tuple[Match, ...]
     best_score: float
-
-    def __len__(self) -> int:
-        return len(self.matches)
-
-    def __getitem__(self, index: int) -> Match:
-        return self.matches[index]
 
     def __iter__(self) -> Iterator[Match]:
         return iter(self.matches)
@@ -67,7 +64,6 @@ class _Template:
     mask: NDArray[np.uint8] | None = field(repr=False)
 
     def resized(self, width: int, height: int) -> "_Template":
-        cv2 = require("cv2", "visual")
         if (width, height) == (self.pixels.shape[1], self.pixels.shape[0]):
             return self
         way = cv2.INTER_AREA if width <= self.pixels.shape[1] else cv2.INTER_CUBIC
@@ -151,7 +147,6 @@ def _search(
     image: NDArray[np.uint8], template: _Template, scales: Sequence[float], min_score: float, max_found: int
 ) -> list[Match]:
     """Candidates from a reduced copy of the image; the best one always."""
-    cv2 = require("cv2", "visual")
     found: list[Match] = []
     for scale in scales:
         side_px = min(template.pixels.shape[:2]) * scale
@@ -172,7 +167,6 @@ def _search(
 
 
 def _correlate(image: NDArray[np.uint8], template: _Template) -> NDArray[np.float32]:
-    cv2 = require("cv2", "visual")
     scores = cv2.matchTemplate(image, template.pixels, cv2.TM_CCOEFF_NORMED, mask=template.mask)
     clean: NDArray[np.float32] = np.clip(np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0), -1.0, 1.0)
     return clean
@@ -182,7 +176,6 @@ def _find_peaks(
     scores: NDArray[np.float32], shape: tuple[int, ...], min_score: float, max_found: int
 ) -> list[tuple[int, int]]:
     """Columns and rows of the local maxima, and of the highest one in any case; best first."""
-    cv2 = require("cv2", "visual")
     reach = max(1, round(min(shape[:2]) / 2)) | 1
     highest = cv2.dilate(scores, np.ones((reach, reach), np.uint8))
     rows, columns = np.nonzero((scores >= highest) & (scores >= min(min_score, float(scores.max()))))

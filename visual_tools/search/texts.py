@@ -13,6 +13,7 @@ from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import TextLine, read_text
+from visual_tools.results import ResultSequence
 
 _SAME_SIGNS = str.maketrans("‘’`´“”„–—−‐‑×…·•", "''''\"\"\"-----x.··")
 _ALIKE = ("0oO", "1lI|i", "5sS", "8B", "2zZ", "-_~", ".,:;·", "'\"", "uv", "cC")
@@ -131,7 +132,7 @@ class TextMatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatches:
+class TextMatches(ResultSequence[TextMatch]):
     """Places where the text stands, best first; may be indexed and looped over.
 
     Attributes:
@@ -139,14 +140,9 @@ class TextMatches:
         num_lines: How many lines of text the image has, so that "not found" can be told from "no text at all".
     """
 
+    _items = "matches"
     matches: tuple[TextMatch, ...]
     num_lines: int
-
-    def __len__(self) -> int:
-        return len(self.matches)
-
-    def __getitem__(self, index: int) -> TextMatch:
-        return self.matches[index]
 
     def __iter__(self) -> Iterator[TextMatch]:
         return iter(self.matches)

@@ -3,8 +3,7 @@
 from visual_tools.video.clip import Clip, cut_clip
 from visual_tools.video.cuts import Scene, Scenes, scenes
 from visual_tools.video.info import probe
-from visual_tools.video.model_frames import FrameGroup, frames
-from visual_tools.video.sample import Sheet, contact_sheet, iter_frames, keyframes, sample_frames
+from visual_tools.video.sample import FrameGroup, Sheet, contact_sheet, frames, iter_frames, keyframes, sample_frames
 from visual_tools.video.types import Frame, Frames, VideoInfo
 
 __all__ = [

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
+from visual_tools.results import ResultSequence
 from visual_tools.video.frames import Fit
 from visual_tools.video.reader import decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
@@ -58,7 +59,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Scenes:
+class Scenes(ResultSequence[Scene]):
     """The scenes of a video in order. Indexing and iterating give each `Scene`.
 
     Attributes:
@@ -67,18 +68,10 @@ class Scenes:
         warnings: What is unusual.
     """
 
+    _items = "scenes"
     path: Path
     scenes: tuple[Scene, ...]
     warnings: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.scenes)
-
-    def __getitem__(self, position: int) -> Scene:
-        return self.scenes[position]
-
-    def __iter__(self) -> Iterator[Scene]:
-        return iter(self.scenes)
 
     def __repr__(self) -> str:
         told = [f"{format_time(scene.start_s)} {scene.transition} {scene.score:.2f}" for scene in self.scenes]

@@ -30,12 +30,7 @@ _MAX_RUN_BYTES = 64 << 20  # images of one run that may wait for their turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Wanted frames that are decoded in one go.
-
-    Attributes:
-        key_pts: The keyframe to start from.
-        wanted_pts: When the wanted frames are shown, ascending, in ticks.
-    """
+    """Wanted frames, ascending in ticks, that are decoded in one go from a keyframe on."""
 
     key_pts: int
     wanted_pts: tuple[int, ...]

@@ -1,11 +1,13 @@
 """What the functions on videos give back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from visual_tools.results import ResultSequence
 
 Progress = Callable[[int, int], None]
 
@@ -36,7 +38,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Frames:
+class Frames(ResultSequence[Frame]):
     """Frames of a video, in the order asked for. Indexing and iterating give each `Frame`.
 
     Attributes:
@@ -45,18 +47,10 @@ class Frames:
         warnings: What is not as asked or not as usual.
     """
 
+    _items = "frames"
     path: Path
     frames: tuple[Frame, ...]
     warnings: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, position: int) -> Frame:
-        return self.frames[position]
-
-    def __iter__(self) -> Iterator[Frame]:
-        return iter(self.frames)
 
     @property
     def images(self) -> list[NDArray[np.uint8]]:

@@ -25,6 +25,8 @@ from apps.train.screens.widgets import (
     draw_slider,
     draw_tab,
     fill_field,
+    mark_chosen,
+    tick,
 )
 from apps.train.screens.words import Words
 
@@ -392,3 +394,25 @@ LATER_FAMILIES = ("prompt", "article")
 """Layouts that training sees once it reads; no exam asks for them."""
 TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAMILIES, *LATER_FAMILIES, READING))
 """Layouts that training and exams have in common."""
+
+
+def show_done(screen: Screen, target: Target, typed: str = "") -> Screen:
+    """The screen after something was done to an element: a text in a field, a tick, a row that is chosen.
+
+    Args:
+        screen: As it was; it stays so.
+        target: One of its elements. Buttons, links and the like show nothing.
+        typed: All that a field that was empty holds now.
+    """
+    pen = replace(screen.pen, canvas=screen.pen.canvas.copy())
+    match target.kind:
+        case "field":
+            after = fill_field(pen, target, typed)
+        case "checkbox" | "radio":
+            after = tick(pen, target)
+        case "item" | "tab":
+            after = mark_chosen(pen, target)
+        case _:
+            return screen
+    targets = tuple(after if one is target else one for one in screen.targets)
+    return Screen(family=screen.family, targets=targets, pen=pen)

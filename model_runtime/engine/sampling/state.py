@@ -186,12 +186,6 @@ def make_state(
 ) -> SamplingState:
     """The state of a request before its first token.
 
-    Args:
-        request: What to generate.
-        tokenizer: For its control tokens.
-        stop_token_ids: The model's own end tokens.
-        grammars: Compiles the request's grammar; needed where it has one.
-
     Raises:
         RequestError: The grammar is wrong, or no engine for grammars was given.
     """

@@ -28,7 +28,7 @@ from model_runtime.engine.contract import EngineRequest
 from model_runtime.engine.thread import EngineThread
 from model_runtime.media import Prompt
 from model_runtime.tokenizer.tokenizer import load_tokenizer
-from model_runtime.training.export import export_model
+from model_runtime.training.release import export_model
 
 OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)))
 HELLO = Message(role="user", parts=(TextPart(text="Hello"),))

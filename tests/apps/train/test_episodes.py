@@ -9,8 +9,7 @@ import pytest
 
 from apps.train.episodes import MAX_PARTS, draw_request_ways, join_parts, make_episode, make_ways
 from apps.train.labels import find_images, find_within
-from apps.train.lessons import LessonMaker
-from apps.train.requests import MAX_IMAGES
+from apps.train.lessons import MAX_IMAGES, LessonMaker
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.screens.words import Words, is_held_out
 from apps.train.skills import ask_for

@@ -10,8 +10,7 @@ from PIL import Image
 from apps.train.course import SIGHT, Stage
 from apps.train.lessons import LessonMaker
 from apps.train.look import COLUMNS, RIGHT, TARGET, WRONG, look
-from apps.train.page import read_log, write_page
-from apps.train.run import INIT, TrainingRun, start_trainer
+from apps.train.run import INIT, TrainingRun, read_log, start_trainer, write_page
 from apps.train.screens.screen import ScreenOptions
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.release import release_tensors

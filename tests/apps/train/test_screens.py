@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from apps.train.screens.canvas import Canvas, Letter, find_cells, make_pointer
-from apps.train.screens.done import show_done
 from apps.train.screens.fonts import Face, find_fonts, is_held_out
 from apps.train.screens.screen import (
     FAMILIES,
@@ -18,6 +17,7 @@ from apps.train.screens.screen import (
     Screen,
     ScreenOptions,
     make_screen,
+    show_done,
 )
 from apps.train.screens.theme import MIN_CONTRAST, contrast, draw_theme
 from apps.train.screens.widgets import ICONS, Target, make_icon

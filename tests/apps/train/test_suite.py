@@ -2,9 +2,8 @@
 
 import pytest
 
-from apps.train.env import Deed, DrawnEnv
 from apps.train.screens.words import is_held_out
-from apps.train.suite import PAPERS, ScreenTask, make_suite
+from apps.train.suite import PAPERS, Deed, DrawnEnv, ScreenTask, make_suite
 from envs import Click, Terminate, TypeText
 from envs.check_env import check_env
 from envs.check_suite import check_suite

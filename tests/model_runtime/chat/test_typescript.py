@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.chat.typescript import MAX_DEPTH, declare_tools
+from model_runtime.chat.template import MAX_DEPTH, declare_tools
 from model_runtime.errors import RequestError
 from tests.fuzz.settings import bounded_time, fuzzed
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.engine.contract import EngineOptions
-from model_runtime.engine.graphs import DecodeGraphs, find_sizes, wants_graphs
+from model_runtime.engine.runner import DecodeGraphs, find_sizes, wants_graphs
 from model_runtime.kernels.mla_schedule import make_plan
 from model_runtime.model import ForwardBatch, K25Model, load_model
 

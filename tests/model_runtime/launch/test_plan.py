@@ -12,12 +12,15 @@ from model_runtime.launch.plan import (
     Gpu,
     Layout,
     PlanRequest,
+    columns,
     find_gpu,
     find_layouts,
     find_num_nodes,
     make_floor,
     make_plan,
     place,
+    plan_json,
+    show_plan,
     stage_bytes,
     stage_layers,
 )
@@ -29,7 +32,6 @@ from model_runtime.launch.sizes import (
     distinct_experts,
     step_bytes,
 )
-from model_runtime.launch.table import columns, plan_json, show_plan
 
 H200 = PlanRequest()
 H100 = PlanRequest(gpu=find_gpu("H100"))

@@ -11,9 +11,8 @@ from model_runtime.checkpoint.tiny import tiny_ranks
 from model_runtime.config import load_config
 from model_runtime.errors import ConfigError
 from model_runtime.model import K25Model, load_model
-from model_runtime.training.export import export_model
-from model_runtime.training.quantization import start_rounding, stop_rounding
-from model_runtime.training.release import release_tensors
+from model_runtime.training.precision import start_rounding, stop_rounding
+from model_runtime.training.release import export_model, release_tensors
 from tests.model_runtime.model.drive import difference, make_ids, run_whole
 from tests.model_runtime.model.peer import Peer
 from tests.model_runtime.training.test_trainer import make_trainer, train

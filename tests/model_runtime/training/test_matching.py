@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model_runtime.training.lessons import IGNORED
-from model_runtime.training.matching import WordMatcher
+from model_runtime.training.losses import WordMatcher
 
 NUM_LETTERS, WORD_LENGTH = 5, 3
 WORDS = torch.tensor([[1, 2], [3, IGNORED], [1, 2], [4, 0]])

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model_runtime.training.muon import RMS, Muon, orthogonalize, share_out
+from model_runtime.training.updates import RMS, Muon, orthogonalize, share_out
 
 SHAPES = {"tall": (40, 24), "wide": (24, 40), "square": (16, 16), "also tall": (40, 24)}
 

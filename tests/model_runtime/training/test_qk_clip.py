@@ -6,7 +6,7 @@ import torch
 from model_runtime.model import K25Model, load_model
 from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
 from model_runtime.training.batch import Example, TrainingBatch, make_batch, run
-from model_runtime.training.qk_clip import clip_heads, find_score_maxima
+from model_runtime.training.updates import clip_heads, find_score_maxima
 from tests.model_runtime.model.drive import difference, make_ids
 
 EXAMPLES = [

@@ -4,7 +4,7 @@ import torch
 
 from model_runtime.model import load_model
 from model_runtime.training.batch import Example, make_batch, run
-from model_runtime.training.router_balance import RouterBalance
+from model_runtime.training.updates import RouterBalance
 from tests.model_runtime.model.drive import make_ids
 
 

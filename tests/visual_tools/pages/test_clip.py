@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from visual_tools.errors import ImageError
-from visual_tools.pages.clip import clip_similarity, without_text
+from visual_tools.pages.similarity import clip_similarity, without_text
 from visual_tools.pages.text_blocks import TextBlock
 
 WHITE = np.full((60, 100, 3), 255, np.uint8)

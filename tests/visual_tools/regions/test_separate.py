@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from visual_tools.regions.separate import _join_basins, fill, separate, solidity
+from visual_tools.regions.counting import _join_basins, fill, separate, solidity
 
 
 def disks(*circles: tuple[int, int, int], size: tuple[int, int]) -> NDArray[np.bool_]:

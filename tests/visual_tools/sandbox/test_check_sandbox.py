@@ -1,11 +1,17 @@
 """Checks of sandboxes: what holds passes, and every check can fail."""
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
+from tests.visual_tools.sandbox.attacks import ALL_CHECKS
 from tests.visual_tools.sandbox.open_sandbox import FakeSandbox, OpenSandbox
 from visual_tools.sandbox import Backend, Sandbox, describe_backends
 from visual_tools.sandbox.check import CHECKS, Check, CheckOutcome, check_sandbox
@@ -90,10 +96,11 @@ def backends() -> dict[Backend, str]:
 
 
 def test_there_are_enough_checks_and_each_has_its_own_name() -> None:
-    attacks = [check for check in CHECKS if check.kind == "attack"]
-    assert len(CHECKS) >= 45
+    attacks = [check for check in ALL_CHECKS if check.kind == "attack"]
+    assert len(ALL_CHECKS) >= 45
     assert len(attacks) >= 30
-    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    assert len({check.name for check in ALL_CHECKS}) == len(ALL_CHECKS)
+    assert {check.kind for check in CHECKS} == {"attack", "limit"}
 
 
 @pytest.mark.slow
@@ -104,8 +111,8 @@ async def test_no_check_passes_with_every_fake() -> None:
         async def make() -> KernelMaker:
             return FakeSandbox(status, claims=claims)
 
-        outcomes = await check_sandbox(make)
-        assert [outcome.name for outcome in outcomes] == [check.name for check in CHECKS]
+        outcomes = await check_sandbox(make, checks=ALL_CHECKS)
+        assert [outcome.name for outcome in outcomes] == [check.name for check in ALL_CHECKS]
         return {outcome.name for outcome in outcomes} - failed(outcomes)
 
     claimed, dead = await asyncio.gather(passing("ok", claims=True), passing("died", claims=False))
@@ -117,7 +124,7 @@ async def test_gentle_attacks_succeed_where_nothing_isolates() -> None:
     async def make() -> KernelMaker:
         return OpenSandbox()
 
-    succeeded = failed(await check_sandbox(make, checks=[check for check in CHECKS if is_gentle_attack(check)]))
+    succeeded = failed(await check_sandbox(make, checks=[check for check in ALL_CHECKS if is_gentle_attack(check)]))
     expected = OPEN_TO_ANYBODY | (OPEN_TO_ROOT if has_capabilities() else set())
     assert expected - succeeded == set()
 
@@ -130,15 +137,35 @@ async def test_gentle_attacks_succeed_where_nothing_isolates() -> None:
 async def test_a_backend_holds_against_gentle_checks(
     backends: dict[Backend, str], backend: Backend, weaknesses: frozenset[str]
 ) -> None:
-    """The others take longer: `cua doctor --sandbox` makes all of them, and its test does."""
+    """The others take longer: `test_the_best_backend_holds_against_everything` makes them."""
     if backends[backend]:
         pytest.skip(backends[backend])
     said: list[str] = []
-    checks = [check for check in CHECKS if check.place == "shared"]
+    checks = [check for check in ALL_CHECKS if check.place == "shared"]
     outcomes = await check_sandbox(lambda: Sandbox.start(backend), say=said.append, checks=checks)
     fell = {outcome.name: outcome.detail for outcome in outcomes if not outcome.passed}
     assert {name: detail for name, detail in fell.items() if name not in weaknesses} == {}
     assert len(said) == len(checks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", ["this one", "an ordinary one"])
+def test_the_best_backend_holds_against_everything(backends: dict[Backend, str], user: str) -> None:
+    if backends["bubblewrap"]:
+        pytest.skip(backends["bubblewrap"])
+    if user == "an ordinary one" and (obstacle := find_obstacle()):
+        pytest.skip(obstacle)
+    with tempfile.TemporaryDirectory(prefix="k") as name:
+        home = Path(name) / "home"
+        home.mkdir()
+        Path(name).chmod(0o755)
+        home.chmod(0o777)
+        prefix = as_ordinary_user(Path(name)) if user == "an ordinary one" else []
+        argv = [*prefix, sys.executable, "-m", "tests.visual_tools.sandbox.attacks"]
+        environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(argv, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout) == {"made": len(ALL_CHECKS), "fell": {}}
 
 
 async def test_a_sandbox_that_is_given_stays_open() -> None:

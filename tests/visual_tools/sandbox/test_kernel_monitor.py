@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from visual_tools.sandbox import Limits
-from visual_tools.sandbox.zygote.kernel_monitor import KernelMonitor
+from visual_tools.sandbox.zygote.main import KernelMonitor
 from visual_tools.sandbox.zygote.plan import KernelSpec
 
 MB = 2**20

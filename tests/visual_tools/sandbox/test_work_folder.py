@@ -13,8 +13,7 @@ import pytest
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.sandbox import Sandbox, work_folder
 from visual_tools.sandbox.backends import make_plan
-from visual_tools.sandbox.carry import Side
-from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, FolderOnDisk, measure_need
+from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, FolderOnDisk, Side, measure_need
 from visual_tools.sandbox.zygote_client import ZygoteClient
 
 MB = 2**20

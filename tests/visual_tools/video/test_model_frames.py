@@ -14,7 +14,7 @@ from PIL import Image
 import visual_tools as vt
 from tests.visual_tools.video.making import Recipe, make_video, read_number
 from visual_tools.errors import VideoError
-from visual_tools.video.model_frames import find_indices, find_size, make_timestamp
+from visual_tools.video.sample import find_indices, find_size, make_timestamp
 
 
 def plain_indices(num_frames: int, video_fps: float, fps: float) -> list[int]:

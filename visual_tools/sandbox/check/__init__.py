@@ -1,6 +1,6 @@
-"""Checks that any sandbox must pass, shipped so that everybody can run them on their own machine."""
+"""Checks that tell whether the sandbox on this machine holds; `cua doctor --sandbox` runs them."""
 
+from visual_tools.sandbox.check.checks import CHECKS, check_sandbox
 from visual_tools.sandbox.check.context import Check, CheckOutcome
-from visual_tools.sandbox.check.run import CHECKS, check_sandbox
 
 __all__ = ["CHECKS", "Check", "CheckOutcome", "check_sandbox"]

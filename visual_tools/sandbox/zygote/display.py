@@ -20,12 +20,7 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 
 def to_png(image: Image.Image, limits: Limits) -> tuple[bytes, dict[str, list[int]]]:
-    """An image as PNG within the limits, and its size before it was reduced.
-
-    Args:
-        image: Any mode.
-        limits: `image_side_px` and `image_bytes` count.
-    """
+    """An image as PNG within the limits, and its size before it was reduced."""
     original = list(image.size)
     image = _to_displayable(image)
     side = min(max(image.size), limits.image_side_px)
@@ -49,13 +44,7 @@ def _to_displayable(image: Image.Image) -> Image.Image:
 
 
 def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Limits) -> Bundle:
-    """Reduce a displayed object's forms to one text and one PNG.
-
-    Args:
-        data: By MIME type; images as bytes or base64 text.
-        metadata: By MIME type.
-        limits: For the image.
-    """
+    """Reduce a displayed object's forms by MIME type, images as bytes or base64 text, to one text and one PNG."""
     text = next((str(data[kind]) for kind in _TEXT_TYPES if data.get(kind)), "")
     kind = next((kind for kind in _IMAGE_TYPES if data.get(kind)), None)
     text, about_text = _clip(text, limits.output_chars)

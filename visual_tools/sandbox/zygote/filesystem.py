@@ -37,11 +37,7 @@ def enter_namespaces() -> None:
 
 
 class Disks:
-    """The mounted ones.
-
-    Args:
-        is_root: The real root mounts them; kernels run as nobody.
-    """
+    """The mounted ones."""
 
     def __init__(self, *, is_root: bool) -> None:
         self._is_root = is_root
@@ -161,10 +157,6 @@ def hand_over(folder: str, owner: int) -> None:
     """Give a working folder and what lies in it to the user that runs the code; only root can, and must.
 
     Files with several names stay as they are: another name may lie outside.
-
-    Args:
-        folder: Its path.
-        owner: Number of the user and of the group.
     """
     for level in Walk().below(folder):
         if os.fstat(level.fd).st_uid != owner:

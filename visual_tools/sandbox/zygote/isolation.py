@@ -179,12 +179,7 @@ def count_threads_of_user() -> int:
 
 
 def limit(limits: Limits, *, num_others: int) -> None:
-    """Set the limits that the operating system itself keeps for a process and its children.
-
-    Args:
-        limits: For the kernel.
-        num_others: Threads that count for the same user and are none of the kernel's.
-    """
+    """Set the limits that the operating system itself keeps for a process and its children."""
     has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for kind, value in (
         (resource.RLIMIT_AS, has_bytes + limits.memory_bytes + _SLACK_BYTES),

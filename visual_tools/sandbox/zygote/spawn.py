@@ -31,15 +31,7 @@ _SINGLE_BOOT = (
 
 
 def spawn_kernel(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Runs in a fork of the zygote; never returns.
-
-    Args:
-        plan: Of the zygote.
-        spec: Of the kernel.
-        sockets: Listening sockets, in the order of `CHANNELS`.
-        report: Pipe to the zygote, one JSON object a line.
-        serve: Becomes the kernel: closes the pipe and runs until it ends.
-    """
+    """Run in a fork of the zygote, never return; `serve` becomes the kernel, `report` gets one JSON object a line."""
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -97,15 +89,7 @@ def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
 
 
 def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Fork the kernel proper; stay behind as its init.
-
-    Args:
-        plan: Of the zygote; None when this process is the first of its namespaces.
-        spec: Of the kernel.
-        sockets: Listening sockets, in the order of `CHANNELS`.
-        report: Pipe to the zygote.
-        serve: Becomes the kernel; the pipe is its to close, before code runs that could write to it.
-    """
+    """Fork the kernel proper, which closes `report` before any code runs; stay behind as its init."""
     isolation.adopt_orphans()
     kernel = os.fork()
     if kernel:

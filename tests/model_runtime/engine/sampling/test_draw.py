@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model_runtime.engine.sampling.draw import draw, find_head, make_options
+from model_runtime.engine.sampling.sampler import draw, find_head, make_options
 from tests.fuzz.settings import fuzzed
 
 Filters = tuple[float, int, float, float]  # temperature, top_k, top_p, min_p

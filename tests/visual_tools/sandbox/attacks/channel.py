@@ -2,10 +2,9 @@
 
 import asyncio
 import resource
-import time
 from pathlib import Path
-from textwrap import dedent
 
+from visual_tools.sandbox.check.checks import check_whole
 from visual_tools.sandbox.check.context import CheckContext, CheckFailed, check, tell_end
 from visual_tools.sandbox.zygote.plan import CHANNELS
 
@@ -122,28 +121,6 @@ tell("fact", "inodes", [os.stat(path).st_ino if os.path.exists(path) else 0 for 
     return answers.why_refused() or f"{answers.facts['tried']} known addresses, none is reached"
 
 
-async def _stays_whole(context: CheckContext, cells: dict[str, str]) -> str:
-    """Run cells that spoil the line; the caller, the next cell, a new kernel and the neighbour must go on."""
-    ends = []
-    async with context.kernel(wall_s=3.0) as kernel:
-        for name, cell in cells.items():
-            started = time.monotonic()
-            result = await context.run(cell, kernel=kernel, timeout_s=2.0)
-            took_s = time.monotonic() - started
-            ends.append(f"{name}: {result.status}")
-            if took_s > 20:
-                raise CheckFailed(f"{name}: the call came back after {took_s:.0f} s")
-            if result.status != "died":  # what it broke may show only now
-                result = await context.run("1", kernel=kernel)
-            if result.status == "died" and not (result.is_state_lost and result.notes):
-                raise CheckFailed(f"{name}: the kernel died and nobody is told")
-            await context.check_usable(kernel)
-    await context.check_usable(context.neighbour)
-    if damage := context.canaries.damage():
-        raise CheckFailed("; ".join(damage))
-    return "; ".join(ends)
-
-
 @check("attack", "garbage on every socket and pipe of a kernel hurts only itself", place="own")
 async def garbage(context: CheckContext) -> str:
     """Also on the one through which kernels are asked for, should it be there."""
@@ -159,7 +136,7 @@ async def garbage(context: CheckContext) -> str:
             continue
     """
     close = "for number in range(256):\n    try:\n        os.close(number)\n    except OSError:\n        pass"
-    why = await _stays_whole(context, {"writing": spoil, "closing": close})
+    why = await check_whole(context, {"writing": spoil, "closing": close})
     async with context.kernel() as fresh:
         await context.check_usable(fresh)
     return why
@@ -190,7 +167,7 @@ async def endless_message(context: CheckContext) -> str:
     """
         for name in CHANNELS
     }
-    why = await _stays_whole(context, cells)
+    why = await check_whole(context, cells)
     grown_bytes = _resident_bytes() - before_bytes
     if grown_bytes > 100 * 2**20:
         raise CheckFailed(f"this process grew by {grown_bytes >> 20} MiB")
@@ -199,51 +176,6 @@ async def endless_message(context: CheckContext) -> str:
 
 def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-@check("attack", "forged messages hurt only the kernel that sends them", place="own")
-async def forged_messages(context: CheckContext) -> str:
-    """With its own key: an early end, unknown kinds, contents of wrong types, a pickle that would make a file."""
-    prepare = """
-    kernel = get_ipython().kernel
-    parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
-    def send(kind, content, parent=parent, **more):
-        topic = b"kernel.x." + kind.encode()
-        kernel.session.send(kernel.iopub_socket, kind, content, parent=parent, ident=topic, **more)
-    """
-    forgeries = {
-        "an early end": "send('status', {'execution_state': 'idle'})\ntime.sleep(0.2)\nprint('after the end')",
-        "an early death": "send('status', {'execution_state': 'dead'})\nsend('status', {'execution_state': 7})",
-        "wrong types": """
-    for kind in ("stream", "display_data", "execute_result", "error", "status", "clear_output", "update_display_data"):
-        for content in ({}, {"text": 5, "name": []}, {"data": []}, {"data": {"image/png": {"a": 1}, "text/plain": 3}},
-                        {"traceback": 5, "ename": None, "evalue": []}, {"traceback": [1, None]},
-                        {"execution_count": "x"},
-                        {"data": {"image/png": "x" * 100, "text/html": None}, "metadata": 3, "transient": "x"}):
-            send(kind, content)
-    """,
-        "unknown kinds": "send('shutdown_reply', {'restart': True})\nsend('x' * 1000, {})\nsend('', {})",
-        "another's answer": "send('stream', {'name': 'stdout', 'text': 'not mine'}, {'header': {'msg_id': 'x'}})",
-        "a pickle": """
-    import pickle
-    class Evil:
-        def __reduce__(self):
-            return os.mkdir, (planted.base + "/pickled",)
-    send("stream", {"name": "stdout", "text": ""}, buffers=[pickle.dumps(Evil())])
-    data = {"application/x-python-pickle": pickle.dumps(Evil()).decode("latin-1")}
-    send("display_data", {"data": data, "metadata": {}})
-    if hasattr(kernel.iopub_socket, "send_multipart"):
-        kernel.iopub_socket.send_multipart([b"kernel", pickle.dumps(Evil())])
-        kernel.iopub_socket.send_multipart([b"", b"<IDS|MSG>", b"wrong", b"{", b"{", b"{", b"{"])
-        kernel.iopub_socket.send_multipart([b"<IDS|MSG>"])
-    """,
-        "a wrong key": "kernel.session.key = b'another key'\nprint('signed wrongly')",
-    }
-    cells = {name: dedent(prepare) + dedent(cell) for name, cell in forgeries.items()}
-    why = await _stays_whole(context, cells)
-    if (context.canaries.base / "pickled").exists():
-        raise CheckFailed("a pickle that a kernel sent was loaded")
-    return why
 
 
 @check("attack", "a kernel that breaks its own machinery is started anew", place="own")
@@ -256,7 +188,7 @@ async def broken_kernel(context: CheckContext) -> str:
         "crash": "ctypes.string_at(0)",
         "deaf": "import threading\nget_ipython().kernel.dispatch_shell = None\nget_ipython().run_cell_async = None",
     }
-    return await _stays_whole(context, cells)
+    return await check_whole(context, cells)
 
 
 @check("attack", "cells of one kernel never show up in another's answers", place="own")
@@ -272,4 +204,4 @@ async def mixed_answers(context: CheckContext) -> str:
     return "each has its own"
 
 
-CHECKS = (neighbours_key, neighbours_line, garbage, endless_message, forged_messages, broken_kernel, mixed_answers)
+CHECKS = (neighbours_key, neighbours_line, garbage, endless_message, broken_kernel, mixed_answers)

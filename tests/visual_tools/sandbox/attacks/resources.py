@@ -5,30 +5,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from visual_tools.sandbox.check.checks import MB, WRITE, check_told, grab_memory
 from visual_tools.sandbox.check.context import LIMITS, CheckContext, CheckFailed, check, parse_answers, tell_end
-from visual_tools.sandbox.check.processes import find_processes, wait_for_none
-from visual_tools.sandbox.contract import CellResult
 
-MB = 2**20
-MEMORY_SLACK = 2.0
-"""Limits that are watched rather than enforced strike a moment late: at most this many times the limit is passed."""
-
-_NAME = "syscall('prctl', 15, planted.mark.encode(), 0, 0, 0)  # the name that the check looks for\n"
-_FORKS = """
-children = []
-try:
-    for _ in range(planted.wanted):
-        pid = os.fork()
-        if pid == 0:
-            time.sleep(1.5)
-            os._exit(0)
-        children.append(pid)
-except OSError as error:
-    tell("refused", "fork", error)
-tell("fact", "forked", len(children))
-for pid in children:
-    os.waitpid(pid, 0)
-"""
 _THREADS = """
 import threading
 threading.stack_size(65536)
@@ -44,37 +23,12 @@ is_over.set()
 """
 
 
-@check("limit", "a fork bomb hurts neither machine nor neighbour", place="alone")
-async def fork_bomb(context: CheckContext) -> str:
-    """Counted from outside while it lasts; children of children too."""
-    mark = f"fb{context.canaries.token}"[:15]
-    async with context.kernel() as kernel:
-        bomb = asyncio.create_task(context.run(_NAME + _FORKS, kernel=kernel, mark=mark, wanted=400))
-        most, slowest_s = 0, 0.0
-        while not bomb.done():
-            started = time.monotonic()
-            await context.check_usable(context.neighbour)
-            slowest_s = max(slowest_s, time.monotonic() - started)
-            most = max(most, len(find_processes(mark)))
-            await asyncio.sleep(0.02)
-        result = await bomb
-        _check_told(result)
-        if most > LIMITS.num_processes * 1.5:
-            raise CheckFailed(f"{most} processes at once, the limit is {LIMITS.num_processes}")
-        if slowest_s > 5:
-            raise CheckFailed(f"the neighbour took {slowest_s:.1f} s to answer")
-        await context.check_usable(kernel)
-    if left := await wait_for_none(mark):
-        raise CheckFailed(f"{len(left)} processes are left")
-    return f"at most {most} processes; the neighbour answered within {slowest_s:.2f} s"
-
-
 @check("limit", "a thread bomb is stopped", place="own")
 async def thread_bomb(context: CheckContext) -> str:
     """Threads count as processes do."""
     async with context.kernel() as kernel:
         answers = await context.ask(_THREADS, kernel=kernel, wanted=400)
-        _check_told(answers.result)
+        check_told(answers.result)
         started = answers.facts.get("started", 0)
         if answers.result.status != "died" and not 0 < started <= LIMITS.num_processes * 1.5:
             raise CheckFailed(
@@ -84,21 +38,8 @@ async def thread_bomb(context: CheckContext) -> str:
     return f"{started} threads" if started else tell_end(answers.result)
 
 
-_GRAB = """
+_GRAB_MORE = """
 import mmap
-grabbed = os.open("grabbed", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-step = 8 << 20
-
-def count():
-    os.write(grabbed, b"x")
-    time.sleep(planted.pause_s)
-
-def grab(num_steps):
-    held = []
-    for _ in range(num_steps):
-        held.append(b"x" * step)
-        count()
-    return held
 
 def grab_shared(num_steps):
     held = []
@@ -127,32 +68,6 @@ def grab_memfd(num_steps):
 """
 
 
-async def _grab(context: CheckContext, cell: str, *, pause_s: float = 0.01) -> str:
-    """Let a cell take memory in steps of 8 MB, each noted in a file, and compare with the limit."""
-    async with context.kernel() as kernel:
-        result = await context.run(_GRAB + cell, kernel=kernel, pause_s=pause_s)
-        noted = kernel.folder / "grabbed"
-        taken = noted.stat().st_size * 8 if noted.exists() else 0
-        _check_told(result)
-        if taken > MEMORY_SLACK * LIMITS.memory_bytes / MB:
-            raise CheckFailed(f"{taken} MB were taken, the limit is {LIMITS.memory_bytes // MB} MB")
-        if not noted.exists():
-            raise CheckFailed(f"no attempt was made: {tell_end(result)}")
-        await context.check_usable(kernel)
-    return f"{taken} MB taken: {tell_end(result)[-120:]}"
-
-
-def _check_told(result: CellResult) -> None:
-    if result.status == "died" and not (result.is_state_lost and result.notes):
-        raise CheckFailed(f"the kernel died and nobody is told: {tell_end(result)}")
-
-
-@check("limit", "a memory bomb is stopped", place="alone")
-async def memory_bomb(context: CheckContext) -> str:
-    """One process, three times the limit."""
-    return await _grab(context, "held = grab(192)\ntime.sleep(1)\ndel held")
-
-
 @check("limit", "a memory bomb in several processes is stopped", place="alone")
 async def memory_of_children(context: CheckContext) -> str:
     """Four processes, each within the limit, three times the limit together."""
@@ -170,13 +85,13 @@ for _ in range(4):
 for pid in children:
     os.waitpid(pid, 0)
 """
-    return await _grab(context, cell, pause_s=0.05)
+    return await grab_memory(context, cell, pause_s=0.05)
 
 
 @check("limit", "a memory bomb in mapped pages that processes share is stopped", place="alone")
 async def shared_pages(context: CheckContext) -> str:
     """These are no process's own."""
-    return await _grab(context, "held = grab_shared(192)\ntime.sleep(1)\ndel held")
+    return await grab_memory(context, _GRAB_MORE + "held = grab_shared(192)\ntime.sleep(1)\ndel held")
 
 
 @check("limit", "a memory bomb in files that lie in memory is stopped", place="alone")
@@ -201,16 +116,7 @@ for folder in folders:
     except (OSError, NameError) as error:
         tell("refused", folder, error)
 """
-    return await _grab(context, cell)
-
-
-_WRITE = """
-def write(name, size):
-    with open(name, "wb") as file:
-        for _ in range(size >> 20):
-            file.write(b"x" * (1 << 20))
-    return size
-"""
+    return await grab_memory(context, _GRAB_MORE + cell)
 
 
 @check("limit", "one huge file cannot be written", place="own")
@@ -218,7 +124,7 @@ async def huge_file(context: CheckContext) -> str:
     """By writing, by reserving, by a hole; and the kernel survives it."""
     async with context.kernel() as kernel:
         answers = await context.attempt(
-            _WRITE
+            WRITE
             + """
 attempt("write", lambda: write("big", planted.size))
 attempt("reserve", lambda: os.posix_fallocate(os.open("reserved", os.O_CREAT | os.O_RDWR), 0, planted.size))
@@ -233,34 +139,6 @@ attempt("hole", lambda: os.truncate("big", 1 << 40))
             raise CheckFailed(f"a file of {largest // MB} MB, the limit is {LIMITS.file_bytes // MB} MB")
         await context.check_usable(kernel)
     return answers.why_refused()
-
-
-@check("limit", "many files cannot fill the disk", place="alone")
-async def many_files(context: CheckContext) -> str:
-    """Four times what the folder may hold, in files of 4 MB; then the folder may be cleared and used again."""
-    async with context.kernel() as kernel:
-        result = await context.run(
-            _WRITE
-            + """
-for number in range(planted.num_files):
-    write(f"many-{number}", 4 << 20)
-    time.sleep(0.05)
-""",
-            kernel=kernel,
-            num_files=4 * LIMITS.disk_bytes // (4 * MB),
-        )
-        used = sum(path.stat().st_blocks * 512 for path in kernel.folder.iterdir() if path.is_file())
-        _check_told(result)
-        if used > 2 * LIMITS.disk_bytes or result.status == "ok":
-            raise CheckFailed(f"the folder holds {used // MB} MB, the limit is {LIMITS.disk_bytes // MB} MB")
-        _remove_many(kernel.folder)
-        await context.check_usable(kernel)
-    return f"{used // MB} MB written: {tell_end(result)[-120:]}"
-
-
-def _remove_many(folder: Path) -> None:
-    for path in folder.glob("many-*"):
-        path.unlink()
 
 
 def _time_files(folder: Path, number: int) -> float:
@@ -366,34 +244,20 @@ async def processor_time(context: CheckContext) -> str:
         os.waitpid(pid, 0)
         """
         result = await context.run(cell, kernel=kernel)
-        _check_told(result)
+        check_told(result)
         if result.status == "ok":
             raise CheckFailed(f"six seconds were burnt: {tell_end(result)}")
         await context.check_usable(kernel)
     return tell_end(result)
 
 
-@check("limit", "a cell that ignores interrupts is ended at the time limit", place="own")
-async def deaf_cell(context: CheckContext) -> str:
-    """It catches KeyboardInterrupt, then takes a handler that does nothing."""
-    cells = (
-        "while True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass",
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(60)",
-        "import threading\nsignal.signal(signal.SIGALRM, lambda *_: None)\nsignal.pthread_sigmask(signal.SIG_BLOCK, "
-        "set(signal.Signals))\nwhile True:\n    time.sleep(60)",
-    )
-    async with context.kernel() as kernel:
-        for cell in cells:
-            started = time.monotonic()
-            result = await context.run(cell, kernel=kernel, timeout_s=1.0)
-            if result.status not in ("died", "interrupted") or time.monotonic() - started > 12:
-                raise CheckFailed(f"{time.monotonic() - started:.1f} s: {tell_end(result)}")
-            _check_told(result)
-            await context.check_usable(kernel)
-    return tell_end(result)
-
-
 CHECKS = (
-    *(fork_bomb, thread_bomb, memory_bomb, memory_of_children, shared_pages, files_in_memory),
-    *(huge_file, many_files, crowded_folder, output_bomb, image_bomb, processor_time, deaf_cell),
+    *(thread_bomb, memory_of_children, shared_pages, files_in_memory),
+    *(
+        huge_file,
+        crowded_folder,
+        output_bomb,
+        image_bomb,
+        processor_time,
+    ),
 )

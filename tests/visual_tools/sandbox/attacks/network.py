@@ -3,29 +3,8 @@
 import asyncio
 import socket
 
+from visual_tools.sandbox.check.checks import attempt_unheard
 from visual_tools.sandbox.check.context import CheckContext, CheckFailed, cell_attack, check
-
-
-async def _nothing_heard(context: CheckContext, cell: str, *, at_least: int) -> str:
-    context.canaries.heard()
-    why = ""
-    try:
-        why = (await context.attempt(cell, at_least=at_least)).why_refused()
-    finally:
-        if reached := context.canaries.heard():
-            raise CheckFailed(f"reached from inside: {', '.join(reached)}")
-    return why
-
-
-@check("attack", "no TCP connection to this machine, IPv4 or IPv6, loopback or outer address")
-async def tcp(context: CheckContext) -> str:
-    """Listeners are planted at each address."""
-    cell = """
-    import socket
-    for host, port in [*planted.tcp, ("::1", 9), ("127.0.0.1", 22)]:
-        attempt(f"{host}:{port}", lambda: socket.create_connection((host, port), timeout=1))
-    """
-    return await _nothing_heard(context, cell, at_least=3)
 
 
 @check("attack", "no UDP message to this machine")
@@ -71,17 +50,6 @@ def _check_unheard(context: CheckContext, why: str, num_attempts: int) -> str:
     return why
 
 
-@check("attack", "Unix sockets of this machine cannot be reached by path")
-async def unix_path(context: CheckContext) -> str:
-    """Such as those of Docker, D-Bus or a database."""
-    cell = """
-    import socket
-    for path in (planted.unix, f"/proc/self/cwd/../{os.path.basename(planted.unix)}", "/run/docker.sock"):
-        attempt(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
-    """
-    return await _nothing_heard(context, cell, at_least=3)
-
-
 @check("attack", "abstract Unix sockets of this machine cannot be reached")
 async def unix_abstract(context: CheckContext) -> str:
     """These have no path that could be hidden."""
@@ -89,7 +57,7 @@ async def unix_abstract(context: CheckContext) -> str:
     import socket
     attempt("connect", lambda: socket.socket(socket.AF_UNIX).connect("\\0" + planted.abstract))
     """
-    return await _nothing_heard(context, cell, at_least=1)
+    return await attempt_unheard(context, cell, at_least=1)
 
 
 @check("attack", "programs started by a cell have no network either")
@@ -106,7 +74,7 @@ async def programs(context: CheckContext) -> str:
     attempt("python", lambda: start([sys.executable, "-I", "-c", code]))
     attempt("bash", lambda: start(["/bin/bash", "-c", f"exec 3<>/dev/tcp/{host}/{port}"]))
     """
-    return await _nothing_heard(context, cell, at_least=2)
+    return await attempt_unheard(context, cell, at_least=2)
 
 
 @check("attack", "a server inside cannot be reached from this machine", place="own")
@@ -187,6 +155,6 @@ interfaces = cell_attack(
 )
 
 CHECKS = (
-    *(tcp, udp, dns, unix_path, unix_abstract, programs, server_inside),
+    *(udp, dns, unix_abstract, programs, server_inside),
     *(raw_sockets, other_families, interfaces),
 )

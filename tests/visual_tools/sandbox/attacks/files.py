@@ -18,13 +18,6 @@ def search(path):
     return "the secret is in it"
 """
 
-files_outside = cell_attack(
-    "files outside the working folder cannot be read",
-    """
-    for path in planted.canaries:
-        attempt(path, lambda: open(path).read())
-    """,
-)
 
 password_files = cell_attack(
     "password files and private keys cannot be read",
@@ -93,21 +86,6 @@ for pid in os.listdir("/proc") if os.access("/proc", os.R_OK) else ():
     at_least=3,
 )
 
-own_environment = cell_attack(
-    "the parent's environment variables are not handed in",
-    """
-    import subprocess
-    def look(environment):
-        found = [name for name, value in environment.items() if planted.secret_halves[1] in value]
-        if planted.variable not in environment and not found:
-            raise FileNotFoundError(2, f"not among {len(environment)} variables")
-        return found
-    attempt("os.environ", lambda: look(os.environ))
-    lines = subprocess.run(["env"], capture_output=True, text=True).stdout.splitlines()
-    attempt("env of a child", lambda: look(dict(line.partition("=")[::2] for line in lines)))
-    """,
-    at_least=2,
-)
 
 foreign_memory = cell_attack(
     "the memory of other processes cannot be opened",
@@ -298,27 +276,6 @@ async def neighbours_folder(context: CheckContext) -> str:
     return await _create_in(context, [str(folder), str(folder.parent)], must_refuse=False)
 
 
-@check("attack", "files outside cannot be changed, cut, moved or removed")
-async def existing_files(context: CheckContext) -> str:
-    """The planted files are compared afterwards."""
-    answers = await context.ask(
-        """
-        for path in planted.canaries:
-            attempt("append to " + path, lambda: open(path, "a").write("x"))
-            attempt("overwrite " + path, lambda: open(path, "r+").write("x"))
-            attempt("truncate " + path, lambda: os.truncate(path, 0))
-            attempt("move " + path, lambda: os.rename(path, path + ".moved"))
-            attempt("replace " + path, lambda: os.rename("mine", path) if open("mine", "w").close() is None else 0)
-            attempt("remove " + path, lambda: os.unlink(path))
-        """
-    )
-    damage = context.canaries.damage()
-    context.canaries.restore()
-    if damage or len(answers.refused) < 6:
-        raise CheckFailed("; ".join(damage) or f"attempts that worked: {answers.open}; {tell_end(answers.result)}")
-    return answers.why_refused()
-
-
 @check("attack", "modes, owners, times and attributes of files outside cannot be changed")
 async def metadata(context: CheckContext) -> str:
     """Landlock alone does not refuse these."""
@@ -363,8 +320,13 @@ async def infection(context: CheckContext) -> str:
 
 
 CHECKS = (
-    *(files_outside, password_files, home_folders, through_links, hard_links, foreign_roots, secret_in_processes),
-    *(own_environment, foreign_memory, command_lines, open_descriptors, neighbours_files, listed_links),
-    *(system_folders, temporary_folders, python_installation, neighbours_folder, existing_files),
+    *(password_files, home_folders, through_links, hard_links, foreign_roots, secret_in_processes),
+    *(foreign_memory, command_lines, open_descriptors, neighbours_files, listed_links),
+    *(
+        system_folders,
+        temporary_folders,
+        python_installation,
+        neighbours_folder,
+    ),
     *(metadata, system_files, infection),
 )

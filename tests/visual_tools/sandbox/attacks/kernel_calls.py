@@ -6,16 +6,6 @@ import shutil
 
 from visual_tools.sandbox.check.context import CheckContext, CheckFailed, cell_attack, check
 
-tracing = cell_attack(
-    "other processes cannot be traced",
-    """
-    for pid in others():
-        attempt(f"seize {pid}", lambda: in_child(lambda: syscall("ptrace", 0x4206, pid, 0, 0)))
-    attempt("pidfd_getfd", lambda: syscall("pidfd_getfd", os.pidfd_open(planted.victim), 0, 0))
-    """,
-    at_least=3,
-)
-
 process_memory = cell_attack(
     "the memory of other processes cannot be read or written",
     """
@@ -28,25 +18,6 @@ process_memory = cell_attack(
     at_least=4,
 )
 
-namespaces = cell_attack(
-    "new namespaces cannot be made or entered",
-    """
-    new_user = 0x10000000
-    attempt("unshare user", lambda: in_child(lambda: syscall("unshare", new_user)))
-    attempt("unshare mount", lambda: in_child(lambda: syscall("unshare", 0x00020000)))
-    attempt("unshare net", lambda: in_child(lambda: syscall("unshare", 0x40000000)))
-    def clone(name, *arguments):
-        pid = syscall(name, *arguments)
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
-    attempt("clone", lambda: in_child(lambda: clone("clone", new_user | signal.SIGCHLD, 0, 0, 0, 0)))
-    flags = struct.pack("=11Q", new_user, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)
-    attempt("clone3", lambda: in_child(lambda: clone("clone3", flags, 88)))
-    attempt("setns", lambda: in_child(lambda: syscall("setns", os.pidfd_open(os.getpid()), 0x40000000)))
-    """,
-    at_least=6,
-)
 
 mounting = cell_attack(
     "nothing can be mounted",
@@ -278,7 +249,7 @@ async def shared_memory(context: CheckContext) -> str:
 
 
 CHECKS = (
-    *(tracing, process_memory, namespaces, mounting, keyrings, watching_the_kernel, the_machine, handles),
+    *(process_memory, mounting, keyrings, watching_the_kernel, the_machine, handles),
     *(capabilities, no_new_privileges, setuid_programs, foreign_architecture, device_files, kernel_settings),
     *(terminal, layout_of_memory, shared_memory),
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from visual_tools.errors import SandboxError
+from visual_tools.sandbox.check.checks import find_processes, wait_for_none
 from visual_tools.sandbox.check.context import LIMITS, CheckContext, CheckFailed, check, tell_end
-from visual_tools.sandbox.check.processes import find_processes, wait_for_none
 from visual_tools.sandbox.contract import CellResult
 
 

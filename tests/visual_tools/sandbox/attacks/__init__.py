@@ -1,0 +1,25 @@
+"""Attacks and requirements beyond the checks of `cua doctor --sandbox`: every sandbox must pass them too."""
+
+from tests.visual_tools.sandbox.attacks import (
+    behaviour,
+    channel,
+    evasion,
+    files,
+    kernel_calls,
+    network,
+    processes,
+    resources,
+)
+from visual_tools.sandbox.check import CHECKS, Check
+
+ALL_CHECKS: tuple[Check, ...] = (
+    *behaviour.CHECKS,
+    *files.CHECKS,
+    *network.CHECKS,
+    *processes.CHECKS,
+    *kernel_calls.CHECKS,
+    *channel.CHECKS,
+    *evasion.CHECKS,
+    *resources.CHECKS,
+    *CHECKS,  # last: where nothing isolates, one of them replaces the file that an inherited descriptor shows
+)
