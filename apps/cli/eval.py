@@ -183,13 +183,14 @@ app.command("export")(eval_results.export_evaluation)
 def _request(given: typer.Context) -> "EvalRequest":
     """What the command line asks for."""
     from apps.evals.plan import Selection
+    from apps.evals.players import baseline_names
     from apps.evals.request import EvalRequest
     from cua.assemble import parse_env_options
 
     flags = given.params
     settings = chosen_settings(given)
     if flags["baseline"] is not None:
-        name = choice("--baseline", flags["baseline"], ("null", "fail", "random", "image", "text"))
+        name = choice("--baseline", flags["baseline"], baseline_names())
         if "model" in settings:
             raise typer.BadParameter("--baseline is a model by itself; drop --model")
         settings["model"] = f"baseline:{name}" + (f":{flags['seed']}" if name == "random" and flags["seed"] else "")
@@ -245,6 +246,7 @@ def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["
     from dataclasses import replace
 
     from apps.cli.running import StopSwitch
+    from apps.evals.players import find_player
     from apps.evals.run import EvalOptions, run_evaluation
 
     options = EvalOptions(
@@ -269,7 +271,8 @@ def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, RuntimeError) as error:
             if switch.is_pressed or (isinstance(error, RuntimeError) and "Event loop" not in str(error)):
                 raise
-            is_local = flags["executor"] == "local" and prepared.evaluation.plan.agent == "gui"
+            uses_envs = find_player(prepared.evaluation.plan.agent).uses_envs
+            is_local = flags["executor"] == "local" and uses_envs
             return eval_results.end_by_task(prepared.evaluation.folder, error, is_local=is_local), 1
     if any(control.is_stopped for control in controls):
         return evaluation, 130
@@ -311,7 +314,7 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
 def _line_listener() -> "Listener":
     """A line for each try that ended, and now and then one that says how it stands."""
-    from apps.evals.text import describe_standing, describe_try
+    from apps.evals.text import describe_try
 
     told_at = time.monotonic()
 
@@ -321,7 +324,7 @@ def _line_listener() -> "Listener":
             return
         terminal.echo(f"[{len(standing.results)}/{standing.plan.num_episodes}] {describe_try(result)}", err=True)
         if time.monotonic() - told_at > _TELL_S:
-            terminal.echo(describe_standing(standing), err=True)
+            terminal.echo(standing.describe(), err=True)
             told_at = time.monotonic()
 
     return listen
@@ -355,12 +358,12 @@ class _Bar:
     def _listen(self, standing: "Standing", result: "EpisodeResult | None") -> None:
         from rich.text import Text
 
-        from apps.evals.text import describe_error, describe_standing
+        from apps.evals.text import describe_error
 
         if result is not None and result.score is None:
             self._progress.console.print(Text(terminal.safe_lines(describe_error(result)), style="yellow"))
         is_due = time.monotonic() - self._told_at > _REFRESH_S
-        description = describe_standing(standing) if is_due else None
+        description = standing.describe() if is_due else None
         self._told_at = time.monotonic() if is_due else self._told_at
         self._progress.update(self._task, completed=len(standing.results), description=description)
 

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from apps.evals.charts import Chart, make_charts
 from apps.evals.page_tasks import Cell, TaskRow, clipped, make_cell, task_rows
+from apps.evals.players import recorded_player
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import Interval, Summary
 from apps.evals.tasks import ENDINGS, ending_of
 from apps.evals.text import (
-    BASELINES,
     ERRORS,
-    baselines_for,
     describe_interval,
     describe_rule,
     describe_share,
@@ -141,7 +140,7 @@ def page_view(evaluation: Evaluation) -> PageView:
         interval=whole.mean_full_interval,
         interval_text=describe_interval(whole.mean_full_interval),
         baselines=tuple(_baselines(evaluation)),
-        known_baselines=baselines_for(evaluation.plan.agent),
+        known_baselines=tuple(recorded_player(plan.agent).baselines),
         facts=tuple(_facts(evaluation)),
         kinds=tuple(ERRORS[kind] for kind in kinds),
         families=tuple(_families(evaluation, kinds)),
@@ -179,11 +178,12 @@ def _why(evaluation: Evaluation) -> str:
 
 
 def _baselines(evaluation: Evaluation) -> Iterator[BaselineView]:
+    baselines = recorded_player(evaluation.plan.agent).baselines
     for name, known in evaluation.baselines.items():
         yield BaselineView(
             score=describe_share(known.score),
             share=known.score,
-            about=BASELINES.get(name, f"is called {name}"),
+            about=baselines.get(name, f"is called {name}"),
             num_episodes=known.num_episodes,
         )
 

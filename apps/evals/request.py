@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.evals.plan import EvalPlan, Selection, find_differences, find_unavailable, leave_out, make_plan
+from apps.evals.players import find_player
 from apps.evals.results import (
     RESULTS,
     Evaluation,
@@ -28,7 +29,6 @@ from envs import Suite
 from envs.errors import did_you_mean
 from envs.registry import load_suite
 from envs.remote import SuiteRef
-from envs.suite import AgentKind
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "suite.py"
 MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "streaming", "prices")
@@ -217,10 +217,10 @@ def _plan(
     return replace(plan, task_ids=chosen.task_ids, families=families, seeds=chosen.seeds, repeats=chosen.repeats)
 
 
-def _agent(suite: Suite, named: str) -> AgentKind:
-    for kind in suite.agents:
-        if kind == named:
-            return kind
+def _agent(suite: Suite, named: str) -> str:
+    if named in suite.agents:
+        find_player(named)
+        return named
     raise ConfigError(
         f"--agent is {named!r}, and the tasks of {suite.name!r} are for {' or '.join(suite.agents)}"
         f"{did_you_mean(named, suite.agents)}"

@@ -19,17 +19,19 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.episodes import check_count, first_error, load_episodes, load_failed_tries
+from apps.evals.osworld_rule import SUITE as OSWORLD
+from apps.evals.osworld_rule import upstream_scores
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
+from apps.evals.players import recorded_player
 from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by, summarize_tasks
 from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedTry, TaskFigures, describe_failed_try, figures_of
 from cua.batch import EpisodeResult
 from cua.batch.episode import MAX_REASON_CHARS
 from cua.errors import ConfigError, TrajectoryError
 from cua.json_text import read_json, well_formed
-from cua.swarm.report import PAGE as SWARM_PAGE
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
-from cua.trajectory.run_files import REPORT, default_runs_dir, read_inside
+from cua.trajectory.run_files import default_runs_dir, read_inside
 from cua.trajectory.runs import summarize as summarize_run
 
 RESULTS = "results.json"
@@ -201,17 +203,24 @@ class Evaluation:
         """By task id, what its task is so like that intervals draw them together; empty: each stands alone."""
         return self.plan.labels.get(self.plan.cluster_by, {})
 
-    def _by_rule(self) -> dict[str, Summary]:
-        from apps.evals.osworld import SUITE, upstream_scores  # it reads evaluations
+    @property
+    def upstream_scores(self) -> dict[Key, float]:
+        """What OSWorld's harness would write for each episode that is scored."""
+        return upstream_scores(self.plan, self.results, self._is_capped)
 
+    def _is_capped(self, result: EpisodeResult) -> bool:
+        run = self.find_run(result)
+        return run is not None and summarize_run(self.folder / run).status == "capped"
+
+    def _by_rule(self) -> dict[str, Summary]:
         names = {name for one in self.results for name in one.other_scores}
         scores: dict[str, Mapping[Key, float | None]] = {
             name: {one.key: one.other_scores.get(name, one.score) for one in self.results} for name in names
         }
-        if self.plan.suite_name == SUITE and self.results:
-            scores["upstream"] = upstream_scores(self)
+        if self.plan.suite_name == OSWORLD and self.results:
+            scores["upstream"] = self.upstream_scores
         results = dict.fromkeys(scores, self.results)
-        if self.plan.agent == "web":  # parts of the score, which not every site has
+        if recorded_player(self.plan.agent).scores_parts:
             results = {name: tuple(one for one in self.results if name in one.other_scores) for name in scores}
         return {name: summarize(rescored(results[name], scores[name]), self.clusters) for name in sorted(scores)}
 
@@ -223,7 +232,7 @@ class Evaluation:
 
     def find_report(self, result: EpisodeResult) -> str | None:
         """The report of an episode's run, below the evaluation's folder; None when there is none."""
-        run, page = self.find_run(result), SWARM_PAGE if self.plan.agent == "swarm" else REPORT
+        run, page = self.find_run(result), recorded_player(self.plan.agent).page
         return f"{run}/{page}" if run is not None and (self.folder / run / page).is_file() else None
 
 
