@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
+from apps.cli.config import AsJson
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest
@@ -37,7 +38,7 @@ def setup(
             "--sandbox/--no-sandbox", help="Look after what isolates code.  [default: without suites, and for office]"
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find a browser, a virtual display and a sandbox, or get them by the first way that works.
 
@@ -70,7 +71,7 @@ def doctor(
     sandbox: Annotated[
         bool, typer.Option("--sandbox", help="Only try to break out of the sandbox in force; about a minute.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
     from apps.cli.running import run_cancelled_by_signals

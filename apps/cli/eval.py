@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import eval_results, terminal
-from apps.cli.config import DefaultGroup, choice, chosen_settings
+from apps.cli.config import BaseUrl, DefaultGroup, OtherSettings, StreamFormat, choice, chosen_settings
 from apps.cli.doctor import examine_suite
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ def run(
     ] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: BaseUrl = None,
     preset: Annotated[str | None, Flag(help="Sampling preset, as for `cua task`.")] = None,
     temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
     prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
     approve: Annotated[str | None, Flag(help="As for `cua task`; most suites: yolo, nobody is asked.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    other: OtherSettings = None,
+    output_format: StreamFormat = "text",
     report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
     export: Annotated[
         str | None, Flag(help="Write it for another program, too: inspect, csv, atif, osworld or verified.")

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.config import DefaultGroup, choice, chosen_settings
+from apps.cli.config import (
+    ApproveCalls,
+    BaseUrl,
+    DefaultGroup,
+    MaxCost,
+    MaxTime,
+    MaxTokens,
+    ModelOption,
+    OtherSettings,
+    SandboxOption,
+    TextOrJson,
+    choice,
+    chosen_settings,
+)
 
 if TYPE_CHECKING:
     from apps.office.agent import Made, OfficeOrder
@@ -53,16 +66,16 @@ def make_command(
         bool, Flag("--restart-children", help="With --resume: half-written chapters are begun anew.")
     ] = False,
     demo: Annotated[bool, Flag("--demo", help="Four files by a scripted agent: no key, no network.")] = False,
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    model: ModelOption = None,
+    base_url: BaseUrl = None,
     max_steps: Annotated[int | None, Flag(help="Steps of the agent in a round.")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    max_time: MaxTime = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    sandbox: SandboxOption = None,
+    approve: ApproveCalls = None,
+    other: OtherSettings = None,
+    output_format: TextOrJson = "text",
 ) -> None:
     """Make or change documents: `cua office "..."` for short. Every file is verified, and findings are mended.
 
@@ -161,8 +174,8 @@ def check_command(
         Path | None, Flag("--images", "-i", help="Folder for images of the pages; beside each file by default.")
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    sandbox: SandboxOption = None,
+    output_format: TextOrJson = "text",
 ) -> None:
     """Open files with a second library, render them, calculate them anew, and say what is wrong; with images.
 
@@ -209,8 +222,8 @@ def diff_command(
         Path | None, Flag("--images", "-i", help="Folder for images of the pages that differ; a new one by default.")
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    sandbox: SandboxOption = None,
+    output_format: TextOrJson = "text",
 ) -> None:
     """Say what changed between two files, and show the pages that differ side by side.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.config import choice, chosen_settings
+from apps.cli.config import BaseUrl, OtherSettings, choice, chosen_settings
 
 if TYPE_CHECKING:
     from model_runtime.config import K25Config
@@ -236,14 +236,14 @@ def _key(api_key_env: str | None) -> str | None:
 def mcp(
     given: typer.Context,
     model: Annotated[str | None, Flag("--model", "-m", help="literal, scripted:FILE, or a model id.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: BaseUrl = None,
     folder: Annotated[Path, Flag(help="The only folder whose files may be named.")] = Path(),
     max_time: Annotated[float | None, Flag(help="Stop each call after so many seconds.")] = None,
     max_cost: Annotated[float | None, Flag(help="Stop each call after so many US dollars.")] = None,
     allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    other: OtherSettings = None,
 ) -> None:
     """Serve task, ask and see as tools of an MCP server, over standard input and output.
 

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.config import choice, chosen_settings
+from apps.cli.config import (
+    ApproveCalls,
+    BaseUrl,
+    MaxCost,
+    MaxTime,
+    ModelOption,
+    OtherSettings,
+    ReportOption,
+    SandboxOption,
+    StreamFormat,
+    choice,
+    chosen_settings,
+)
 from apps.cli.task import own_run
 
 if TYPE_CHECKING:
@@ -40,9 +52,9 @@ def swarm(
     question: Annotated[str | None, typer.Argument(help="What to find out or do; - reads it from stdin.")] = None,
     files: Annotated[list[Path] | None, typer.Argument(help="Files for the orchestrator's folder.")] = None,
     resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    model: ModelOption = None,
+    base_url: BaseUrl = None,
+    output_format: StreamFormat = "text",
     limits_of: Annotated[
         str, Flag("--preset", help="Limits: standard, browsecomp, widesearch or in-house.")
     ] = "standard",
@@ -53,9 +65,9 @@ def swarm(
     steps_of_all: Annotated[
         int | None, Flag("--max-steps", min=1, help="Stop after so many steps of all agents.")
     ] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_time: MaxTime = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    max_cost: MaxCost = None,
     restart_children: Annotated[
         bool, Flag("--restart-children", help="With --resume: half-done sub-agents start anew.")
     ] = False,
@@ -64,10 +76,10 @@ def swarm(
     ] = False,
     executor: Annotated[str, Flag(help="Where sub-agents work: local, or ray for actors of a cluster.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+    sandbox: SandboxOption = None,
+    approve: ApproveCalls = None,
+    other: OtherSettings = None,
+    report: ReportOption = True,
     demo: Annotated[
         bool, Flag("--demo", help="Let 30 sub-agents of the embedded model collect a table: no key, no network.")
     ] = False,

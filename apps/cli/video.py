@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal
-from apps.cli.config import choice, chosen_settings
+from apps.cli.config import (
+    BaseUrl,
+    MaxCost,
+    MaxTime,
+    OtherSettings,
+    SandboxOption,
+    StreamFormat,
+    choice,
+    chosen_settings,
+)
 from apps.cli.task import own_run
 
 if TYPE_CHECKING:
@@ -36,7 +45,7 @@ def video(
     model: Annotated[
         str | None, Flag("--model", "-m", help="literal (detectors, no key), scripted:FILE, or a model id.")
     ] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: BaseUrl = None,
     detectors: Annotated[
         list[str] | None,
         Flag(
@@ -50,13 +59,13 @@ def video(
     ] = None,
     max_size: Annotated[int, Flag(min=1, help="Size of the showcase, in MB.")] = 200,
     max_clips: Annotated[int, Flag(min=0, help="Clips of the showcase.")] = 120,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    output_format: StreamFormat = "text",
     max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_time: MaxTime = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    max_cost: MaxCost = None,
+    sandbox: SandboxOption = None,
+    other: OtherSettings = None,
     demo: Annotated[
         bool, Flag("--demo", help="Make two short videos and a showcase of them: no key, no network.")
     ] = False,

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import terminal, web_vue
-from apps.cli.config import choice, chosen_settings
+from apps.cli.config import (
+    BaseUrl,
+    MaxCost,
+    MaxTokens,
+    ModelOption,
+    OtherSettings,
+    SandboxOption,
+    TextOrJson,
+    choice,
+    chosen_settings,
+)
 
 if TYPE_CHECKING:
     from apps.video2web.build import Build
@@ -35,19 +45,19 @@ def build_command(
     model: Annotated[
         str | None, Flag("--model", "-m", help="literal (rules, no key), scripted:FILE, or a model id.")
     ] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: BaseUrl = None,
     rounds: Annotated[int, Flag(min=0, max=99, help="Rounds after the draft.")] = 8,
     goal: Annotated[float, Flag(min=0, max=1, help="Score that is enough.")] = 0.98,
     viewport: Annotated[str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the first image.")] = None,
     resume: Annotated[bool, Flag("--resume", help="Go on with the build of this folder after a crash.")] = False,
     max_steps: Annotated[int | None, Flag(help="Steps of the model in a round.")] = None,
     max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    sandbox: SandboxOption = None,
     framework: Annotated[str, Flag(help="plain, or vue: a Vue project in FOLDER-vue, too, built by npm.")] = "plain",
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    output_format: TextOrJson = "text",
+    other: OtherSettings = None,
 ) -> None:
     """Build a site that looks like images or addresses of pages, or like a recording, and does what that shows.
 
@@ -153,15 +163,15 @@ def edit_command(
     given: typer.Context,
     site: Annotated[Path, typer.Argument(help="The site's folder.")],
     wish: Annotated[str, typer.Argument(help="What is to be changed, in words.")],
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    model: ModelOption = None,
+    base_url: BaseUrl = None,
     viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT.")] = "1280x720",
     max_steps: Annotated[int | None, Flag(help="Steps of the model in a try.")] = None,
     max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    sandbox: SandboxOption = None,
+    other: OtherSettings = None,
 ) -> None:
     """Have a model change a site as a sentence says, such as: make the header sticky.
 
@@ -263,7 +273,7 @@ def score_command(
         str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the image, else 1280x720.")
     ] = None,
     clip: Annotated[Path | None, Flag(help="Folder of a CLIP model: gives `clip` and Design2Code's own score.")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    output_format: TextOrJson = "text",
 ) -> None:
     """Say how well a page matches a reference: one number, its parts, and what differs."""
     from apps.cli.running import run_cancelled_by_signals
