@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from apps.cli import terminal
-from apps.cli.config import (
-    ApproveCalls,
-    BaseUrl,
-    MaxCost,
-    MaxTime,
-    MaxTokens,
-    ModelOption,
-    OtherSettings,
-    ReportOption,
-    SandboxOption,
-    StreamFormat,
-    choice,
-    chosen_settings,
-)
+from apps.cli import common, terminal
+from apps.cli.config import choice, chosen_settings
 from apps.cli.task import command_of, own_run
 
 if TYPE_CHECKING:
@@ -44,21 +31,21 @@ def ask(
         str | None,
         Flag(help="Go on with this run, or ask it the question; id, unique prefix, folder, or last."),
     ] = None,
-    model: ModelOption = None,
-    base_url: BaseUrl = None,
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
     fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
-    output_format: StreamFormat = "text",
+    output_format: common.StreamFormat = "text",
     schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the answer.")] = None,
     max_steps: Annotated[int | None, Flag(help="Stop after so many steps (30).")] = None,
-    max_time: MaxTime = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    sandbox: SandboxOption = None,
+    max_time: common.MaxTime = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
     context: Annotated[
         str | None, Flag(help="When the conversation grows too long: none, hide-tool-result, discard-all, summary.")
     ] = None,
     max_context: Annotated[int | None, Flag(help="Tokens at which that happens.")] = None,
-    approve: ApproveCalls = None,
+    approve: common.ApproveCalls = None,
     yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     mcp: Annotated[Path | None, Flag(help="mcp.json that names MCP servers whose tools may be called.")] = None,
@@ -75,8 +62,8 @@ def ask(
         list[Path] | None,
         Flag("--input", help="With --verify alone: a large file that the run read where it lay, and may read again."),
     ] = None,
-    other: OtherSettings = None,
-    report: ReportOption = True,
+    other: common.Other = None,
+    report: common.Report = True,
 ) -> None:
     """Ask about images, documents or videos.
 

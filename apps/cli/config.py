@@ -1,29 +1,12 @@
 """From flags to settings, and `cua config`: what is set, and by what."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 import typer.core
 
-from apps.cli import terminal
-
-ModelOption = Annotated[
-    str | None, typer.Option("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")
-]
-BaseUrl = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint.")]
-MaxTime = Annotated[float | None, typer.Option(help="Stop after so many seconds.")]
-MaxTokens = Annotated[int | None, typer.Option(help="Stop after so many tokens.")]
-MaxCost = Annotated[float | None, typer.Option(help="Stop after so many US dollars.")]
-SandboxOption = Annotated[str | None, typer.Option(help="auto, bubblewrap, landlock, or none (no isolation at all).")]
-ApproveCalls = Annotated[str | None, typer.Option(help="ask (every call), auto (calls without isolation) or yolo.")]
-OtherSettings = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other setting, as NAME=VALUE; repeat for more.")
-]
-TextOrJson = Annotated[str, typer.Option(help="text or json.")]
-StreamFormat = Annotated[str, typer.Option(help="text, json or stream-json.")]
-ReportOption = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from apps.cli import common, terminal
 
 _OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
 
@@ -79,7 +62,7 @@ SECRET = ("api_key", "password")
 
 
 @app.command("show")
-def show(as_json: AsJson = False) -> None:
+def show(as_json: common.AsJson = False) -> None:
     """Print each setting with its value and its source: flag > environment > k25.toml > user file > default."""
     from cua.config import FIELDS, PROJECT_FILE, load_settings, user_config_file
 

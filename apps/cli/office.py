@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
-from apps.cli.config import (
-    ApproveCalls,
-    BaseUrl,
-    DefaultGroup,
-    MaxCost,
-    MaxTime,
-    MaxTokens,
-    ModelOption,
-    OtherSettings,
-    SandboxOption,
-    TextOrJson,
-    choice,
-    chosen_settings,
-)
+from apps.cli import common, terminal
+from apps.cli.config import DefaultGroup, choice, chosen_settings
 
 if TYPE_CHECKING:
     from apps.office.agent import Made, OfficeOrder
@@ -66,16 +53,16 @@ def make_command(
         bool, Flag("--restart-children", help="With --resume: half-written chapters are begun anew.")
     ] = False,
     demo: Annotated[bool, Flag("--demo", help="Four files by a scripted agent: no key, no network.")] = False,
-    model: ModelOption = None,
-    base_url: BaseUrl = None,
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
     max_steps: Annotated[int | None, Flag(help="Steps of the agent in a round.")] = None,
-    max_time: MaxTime = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    sandbox: SandboxOption = None,
-    approve: ApproveCalls = None,
-    other: OtherSettings = None,
-    output_format: TextOrJson = "text",
+    max_time: common.MaxTime = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
+    approve: common.ApproveCalls = None,
+    other: common.Other = None,
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Make or change documents: `cua office "..."` for short. Every file is verified, and findings are mended.
 
@@ -174,21 +161,18 @@ def check_command(
         Path | None, Flag("--images", "-i", help="Folder for images of the pages; beside each file by default.")
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
-    sandbox: SandboxOption = None,
-    output_format: TextOrJson = "text",
+    sandbox: common.Sandbox = None,
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Open files with a second library, render them, calculate them anew, and say what is wrong; with images.
 
     Exit codes: 0 clean, 1 something is wrong, 2 a file cannot be read.
     """
-    import asyncio
-
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
     places = {file: None if no_images else _images_of(file, images, len(files)) for file in files}
-    switch = StopSwitch(is_for_agent=False)
-    reports = asyncio.run(switch.guarded(_check(places, expect or [], chosen_settings(given))))
+    reports = run_cancelled_by_signals(_check(places, expect or [], chosen_settings(given)))
     if form == "json":
         terminal.echo_json([report.to_json() for report in reports])
     for report, place in zip(reports, places.values(), strict=True):
@@ -222,21 +206,18 @@ def diff_command(
         Path | None, Flag("--images", "-i", help="Folder for images of the pages that differ; a new one by default.")
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
-    sandbox: SandboxOption = None,
-    output_format: TextOrJson = "text",
+    sandbox: common.Sandbox = None,
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Say what changed between two files, and show the pages that differ side by side.
 
     Exit codes: 0 no difference, 1 they differ, 2 one cannot be read.
     """
-    import asyncio
-
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
     place = None if no_images else images or after.with_name(f"{before.stem}-{after.stem}-diff")
-    switch = StopSwitch(is_for_agent=False)
-    found = asyncio.run(switch.guarded(_diff(before, after, place, chosen_settings(given))))
+    found = run_cancelled_by_signals(_diff(before, after, place, chosen_settings(given)))
     if form == "json":
         terminal.echo_json(found.to_json())
     else:

@@ -1,7 +1,6 @@
 """`cua swarm`: an orchestrator with sub-agents, watched as a grid on a terminal and as lines in a pipe."""
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
-from apps.cli.config import (
-    ApproveCalls,
-    BaseUrl,
-    MaxCost,
-    MaxTime,
-    ModelOption,
-    OtherSettings,
-    ReportOption,
-    SandboxOption,
-    StreamFormat,
-    choice,
-    chosen_settings,
-)
+from apps.cli import common, terminal
+from apps.cli.config import choice, chosen_settings
 from apps.cli.task import own_run
 
 if TYPE_CHECKING:
@@ -52,9 +39,9 @@ def swarm(
     question: Annotated[str | None, typer.Argument(help="What to find out or do; - reads it from stdin.")] = None,
     files: Annotated[list[Path] | None, typer.Argument(help="Files for the orchestrator's folder.")] = None,
     resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
-    model: ModelOption = None,
-    base_url: BaseUrl = None,
-    output_format: StreamFormat = "text",
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
+    output_format: common.StreamFormat = "text",
     limits_of: Annotated[
         str, Flag("--preset", help="Limits: standard, browsecomp, widesearch or in-house.")
     ] = "standard",
@@ -65,9 +52,9 @@ def swarm(
     steps_of_all: Annotated[
         int | None, Flag("--max-steps", min=1, help="Stop after so many steps of all agents.")
     ] = None,
-    max_time: MaxTime = None,
+    max_time: common.MaxTime = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
-    max_cost: MaxCost = None,
+    max_cost: common.MaxCost = None,
     restart_children: Annotated[
         bool, Flag("--restart-children", help="With --resume: half-done sub-agents start anew.")
     ] = False,
@@ -76,10 +63,10 @@ def swarm(
     ] = False,
     executor: Annotated[str, Flag(help="Where sub-agents work: local, or ray for actors of a cluster.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    sandbox: SandboxOption = None,
-    approve: ApproveCalls = None,
-    other: OtherSettings = None,
-    report: ReportOption = True,
+    sandbox: common.Sandbox = None,
+    approve: common.ApproveCalls = None,
+    other: common.Other = None,
+    report: common.Report = True,
     demo: Annotated[
         bool, Flag("--demo", help="Let 30 sub-agents of the embedded model collect a table: no key, no network.")
     ] = False,
@@ -175,11 +162,12 @@ class _View:
     """What a person or a program sees while the swarm works: a grid on a terminal, lines in a pipe, JSON on request."""
 
     def __init__(self, form: str) -> None:
-        self._form = form
+        from apps.cli.progress import stream_listener
+
         self._swarm: Swarm | None = None
         self._stack = ExitStack()
         self._num_rows = 0
-        self._listener = _json_listener() if form == "stream-json" else self._tell
+        self._listener = stream_listener(names_agents=True) if form == "stream-json" else self._tell
         self._is_live = form != "stream-json" and sys.stderr.isatty()
 
     def __enter__(self) -> "_View":
@@ -263,19 +251,6 @@ class _View:
             table.add_row(*(Text(printable(cell)) for cell in (*cells, child.last_action[:60])))
         left_out = f"... and {len(children) - self._num_rows} more" if len(children) > self._num_rows else ""
         return Group(table, Text(left_out), Text(self._totals()))
-
-
-def _json_listener() -> "Callable[[Event], None]":
-    """Events as JSON lines on stdout, each with the agent whose it is."""
-    from apps.cli.progress import event_object
-
-    def listen(event: "Event") -> None:
-        found = event_object(event)
-        if found is not None:
-            terminal.echo_json({"agent": event.ids.agent_id, **found})
-            sys.stdout.flush()
-
-    return listen
 
 
 def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
