@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.evals.osworld_rule import SUITE
-from apps.evals.results import Evaluation
+from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import Summary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
 from cua.batch import EpisodeResult
@@ -20,7 +20,6 @@ from cua.errors import TrajectoryError
 from cua.models.scripted import OracleModel
 from cua.trajectory import load_run
 from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.images import write_atomically
 from cua.trajectory.osworld_export import OSWorldNames, export_osworld
 from envs.suites.osworld.local_tasks import load_solutions
 from envs.suites.osworld.task_file import DOMAINS, GROUPS
@@ -92,11 +91,11 @@ def export_result_tree(
             lost.append(f"{describe_key(one.key)}: {error}")
             continue
         score = theirs.get(one.key, one.score) if by_upstream else one.score
+        if score is not None:
+            write_whole(place / "result.txt", f"{float(score)}\n")
+            continue
         with translate_os_errors("write", place):
-            if score is None:
-                (place / "result.txt").unlink(missing_ok=True)
-            else:
-                write_atomically(place / "result.txt", f"{float(score)}\n".encode())
+            (place / "result.txt").unlink(missing_ok=True)
     _save_arguments(evaluation, root)
     return root, lost
 
@@ -122,8 +121,7 @@ def _save_arguments(evaluation: Evaluation, root: Path) -> None:
     }
     for place in root.glob("*/*/*"):
         if place.is_dir():
-            with translate_os_errors("write", place):
-                write_atomically(place / "args.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
+            write_whole(place / "args.json", json.dumps(told, ensure_ascii=False, indent=1))
 
 
 def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str]]:

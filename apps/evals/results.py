@@ -279,11 +279,20 @@ def save_results(evaluation: Evaluation) -> Path:
     Raises:
         TrajectoryError: It cannot be written.
     """
-    path = evaluation.folder / RESULTS
     text = json.dumps(results_object(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
+    return write_whole(evaluation.folder / RESULTS, text + "\n")
+
+
+def write_whole(path: Path, content: str | bytes) -> Path:
+    """Write a file, whole or not at all, and make its folder; returns its path.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     with translate_os_errors("write", path):
-        evaluation.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (text + "\n").encode("utf-8", "replace"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
     return path
 
 
