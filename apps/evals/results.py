@@ -40,6 +40,7 @@ RUNS = "runs"
 VERSION = 1
 MAX_RESULTS_BYTES = 64 * 2**20
 
+_KEPT = ("plan", "status", "why_stopped", "started_at", "ended_at", "versions", "checkout", "baselines", "groups")
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 Status = Literal["running", "finished", "unfinished"]
 
@@ -300,20 +301,13 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
     """What `results.json` holds, as JSON values."""
     content = ResultsFile(
         version=1,
-        plan=evaluation.plan,
-        status=evaluation.status,
-        why_stopped=evaluation.why_stopped[:MAX_REASON_CHARS],
         num_planned=evaluation.plan.num_episodes,
-        started_at=evaluation.started_at,
-        ended_at=evaluation.ended_at,
-        versions=dict(evaluation.versions),
-        checkout=evaluation.checkout,
-        baselines=dict(evaluation.baselines),
-        groups=dict(evaluation.groups),
         figures=evaluation.figures,
         change_order=evaluation.change_order,
         tasks=evaluation.tasks,
         failed_tries=tuple(map(describe_failed_try, evaluation.failed_tries)),
+        **{name: getattr(evaluation, name) for name in _KEPT}
+        | {"why_stopped": evaluation.why_stopped[:MAX_REASON_CHARS]},
     )
     return asdict(content)
 
@@ -325,20 +319,11 @@ def load_evaluation(folder: Path) -> Evaluation:
         TrajectoryError: It is no such folder, or something in it is not what it should be; one line says what.
     """
     content = _read_results(folder)
-    plan = content.plan
     return Evaluation(
         folder=folder.absolute(),
-        plan=plan,
-        results=load_episodes(folder, plan),
-        failed_tries=load_failed_tries(folder, plan),
-        status=content.status,
-        why_stopped=content.why_stopped,
-        started_at=content.started_at,
-        ended_at=content.ended_at,
-        versions=content.versions,
-        checkout=content.checkout,
-        baselines=content.baselines,
-        groups=content.groups,
+        results=load_episodes(folder, content.plan),
+        failed_tries=load_failed_tries(folder, content.plan),
+        **{name: getattr(content, name) for name in _KEPT},
     )
 
 
