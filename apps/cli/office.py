@@ -113,10 +113,8 @@ async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, 
     from cua.errors import ConfigError
 
     model, resume, options = settings.get("model"), settings.pop("resume", None), settings.pop("options", None)
-    if not model or isinstance(model, str):
-        name = load_settings(settings).settings.model
-        if name == "literal":
-            raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
+    if (not model or isinstance(model, str)) and load_settings(settings).settings.has_embedded_model:
+        raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
     watch = Watch(listener=terminal_listener(), approver=terminal_approver(), on_control=switch.connect)
 
     def say(line: str) -> None:

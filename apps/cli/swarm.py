@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Flag = typer.Option
 _REFRESH_S = 0.2
-_DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
+DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
+"""The embedded model on a small invented web: no key, no network."""
 _MARKS = {
     "created": "+",
     "queued": ".",
@@ -83,7 +84,7 @@ def swarm(
         raise typer.BadParameter('name a question, or a run with --resume, or --demo, such as: cua swarm "Compare ..."')
     table = _demo_table(demo_task) if demo else None
     if table is not None:
-        question, chosen = table.instruction, {**_DEMO_SETTINGS, **chosen}
+        question, chosen = table.instruction, {**DEMO_SETTINGS, **chosen}
     limits = {"max_children": max_children, "max_parallel": max_parallel, "max_depth": max_depth}
     options = _options(
         limits_of,

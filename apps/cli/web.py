@@ -195,15 +195,15 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
 
     if not wish.strip():
         raise ConfigError('the wish is empty; expected a sentence such as "make the header sticky"')
-    model = load_settings(chosen).settings.model
-    if model == "literal":
+    known = load_settings(chosen).settings
+    if known.has_embedded_model:
         raise ConfigError("a sentence needs a model that understands it; name one with --model, and its server")
     edits = site.with_name(f"{site.name}-edits")
     number = sum(1 for _ in edits.glob("edit-*")) + 1
     folder = BuildFolder(edits / f"edit-{number}")
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
     async with Judge() as judge:
-        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": model})
+        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": known.model})
         try:
             size = parse_viewport(viewport)
             made = await edit_site(site, wish, folder, author, judge, viewport_px=size, say=terminal.echo_err)

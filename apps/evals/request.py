@@ -135,7 +135,7 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
         suite=SuiteRef(name=_absolute_file(path, "", ".py"), options=dict(request.suite_options)),
         settings=flags | _absolute_paths(resolved.settings),
         caps=_caps(resolved),
-        hint=_hint(suite, plan.model),
+        hint=_hint(suite, resolved.settings),
         left_out=suite.left_out,
     )
 
@@ -168,9 +168,9 @@ def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPla
     return leave_out(plan, unavailable)
 
 
-def _hint(suite: Suite, model: str) -> str:
+def _hint(suite: Suite, settings: Settings) -> str:
     """The embedded model follows plain steps and nothing else; some suites have such a wording."""
-    if model != "literal" or not suite.steps_option:
+    if not settings.has_embedded_model or not suite.steps_option:
         return ""
     return (
         "the embedded model only follows plain steps, and these tasks say what is wanted, not how; "
