@@ -30,12 +30,16 @@ def _about(
     return field(default=default, metadata={"about": text, "least": least, "most": most, "choices": choices})
 
 
+EMBEDDED_MODEL = "literal"
+"""The model that needs no key and no endpoint: in use until a model is named."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a run is made of. Key in files `max_steps`, variable `K25_MAX_STEPS`, flag `--set max_steps=5`."""
 
     model: str = _about(
-        "literal, nano, scripted:FILE, smollm2, llamacpp:FILE.gguf, or the id of a model at base_url", "literal"
+        "literal, nano, scripted:FILE, smollm2, llamacpp:FILE.gguf, or the id of a model at base_url", EMBEDDED_MODEL
     )
     base_url: str | None = _about("OpenAI-compatible endpoint (also OPENAI_BASE_URL)", None)
     api_key: str | None = _about("key of the endpoint (also OPENAI_API_KEY)", None)
@@ -125,6 +129,11 @@ class Settings:
     max_tokens: int | None = _about("limit on tokens of the whole run", None, least=1, most=1000000000000)
     max_cost: float | None = _about("limit on US dollars", None, least=1e-06, most=1000000000)
     runs_dir: Path | None = _about("where runs are recorded", None)
+
+    @property
+    def has_embedded_model(self) -> bool:
+        """Whether the embedded model is in use, since no other is named."""
+        return self.model == EMBEDDED_MODEL
 
 
 PREFIX = "K25_"

@@ -6,9 +6,6 @@ from typing import Literal
 
 from envs.env import Env, EnvSpec, Task, check_task, check_task_id
 
-AgentKind = Literal["gui", "tools", "swarm", "web"]
-"""`gui`: mouse and keyboard in an env; `tools`: one agent that calls tools; `swarm`: an orchestrator and sub-agents;
-`web`: an author of sites, in rounds."""
 FAMILY = "family"
 """Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
 LABELS = "labels"
@@ -58,8 +55,10 @@ class Suite:
         find_unavailable: Called once with the chosen task ids before anything starts; returns a reason, in one clause,
             for each task that cannot be evaluated on this machine (an evaluator or a program is missing). Takes seconds
             at most, calls no model, and raises `EnvSetupError` where it cannot find out.
-        agents: Kinds of agents that can play it, the usual one first: `gui`, and, where each task is a `Question`,
-            `tools` and `swarm`; or `web`, where each task is a site to build.
+        agents: Kinds of agents that can play it, the usual one first: `gui` (mouse and keyboard in an env), and, where
+            each task is a `Question`, `tools` (one agent that calls tools) and `swarm` (an orchestrator and
+            sub-agents); `web` (an author of sites, in rounds), where each task is a site to build; or a name of the
+            entry point group `k25.players`.
         approve: How much is asked by default while it is played: `yolo`, nothing, since a suite was chosen to be acted
             on; or `auto`, as for a user's own task, where questions are what is measured (see `envs.Task.approve`).
     """
@@ -79,7 +78,7 @@ class Suite:
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
     left_out: str = ""
     find_unavailable: Callable[[Sequence[str]], Mapping[str, str]] = _none_unavailable
-    agents: tuple[AgentKind, ...] = ("gui",)
+    agents: tuple[str, ...] = ("gui",)
     approve: Literal["auto", "yolo"] = "yolo"
 
     def __post_init__(self) -> None:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from apps.assistant.assistant import Assistant
+from apps.assistant.errors import NotFoundError
 from apps.assistant.history import EXPORTS
 from apps.assistant.order import MODES, PRACTICE_INSTRUCTION, Order
 from apps.assistant.person import INPUTS, PersonInput
 from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import Session
-from cua.errors import CuaError, TrajectoryError
+from cua.config import FIELDS
+from cua.errors import ConfigError, CuaError
 from envs.errors import EnvError, require
 from visual_tools.errors import VisualError
 
@@ -31,7 +33,6 @@ EXTRA = "assistant"
 _BATCH_S = 0.08
 """News within so much time go out together."""
 _ALIVE_S = 15.0
-_NOT_FOUND = ("there is no", "has no image")
 
 
 class _Body(BaseModel):
@@ -102,8 +103,7 @@ def make_api(assistant: Assistant) -> "FastAPI":
 async def _say_error(request: Any, error: Exception) -> Any:
     from starlette.responses import JSONResponse
 
-    is_missing = isinstance(error, TrajectoryError | CuaError) and any(words in str(error) for words in _NOT_FOUND)
-    return JSONResponse({"error": str(error)}, status_code=404 if is_missing else 400)
+    return JSONResponse({"error": str(error)}, status_code=404 if isinstance(error, NotFoundError) else 400)
 
 
 def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
@@ -199,28 +199,28 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
     async def screen(session_id: str) -> Response:
         frame = assistant.find(session_id).screen.frame
         if frame is None:
-            raise CuaError("there is no image yet")
+            raise NotFoundError("there is no image yet")
         return Response(frame.image, media_type=frame.media_type)
 
     @router.get("/sessions/{session_id}/approvals/{approval_id}/crop", summary="The image around the click")
     async def crop(session_id: str, approval_id: str) -> Response:
         approval = assistant.find(session_id).questions.open.get(approval_id)
         if approval is None or not approval.crop:
-            raise CuaError("there is no such image (any more)")
+            raise NotFoundError("there is no such image (any more)")
         return Response(approval.crop, media_type="image/png")
 
     @router.get("/sessions/{session_id}/images/{name}", summary="An image that a tool gave")
     async def image(session_id: str, name: str) -> Response:
         found = assistant.find(session_id).log.images.get(name)
         if found is None:
-            raise CuaError("there is no such image (any more)")
+            raise NotFoundError("there is no such image (any more)")
         return Response(found[0], media_type=found[1])
 
     @router.get("/sessions/{session_id}/evidence/{mark}", summary="What a citation of a sub-agent's result rests on")
     async def evidence(session_id: str, mark: str) -> dict[str, str]:
         found = assistant.find(session_id).log.evidence.get(mark)
         if found is None:
-            raise CuaError("there is no such result here (any more); the run's report has all")
+            raise NotFoundError("there is no such result here (any more); the run's report has all")
         return found
 
     @router.websocket("/sessions/{session_id}/live")
@@ -368,7 +368,12 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.put("/settings/{name}", summary="Change one; an empty value goes back to where it came from")
     async def change(name: str, setting: Setting) -> list[dict[str, Any]]:
-        await asyncio.to_thread(assistant.preferences.change, name, setting.value)
+        try:
+            await asyncio.to_thread(assistant.preferences.change, name, setting.value)
+        except ConfigError as error:
+            if name in FIELDS:
+                raise
+            raise NotFoundError(str(error)) from error
         return assistant.preferences.rows()
 
     @router.post("/settings/test", summary="Test the endpoint that the settings name; takes a while")

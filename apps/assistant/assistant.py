@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from apps.assistant.errors import NotFoundError
 from apps.assistant.history import History
 from apps.assistant.order import (
     Conversation,
@@ -82,11 +83,11 @@ class Assistant:
         """A session by name.
 
         Raises:
-            CuaError: There is none.
+            NotFoundError: There is none.
         """
         session = self.sessions.get(session_id)
         if session is None:
-            raise CuaError("there is no such session (any more)")
+            raise NotFoundError("there is no such session (any more)")
         return session
 
     async def send(self, order: Order, session_id: str = "") -> Session:
@@ -276,4 +277,4 @@ class Assistant:
         for path in (path for folder in folders for path in folder.iterdir()):
             if f"{path.parent.name}/{path.name}" == name:
                 return path
-        raise ConfigError(f"there is no uploaded file {name[:200]!r}; upload it first")
+        raise NotFoundError(f"there is no uploaded file {name[:200]!r}; upload it first")

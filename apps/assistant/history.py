@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from apps.assistant.errors import NotFoundError
 from cua.errors import TrajectoryError
 from cua.trajectory import RunRecord, default_runs_dir, load_run
 from cua.trajectory.describe import describe_action
@@ -49,10 +50,10 @@ class History:
         """The folder of a run.
 
         Raises:
-            TrajectoryError: There is no run of exactly that name here.
+            NotFoundError: There is no run of exactly that name here.
         """
         if len(check_name(run_id)) != 1 or not (self.runs_dir / run_id / TRAJECTORY).is_file():
-            raise TrajectoryError(f"there is no run {run_id[:80]!r} here")
+            raise NotFoundError(f"there is no run {run_id[:80]!r} here")
         return self.runs_dir / run_id
 
     def listed(self, search: str = "", limit: int = 50) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ class History:
         """A run with its steps, for a film strip.
 
         Raises:
-            TrajectoryError: It cannot be read.
+            CuaError: There is no such run, or it cannot be read.
         """
         run_dir = self.find(run_id)
         record = load_run(run_dir, images=0)
@@ -81,20 +82,20 @@ class History:
         """The screenshot of a step, PNG; that of step 0 is the last one there is.
 
         Raises:
-            TrajectoryError: There is none.
+            CuaError: There is none, or it cannot be read.
         """
         run_dir = self.find(run_id)
         found = _images_of(run_dir, _stamp(run_dir))
         sha256 = found.get(step) if step else next(reversed([sha for sha in found.values() if sha]), None)
         if not sha256:
-            raise TrajectoryError("this step has no image")
+            raise NotFoundError("this step has no image")
         return ImageFolder(run_dir).get(sha256)
 
     def thumbnail(self, run_id: str) -> bytes:
         """A small JPEG of how the run ended.
 
         Raises:
-            TrajectoryError: It has no images.
+            CuaError: It has no images, or cannot be read.
         """
         run_dir = self.find(run_id)
         return _thumbnail(self, run_id, _stamp(run_dir))
@@ -103,7 +104,7 @@ class History:
         """Remove a run with all that is in its folder.
 
         Raises:
-            TrajectoryError: It is being written.
+            CuaError: There is no such run, or it is being written.
         """
         run_dir = self.find(run_id)
         if is_locked(run_dir):
@@ -114,7 +115,7 @@ class History:
         """A run as one file.
 
         Raises:
-            TrajectoryError: There is no such kind, or not for this run.
+            CuaError: There is no such kind, or not for this run.
         """
         run_dir = self.find(run_id)
         makers: dict[str, Callable[[Path], bytes]] = {
@@ -126,7 +127,7 @@ class History:
             "record": _record,
         }
         if kind not in makers:
-            raise TrajectoryError(f"there is no export {kind[:40]!r}; expected one of {', '.join(makers)}")
+            raise NotFoundError(f"there is no export {kind[:40]!r}; expected one of {', '.join(makers)}")
         return makers[kind](run_dir)
 
 
@@ -248,7 +249,7 @@ def _images(run_dir: Path) -> Iterator[Any]:
 def _gif(run_dir: Path) -> bytes:
     frames = [image.quantize(128) for image in _images(run_dir)]
     if not frames:
-        raise TrajectoryError("this run has no images to make a film of")
+        raise NotFoundError("this run has no images to make a film of")
     frames = frames[:: -(-len(frames) // _MAX_GIF_FRAMES)]
     buffer = io.BytesIO()
     frames[0].save(
@@ -271,6 +272,6 @@ def _mp4(run_dir: Path) -> bytes:
             for _ in range(round(2 * _FRAME_S)):
                 film.mux(stream.encode(av.VideoFrame.from_image(image)))
         if stream is None:
-            raise TrajectoryError("this run has no images to make a film of")
+            raise NotFoundError("this run has no images to make a film of")
         film.mux(stream.encode())
     return buffer.getvalue()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from apps.assistant.session import Session, Work
+from apps.cli.swarm import DEMO_SETTINGS
 from apps.demo.task import INSTRUCTION, ExpenseTask
 from cua.assemble import INSTANT, make_secrets, masks_secrets
 from cua.config import load_settings
@@ -71,8 +72,7 @@ class Order(BaseModel):
 def practice_order(mode: str) -> Order:
     """Something to try in a mode, without a key and without an endpoint."""
     if mode == "swarm":
-        settings = {"model": "literal", "search": "local:world"}
-        return Order(instruction=PRACTICE_SWARM, mode="swarm", settings=settings)
+        return Order(instruction=PRACTICE_SWARM, mode="swarm", settings=DEMO_SETTINGS)
     return Order(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
 
 
@@ -120,7 +120,7 @@ def settings_of(order: Order, base: Mapping[str, Any]) -> dict[str, Any]:
             chosen["preset"] = INSTANT
         chosen["env"] = "desktop" if order.place == "desktop" else "browser"
     settings = load_settings(chosen).settings
-    if order.mode == "agent" and settings.model == "literal":
+    if order.mode == "agent" and settings.has_embedded_model:
         raise ConfigError(
             "agent mode needs a model that calls tools, and the embedded one does not. Name an endpoint and a model "
             "under Settings, or use instant or thinking mode"
@@ -208,9 +208,7 @@ def swarm_work(session: Session, order: Order, chosen: Mapping[str, Any], files:
     async def work(watch: Watch) -> RunResult:
         from cua.swarm import run_swarm
 
-        given = (
-            {"model": "literal", "search": "local:world"} if load_settings(chosen).settings.model == "literal" else {}
-        )
+        given = DEMO_SETTINGS if load_settings(chosen).settings.has_embedded_model else {}
         done = await run_swarm(
             order.instruction, files, watch=watch, on_swarm=lambda swarm: _show(session, swarm), **{**chosen, **given}
         )

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from apps.assistant.errors import NotFoundError
 from apps.assistant.order import Mode, Order, Place
-from cua.errors import ConfigError, CuaError, TrajectoryError
+from cua.errors import ConfigError, TrajectoryError
 from cua.trajectory.disk import RunLock
 from cua.trajectory.images import write_atomically
 
@@ -174,11 +175,11 @@ class SavedTasks:
         """A task by name.
 
         Raises:
-            CuaError: There is none.
+            NotFoundError: There is none.
         """
         task = self.load().get(name)
         if task is None:
-            raise CuaError(f"there is no task {name[:80]!r}")
+            raise NotFoundError(f"there is no task {name[:80]!r}")
         return task
 
     def save(self, name: str, task: SavedTask, now: datetime | None = None) -> None:
@@ -205,7 +206,7 @@ class SavedTasks:
         """Forget a task.
 
         Raises:
-            CuaError: There is none.
+            NotFoundError: There is none.
         """
         self.find(name)
         self._write({other: task for other, task in self.load().items() if other != name})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
 from apps.cli.task import command_of, own_run
 
@@ -31,21 +31,21 @@ def ask(
         str | None,
         Flag(help="Go on with this run, or ask it the question; id, unique prefix, folder, or last."),
     ] = None,
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
     fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    output_format: common.StreamFormat = "text",
     schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the answer.")] = None,
     max_steps: Annotated[int | None, Flag(help="Stop after so many steps (30).")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    max_time: common.MaxTime = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
     context: Annotated[
         str | None, Flag(help="When the conversation grows too long: none, hide-tool-result, discard-all, summary.")
     ] = None,
     max_context: Annotated[int | None, Flag(help="Tokens at which that happens.")] = None,
-    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
+    approve: common.ApproveCalls = None,
     yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     mcp: Annotated[Path | None, Flag(help="mcp.json that names MCP servers whose tools may be called.")] = None,
@@ -62,8 +62,8 @@ def ask(
         list[Path] | None,
         Flag("--input", help="With --verify alone: a large file that the run read where it lay, and may read again."),
     ] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+    other: common.Other = None,
+    report: common.Report = True,
 ) -> None:
     """Ask about images, documents or videos.
 

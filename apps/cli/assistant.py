@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import chosen_settings
 
 Flag = typer.Option
@@ -22,8 +22,8 @@ def assistant(
     allow_host: Annotated[list[str] | None, Flag(help="Further name under which it is reached; repeat.")] = None,
     browser: Annotated[bool, Flag("--browser/--no-browser", help="Open the page in the browser.")] = True,
     model: Annotated[str | None, Flag("--model", "-m", help="literal or nano (both run here), or a model id.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    base_url: common.BaseUrl = None,
+    other: common.Other = None,
 ) -> None:
     """Open a page on this machine: say what you want, watch the screen, approve, step in, look back.
 

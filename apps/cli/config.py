@@ -1,12 +1,12 @@
 """From flags to settings, and `cua config`: what is set, and by what."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 import typer.core
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 
 _OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
 
@@ -62,7 +62,7 @@ SECRET = ("api_key", "password")
 
 
 @app.command("show")
-def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def show(as_json: common.AsJson = False) -> None:
     """Print each setting with its value and its source: flag > environment > k25.toml > user file > default."""
     from cua.config import FIELDS, PROJECT_FILE, load_settings, user_config_file
 

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest
@@ -37,7 +37,7 @@ def setup(
             "--sandbox/--no-sandbox", help="Look after what isolates code.  [default: without suites, and for office]"
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Find a browser, a virtual display and a sandbox, or get them by the first way that works.
 
@@ -45,21 +45,14 @@ def setup(
 
     Says what it chose and why, and the exact command to type where it may not do it itself.
     """
-    from apps.cli.running import run_cancelled_by_signals
     from apps.setup.install import run_setup
-
-    def say(line: str) -> None:
-        terminal.echo(line, err=True)
 
     is_all = not suites
     desktop = is_all if desktop is None else desktop
     sandbox = is_all or "office" in (suites or ()) if sandbox is None else sandbox
     browser = suites != ["office"] if browser is None else browser
-    report = run_cancelled_by_signals(
-        run_setup(say, browser=browser, desktop=desktop, sandbox=sandbox, suites=suites or ())
-    )
-    terminal.echo(report.to_json() if as_json else report.to_text())
-    sys.exit(report.exit_code)
+    work = run_setup(terminal.echo_err, browser=browser, desktop=desktop, sandbox=sandbox, suites=suites or ())
+    _report_and_exit(work, as_json)
 
 
 def doctor(
@@ -70,20 +63,15 @@ def doctor(
     sandbox: Annotated[
         bool, typer.Option("--sandbox", help="Only try to break out of the sandbox in force; about a minute.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
-    from apps.cli.running import run_cancelled_by_signals
     from apps.setup.checks import run_sandbox_checks
     from apps.setup.doctor import run_doctor
 
-    def say(line: str) -> None:
-        terminal.echo(line, err=True)
-
-    run = run_sandbox_checks(say) if sandbox else run_doctor(say, model=model, click_test=click_test)
-    report = run_cancelled_by_signals(run)
-    terminal.echo(report.to_json() if as_json else report.to_text())
-    sys.exit(report.exit_code)
+    say = terminal.echo_err
+    work = run_sandbox_checks(say) if sandbox else run_doctor(say, model=model, click_test=click_test)
+    _report_and_exit(work, as_json)
 
 
 def examine_suite(request: "EvalRequest", output_format: str) -> None:
@@ -94,11 +82,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     """
     from functools import partial
 
-    from apps.cli.running import run_cancelled_by_signals
     from apps.setup.doctor import run_osworld_doctor, run_webarena_doctor
-
-    def say(line: str) -> None:
-        terminal.echo(line, err=True)
 
     doctors: dict[str, Callable[..., Coroutine[Any, Any, Report]]] = {
         "osworld": run_osworld_doctor,
@@ -110,6 +94,13 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
         raise typer.BadParameter(
             "--doctor is for the suites osworld, webarena and webarena-verified; `cua doctor` looks at all else"
         )
-    report = run_cancelled_by_signals(run(say, request.suite_options, request.settings))
-    terminal.echo(report.to_text() if output_format == "text" else report.to_json())
+    work = run(terminal.echo_err, request.suite_options, request.settings)
+    _report_and_exit(work, as_json=output_format != "text")
+
+
+def _report_and_exit(work: "Coroutine[Any, Any, Report]", as_json: bool) -> NoReturn:
+    from apps.cli.running import run_cancelled_by_signals
+
+    report = run_cancelled_by_signals(work)
+    terminal.echo(report.to_json() if as_json else report.to_text())
     sys.exit(report.exit_code)

@@ -4,13 +4,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import eval_results, terminal
+from apps.cli import common, terminal
 from apps.cli.config import DefaultGroup, choice, chosen_settings
 from apps.cli.doctor import examine_suite
 
@@ -33,11 +34,12 @@ SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists
 Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored, or a task's code ended the
 evaluation; 2 wrong usage; 3 a limit of the whole evaluation was reached; 130 stopped."""
 
+EXPORTS = ("inspect", "csv", "atif", "osworld", "verified")
 _SUITE_FLAGS = ("provider", "guest", "sites", "parity", "judge", "judge_url")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
-
+FolderArgument = Annotated[str, typer.Argument(help="Folder of an evaluation, unique beginning of its name, or last.")]
 
 app = typer.Typer(cls=DefaultGroup, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
@@ -92,13 +94,13 @@ def run(
     ] = False,
     executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: common.BaseUrl = None,
     preset: Annotated[str | None, Flag(help="Sampling preset, as for `cua task`.")] = None,
     temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
     prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
     approve: Annotated[str | None, Flag(help="As for `cua task`; most suites: yolo, nobody is asked.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    other: common.Other = None,
+    output_format: common.StreamFormat = "text",
     report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
     export: Annotated[
         str | None, Flag(help="Write it for another program, too: inspect, csv, atif, osworld or verified.")
@@ -111,7 +113,7 @@ def run(
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
     kind = choice("--executor", executor, ("local", "process", "ray"))
     if export is not None:
-        choice("--export", export, eval_results.EXPORTS)
+        choice("--export", export, EXPORTS)
     if doctor:
         examine_suite(_request(given), form)
     prepared = prepare(_request(given), partial(_may_leave_out, is_agreed=skip_unavailable))
@@ -124,7 +126,7 @@ def run(
     restore_stdout()
     files = {"page": str(evaluation.folder / "index.html"), "folder": str(evaluation.folder)}
     if export is not None:
-        files["export"] = str(eval_results.export(evaluation, export, None))
+        files["export"] = str(_export(evaluation, export, None))
     _print(evaluation, form, files)
     if evaluation.num_unfinished and form == "text":
         terminal.echo(f"go on with: {resume_command(sys.argv[1:], evaluation.folder)}", err=True)
@@ -160,7 +162,7 @@ def list_suites(
 
 @app.command()
 def show(
-    folder: eval_results.FolderArgument,
+    folder: FolderArgument,
     as_json: Annotated[bool, Flag("--json", help="Print what results.json holds.")] = False,
     report: Annotated[bool, Flag("--report/--no-report", help="Write reports that runs lack.")] = True,
 ) -> None:
@@ -175,21 +177,104 @@ def show(
     _print(evaluation, "json" if as_json else "text", {"page": str(evaluation.folder / "index.html")})
 
 
-app.command("compare")(eval_results.compare)
-app.command("verified")(eval_results.score_verified)
-app.command("export")(eval_results.export_evaluation)
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help="Folder of the one evaluation.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Folder of the other one.")],
+    html: Annotated[Path | None, Flag("--html", help="Write the comparison as a page, to this file.")] = None,
+    as_json: Annotated[bool, Flag("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare two evaluations, episode by episode, and say how sure the difference is."""
+    from apps.evals.compare import compare as compare_results
+    from apps.evals.compare_page import write_comparison
+    from apps.evals.results import find_evaluation, load_evaluation
+    from apps.evals.text import describe_comparison
+
+    first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
+    comparison = compare_results(first.results, second.results, {**first.clusters, **second.clusters})
+    if html is not None:
+        terminal.echo(f"page: {write_comparison(comparison, first, second, html)}", err=True)
+    if as_json:
+        terminal.echo_json(
+            {
+                "a": str(first.folder),
+                "b": str(second.folder),
+                "cluster_by": second.plan.cluster_by if second.clusters else "",
+                **asdict(comparison),
+            }
+        )
+        return
+    for line in describe_comparison(comparison, first, second):
+        terminal.echo(line)
+
+
+@app.command("verified")
+def score_verified(
+    folder: FolderArgument,
+    sites: Annotated[Path | None, Flag(help="TOML file with the sites; left out, as the runs themselves say.")] = None,
+    as_json: Annotated[bool, Flag("--json", help="Print what verified.json holds.")] = False,
+) -> None:
+    """Score a finished evaluation of webarena-verified, or webarena, by WebArena-Verified's rules, offline."""
+    import json
+
+    from apps.evals import verified
+    from apps.evals.results import find_evaluation, load_evaluation
+    from envs.suites.webarena.sites import read_sites
+
+    evaluation = load_evaluation(find_evaluation(folder))
+    scores = verified.score_verified(evaluation, read_sites(sites).urls if sites is not None else None)
+    path = verified.save_scores(evaluation, scores)
+    if as_json:
+        terminal.echo_json(json.loads(path.read_text("utf-8")))
+        return
+    for line in verified.describe_scores(evaluation, scores):
+        terminal.echo(line)
+    terminal.echo(f"scores: {path}", err=True)
+
+
+@app.command("export")
+def export_evaluation(
+    folder: FolderArgument,
+    to: Annotated[
+        str,
+        Flag(help="inspect (inspect_ai's log), csv (episodes), atif (runs), osworld or verified (trees for them)."),
+    ] = "inspect",
+    out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
+) -> None:
+    """Write an evaluation for other programs."""
+    from apps.evals.results import find_evaluation, load_evaluation
+
+    kind = choice("--to", to, EXPORTS)
+    terminal.echo(str(_export(load_evaluation(find_evaluation(folder)), kind, out)))
+
+
+def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
+    """Write an evaluation in one of `EXPORTS`; what is left out is told on stderr."""
+    from apps.evals.export import export_csv, export_inspect, export_trajectories
+    from apps.evals.osworld import export_result_tree
+    from apps.evals.verified import export_verified
+
+    files = {"inspect": export_inspect, "csv": export_csv}
+    if kind in files:
+        return files[kind](evaluation, out)
+    kinds = {"atif": export_trajectories, "osworld": export_result_tree, "verified": export_verified}
+    target, lost = kinds[kind](evaluation, out)
+    for why in lost:
+        terminal.echo(f"left out: {why}", err=True)
+    return target
 
 
 def _request(given: typer.Context) -> "EvalRequest":
     """What the command line asks for."""
     from apps.evals.plan import Selection
+    from apps.evals.players import baseline_names
     from apps.evals.request import EvalRequest
     from cua.assemble import parse_env_options
 
     flags = given.params
     settings = chosen_settings(given)
     if flags["baseline"] is not None:
-        name = choice("--baseline", flags["baseline"], ("null", "fail", "random", "image", "text"))
+        name = choice("--baseline", flags["baseline"], baseline_names())
         if "model" in settings:
             raise typer.BadParameter("--baseline is a model by itself; drop --model")
         settings["model"] = f"baseline:{name}" + (f":{flags['seed']}" if name == "random" and flags["seed"] else "")
@@ -239,12 +324,44 @@ def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in named.items() if value is not None}
 
 
+def _end_by_task(folder: Path, error: BaseException, *, is_local: bool) -> "Evaluation":
+    """Say that code of a task ended an evaluation, and which episodes were running; the evaluation as it is now.
+
+    Args:
+        folder: Of the evaluation.
+        error: What ended the event loop.
+        is_local: The code ran in this process, and another executor would contain it.
+    """
+    import asyncio
+
+    from apps.evals.episodes import load_interrupted
+    from apps.evals.results import load_evaluation
+    from apps.evals.run import finish
+    from apps.evals.text import describe_key
+    from envs.foreign import describe_defect
+
+    cause = describe_defect(error)
+    if isinstance(error, asyncio.CancelledError):
+        cause = "it cancelled all tasks of the event loop"
+    elif isinstance(error, RuntimeError):
+        cause = "it stopped the event loop"
+    why = f"code of a task ended the evaluation: {cause}"
+    terminal.echo(why, err=True)
+    evaluation = load_evaluation(folder)
+    for key in load_interrupted(folder, evaluation.plan):
+        terminal.echo(f"it was running: {describe_key(key)}", err=True)
+    if is_local:
+        terminal.echo("hint: --executor process runs the code of each task in a process of its own", err=True)
+    return finish(evaluation, why)
+
+
 def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:
     """Run it with signals and progress connected; returns the exit code as well."""
     import asyncio
     from dataclasses import replace
 
     from apps.cli.running import StopSwitch
+    from apps.evals.players import find_player
     from apps.evals.run import EvalOptions, run_evaluation
 
     options = EvalOptions(
@@ -269,8 +386,9 @@ def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, RuntimeError) as error:
             if switch.is_pressed or (isinstance(error, RuntimeError) and "Event loop" not in str(error)):
                 raise
-            is_local = flags["executor"] == "local" and prepared.evaluation.plan.agent == "gui"
-            return eval_results.end_by_task(prepared.evaluation.folder, error, is_local=is_local), 1
+            uses_envs = find_player(prepared.evaluation.plan.agent).uses_envs
+            is_local = flags["executor"] == "local" and uses_envs
+            return _end_by_task(prepared.evaluation.folder, error, is_local=is_local), 1
     if any(control.is_stopped for control in controls):
         return evaluation, 130
     if evaluation.num_unfinished:
@@ -311,7 +429,7 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
 def _line_listener() -> "Listener":
     """A line for each try that ended, and now and then one that says how it stands."""
-    from apps.evals.text import describe_standing, describe_try
+    from apps.evals.text import describe_try
 
     told_at = time.monotonic()
 
@@ -321,7 +439,7 @@ def _line_listener() -> "Listener":
             return
         terminal.echo(f"[{len(standing.results)}/{standing.plan.num_episodes}] {describe_try(result)}", err=True)
         if time.monotonic() - told_at > _TELL_S:
-            terminal.echo(describe_standing(standing), err=True)
+            terminal.echo(standing.describe(), err=True)
             told_at = time.monotonic()
 
     return listen
@@ -355,12 +473,12 @@ class _Bar:
     def _listen(self, standing: "Standing", result: "EpisodeResult | None") -> None:
         from rich.text import Text
 
-        from apps.evals.text import describe_error, describe_standing
+        from apps.evals.text import describe_error
 
         if result is not None and result.score is None:
             self._progress.console.print(Text(terminal.safe_lines(describe_error(result)), style="yellow"))
         is_due = time.monotonic() - self._told_at > _REFRESH_S
-        description = describe_standing(standing) if is_due else None
+        description = standing.describe() if is_due else None
         self._told_at = time.monotonic() if is_due else self._told_at
         self._progress.update(self._task, completed=len(standing.results), description=description)
 

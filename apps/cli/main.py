@@ -78,23 +78,13 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except Exception as error:
+        from apps.cli.running import exit_code_of
+
         code = exit_code_of(error)
         if code is None:
             raise
         terminal.echo(f"cua: {error}", err=True)
         sys.exit(code)
-
-
-def exit_code_of(error: Exception) -> int | None:
-    """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
-    from cua.errors import CuaError, ModelError
-    from envs import EnvError
-    from model_runtime.errors import EngineDead, RuntimeFault
-    from visual_tools.errors import VisualError
-
-    if isinstance(error, EngineDead) or (isinstance(error, ModelError | EnvError) and error.retryable):
-        return 75
-    return 2 if isinstance(error, CuaError | EnvError | VisualError | RuntimeFault) else None
 
 
 if __name__ == "__main__":

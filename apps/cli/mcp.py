@@ -139,7 +139,7 @@ class Serving:
 
     async def _call(self, context: Any, params: Any) -> Any:
         """One call; errors that the client can mend are results."""
-        from apps.cli.main import exit_code_of
+        from apps.cli.running import exit_code_of
         from cua.errors import ConfigError
         from cua.tools.toolset import why_wrong
 

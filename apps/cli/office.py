@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import DefaultGroup, choice, chosen_settings
 
 if TYPE_CHECKING:
@@ -53,16 +53,16 @@ def make_command(
         bool, Flag("--restart-children", help="With --resume: half-written chapters are begun anew.")
     ] = False,
     demo: Annotated[bool, Flag("--demo", help="Four files by a scripted agent: no key, no network.")] = False,
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
     max_steps: Annotated[int | None, Flag(help="Steps of the agent in a round.")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    max_time: common.MaxTime = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
+    approve: common.ApproveCalls = None,
+    other: common.Other = None,
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Make or change documents: `cua office "..."` for short. Every file is verified, and findings are mended.
 
@@ -113,10 +113,8 @@ async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, 
     from cua.errors import ConfigError
 
     model, resume, options = settings.get("model"), settings.pop("resume", None), settings.pop("options", None)
-    if not model or isinstance(model, str):
-        name = load_settings(settings).settings.model
-        if name == "literal":
-            raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
+    if (not model or isinstance(model, str)) and load_settings(settings).settings.has_embedded_model:
+        raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
     watch = Watch(listener=terminal_listener(), approver=terminal_approver(), on_control=switch.connect)
 
     def say(line: str) -> None:
@@ -161,21 +159,18 @@ def check_command(
         Path | None, Flag("--images", "-i", help="Folder for images of the pages; beside each file by default.")
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    sandbox: common.Sandbox = None,
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Open files with a second library, render them, calculate them anew, and say what is wrong; with images.
 
     Exit codes: 0 clean, 1 something is wrong, 2 a file cannot be read.
     """
-    import asyncio
-
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
     places = {file: None if no_images else _images_of(file, images, len(files)) for file in files}
-    switch = StopSwitch(is_for_agent=False)
-    reports = asyncio.run(switch.guarded(_check(places, expect or [], chosen_settings(given))))
+    reports = run_cancelled_by_signals(_check(places, expect or [], chosen_settings(given)))
     if form == "json":
         terminal.echo_json([report.to_json() for report in reports])
     for report, place in zip(reports, places.values(), strict=True):
@@ -209,21 +204,18 @@ def diff_command(
         Path | None, Flag("--images", "-i", help="Folder for images of the pages that differ; a new one by default.")
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    sandbox: common.Sandbox = None,
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Say what changed between two files, and show the pages that differ side by side.
 
     Exit codes: 0 no difference, 1 they differ, 2 one cannot be read.
     """
-    import asyncio
-
-    from apps.cli.running import StopSwitch
+    from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
     place = None if no_images else images or after.with_name(f"{before.stem}-{after.stem}-diff")
-    switch = StopSwitch(is_for_agent=False)
-    found = asyncio.run(switch.guarded(_diff(before, after, place, chosen_settings(given))))
+    found = run_cancelled_by_signals(_diff(before, after, place, chosen_settings(given)))
     if form == "json":
         terminal.echo_json(found.to_json())
     else:

@@ -117,13 +117,17 @@ def _shortened(text: str) -> str:
     return "\n      ".join([line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]] + more)
 
 
-def stream_listener() -> Listener:
-    """Events as JSON, one object a line, on stdout; images stay in the run folder."""
+def stream_listener(*, names_agents: bool = False) -> Listener:
+    """Events as JSON, one object a line, on stdout; images stay in the run folder.
+
+    Args:
+        names_agents: Begin each object with the id of its agent.
+    """
 
     def listen(event: Event) -> None:
         record = event_object(event)
         if record is not None:
-            terminal.echo_json(record)
+            terminal.echo_json({"agent": event.ids.agent_id, **record} if names_agents else record)
             sys.stdout.flush()
 
     return listen

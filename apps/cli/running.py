@@ -14,13 +14,14 @@ from apps.cli.progress import print_files, print_result, result_object, stream_l
 from cua import RunResult, Watch
 from cua.assemble import make_env, make_secrets
 from cua.config import load_settings
+from cua.errors import CuaError, ModelError, TrajectoryError
 from cua.guard import Approver, Verdict
 from cua.run.control import Control
 from cua.run.events import Event, RunEnded
 from cua.step import Turn
-from cua.trajectory import RunRecord
+from cua.trajectory import RunRecord, load_run
 from cua.trajectory.replay import ReplayedStep, ReplayResult, reexecute
-from envs import Action, InstructionTask
+from envs import Action, EnvError, InstructionTask
 
 
 def terminal_approver(hand_back: Callable[[], None] | None = None) -> Approver | None:
@@ -187,7 +188,6 @@ class StopSwitch:
 
 def write_run_report(result: RunResult) -> str | None:
     """Write the report; a run without a readable record has none."""
-    from cua.errors import TrajectoryError
     from cua.trajectory.report import write_report
 
     if result.run_dir is None:
@@ -201,9 +201,6 @@ def write_run_report(result: RunResult) -> str | None:
 
 def fingerprint_of(result: RunResult) -> str | None:
     """What stands for the whole record of a run; None when there is none that can be read."""
-    from cua.errors import TrajectoryError
-    from cua.trajectory import load_run
-
     if result.run_dir is None:
         return None
     try:
@@ -249,3 +246,13 @@ def _print(replayed: ReplayedStep) -> None:
     terminal.echo(f"{mark} {replayed.step.index:>3}  {alike:>12}  {replayed.step.turn.action_text}", err=True)
     if replayed.error:
         terminal.echo(f"       {replayed.error}", err=True)
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
+    from model_runtime.errors import EngineDead, RuntimeFault
+    from visual_tools.errors import VisualError
+
+    if isinstance(error, EngineDead) or (isinstance(error, ModelError | EnvError) and error.retryable):
+        return 75
+    return 2 if isinstance(error, CuaError | EnvError | VisualError | RuntimeFault) else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _serve_native(chosen: dict[str, Any], settings: list[str], dry_run: bool) ->
     from model_runtime.native import serve_native
 
     _log_to_stderr("model_runtime")
-    serve_native(options, emit=lambda text: terminal.echo(text, err=True))
+    serve_native(options, emit=terminal.echo_err)
 
 
 def _log_to_stderr(name: str) -> None:
@@ -161,15 +161,12 @@ def _watch(options: "VllmOptions", line: list[str], environment: dict[str, str],
     times = WatchOptions() if timeout is None else WatchOptions(ready_timeout_s=timeout)
     url = f"http://{options.host}:{options.port}/v1"
 
-    def emit(text: str) -> None:
-        terminal.echo(text, err=True)
-
     def when_ready() -> None:
         terminal.echo(url)
         terminal.secho(f"serving; test it with: cua serve --self-test {url}", err=True, fg=typer.colors.GREEN)
 
     address = (options.host, options.port)
-    return run_vllm(line, environment, address, emit=emit, when_ready=when_ready, options=times)
+    return run_vllm(line, environment, address, emit=terminal.echo_err, when_ready=when_ready, options=times)
 
 
 def _warn_of_open_door(host: str, key: str | None) -> None:
@@ -218,7 +215,7 @@ def _self_test(
         only=tuple(name.strip() for name in only.split(",") if name.strip()) if only else (),
         timeout_s=120.0 if timeout is None else timeout,
     )
-    report = run_self_test(options, emit=lambda line: terminal.echo(line, err=True))
+    report = run_self_test(options, emit=terminal.echo_err)
     terminal.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else show_report(report))
     sys.exit(report.exit_code)
 
@@ -235,14 +232,14 @@ def _key(api_key_env: str | None) -> str | None:
 def mcp(
     given: typer.Context,
     model: Annotated[str | None, Flag("--model", "-m", help="literal, scripted:FILE, or a model id.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: common.BaseUrl = None,
     folder: Annotated[Path, Flag(help="The only folder whose files may be named.")] = Path(),
     max_time: Annotated[float | None, Flag(help="Stop each call after so many seconds.")] = None,
     max_cost: Annotated[float | None, Flag(help="Stop each call after so many US dollars.")] = None,
     allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
     policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
     approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    other: common.Other = None,
 ) -> None:
     """Serve task, ask and see as tools of an MCP server, over standard input and output.
 

@@ -1,7 +1,6 @@
 """`cua swarm`: an orchestrator with sub-agents, watched as a grid on a terminal and as lines in a pipe."""
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
 from apps.cli.task import own_run
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
 Flag = typer.Option
 _REFRESH_S = 0.2
-_DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
+DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
+"""The embedded model on a small invented web: no key, no network."""
 _MARKS = {
     "created": "+",
     "queued": ".",
@@ -40,9 +40,9 @@ def swarm(
     question: Annotated[str | None, typer.Argument(help="What to find out or do; - reads it from stdin.")] = None,
     files: Annotated[list[Path] | None, typer.Argument(help="Files for the orchestrator's folder.")] = None,
     resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
+    output_format: common.StreamFormat = "text",
     limits_of: Annotated[
         str, Flag("--preset", help="Limits: standard, browsecomp, widesearch or in-house.")
     ] = "standard",
@@ -53,9 +53,9 @@ def swarm(
     steps_of_all: Annotated[
         int | None, Flag("--max-steps", min=1, help="Stop after so many steps of all agents.")
     ] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_time: common.MaxTime = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    max_cost: common.MaxCost = None,
     restart_children: Annotated[
         bool, Flag("--restart-children", help="With --resume: half-done sub-agents start anew.")
     ] = False,
@@ -64,10 +64,10 @@ def swarm(
     ] = False,
     executor: Annotated[str, Flag(help="Where sub-agents work: local, or ray for actors of a cluster.")] = "local",
     ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    approve: Annotated[str | None, Flag(help="ask (every call), auto (calls without isolation) or yolo.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
-    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+    sandbox: common.Sandbox = None,
+    approve: common.ApproveCalls = None,
+    other: common.Other = None,
+    report: common.Report = True,
     demo: Annotated[
         bool, Flag("--demo", help="Let 30 sub-agents of the embedded model collect a table: no key, no network.")
     ] = False,
@@ -84,7 +84,7 @@ def swarm(
         raise typer.BadParameter('name a question, or a run with --resume, or --demo, such as: cua swarm "Compare ..."')
     table = _demo_table(demo_task) if demo else None
     if table is not None:
-        question, chosen = table.instruction, {**_DEMO_SETTINGS, **chosen}
+        question, chosen = table.instruction, {**DEMO_SETTINGS, **chosen}
     limits = {"max_children": max_children, "max_parallel": max_parallel, "max_depth": max_depth}
     options = _options(
         limits_of,
@@ -163,11 +163,12 @@ class _View:
     """What a person or a program sees while the swarm works: a grid on a terminal, lines in a pipe, JSON on request."""
 
     def __init__(self, form: str) -> None:
-        self._form = form
+        from apps.cli.progress import stream_listener
+
         self._swarm: Swarm | None = None
         self._stack = ExitStack()
         self._num_rows = 0
-        self._listener = _json_listener() if form == "stream-json" else self._tell
+        self._listener = stream_listener(names_agents=True) if form == "stream-json" else self._tell
         self._is_live = form != "stream-json" and sys.stderr.isatty()
 
     def __enter__(self) -> "_View":
@@ -251,19 +252,6 @@ class _View:
             table.add_row(*(Text(printable(cell)) for cell in (*cells, child.last_action[:60])))
         left_out = f"... and {len(children) - self._num_rows} more" if len(children) > self._num_rows else ""
         return Group(table, Text(left_out), Text(self._totals()))
-
-
-def _json_listener() -> "Callable[[Event], None]":
-    """Events as JSON lines on stdout, each with the agent whose it is."""
-    from apps.cli.progress import event_object
-
-    def listen(event: "Event") -> None:
-        found = event_object(event)
-        if found is not None:
-            terminal.echo_json({"agent": event.ids.agent_id, **found})
-            sys.stdout.flush()
-
-    return listen
 
 
 def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:

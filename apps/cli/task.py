@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def task(
         str | None,
         Flag("--model", "-m", help="literal or nano (both run here), scripted:FILE, or a model id at OPENAI_BASE_URL."),
     ] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: common.BaseUrl = None,
     fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
     preset: Annotated[str | None, Flag(help="Sampling: kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none.")] = None,
     temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
@@ -38,11 +38,11 @@ def task(
     coordinates: Annotated[str | None, Flag(help="relative, absolute or qwen25.")] = None,
     image_format: Annotated[str | None, Flag(help="png, webp:QUALITY or jpeg:QUALITY.")] = None,
     max_steps: Annotated[int | None, Flag(help="Stop after so many steps (100).")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
+    max_time: common.MaxTime = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
     prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    output_format: common.StreamFormat = "text",
     allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
     deny_domain: Annotated[list[str] | None, Flag(help="Domain the browser may not reach; repeat for more.")] = None,
     secrets: Annotated[Path | None, Flag(help="TOML file of secrets, written as {{name}} by the model.")] = None,
@@ -54,10 +54,10 @@ def task(
     screen: Annotated[str | None, Flag(help="Size of the private display, WIDTHxHEIGHT.")] = None,
     monitor: Annotated[int | None, Flag(help="Monitor to work on, from 0.")] = None,
     storage_state: Annotated[Path | None, Flag(help="File that keeps logins between runs.")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    other: common.Other = None,
     schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the final answer.")] = None,
     resume: Annotated[str | None, Flag(help="Go on with this run: id, unique prefix, folder, or last.")] = None,
-    report: Annotated[bool, Flag("--report/--no-report", help="Write report.html at the end.")] = True,
+    report: common.Report = True,
 ) -> None:
     """Run an instruction in a browser or on a desktop.
 
@@ -138,7 +138,7 @@ def _instruction(given: str | None, resume: str | None) -> str | None:
 def demo(
     model: Annotated[str | None, typer.Option("--model", "-m", help="Which model does it (literal).")] = None,
     headed: Annotated[bool | None, typer.Option("--headed", help="Show the browser window.")] = None,
-    output_format: Annotated[str, typer.Option(help="text, json or stream-json.")] = "text",
+    output_format: common.StreamFormat = "text",
 ) -> None:
     """Work in a small expense tracker: fill in a form, delete an old entry, read a total.
 

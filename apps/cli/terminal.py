@@ -27,6 +27,11 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     typer.echo(safe_lines(text), err=err, nl=nl)
 
 
+def echo_err(line: str) -> None:
+    """Print a line on stderr, cleaned."""
+    echo(line, err=True)
+
+
 def secho(
     text: str, *, err: bool = False, nl: bool = True, fg: str | None = None, bold: bool = False, dim: bool = False
 ) -> None:

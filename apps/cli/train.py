@@ -43,7 +43,7 @@ def train(
 
     course = make_smoke_course() if smoke else make_course(scale, has_large_screens=size == "large")
     order = TrainingRun(folder=folder, course=course, seed=seed, processes=count, size=size, device=device)
-    model = run(order, lambda text: terminal.echo(text, err=True))
+    model = run(order, terminal.echo_err)
     terminal.echo(str(model))
     if not smoke:
         return

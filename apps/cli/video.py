@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
 from apps.cli.task import own_run
 
@@ -36,7 +36,7 @@ def video(
     model: Annotated[
         str | None, Flag("--model", "-m", help="literal (detectors, no key), scripted:FILE, or a model id.")
     ] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: common.BaseUrl = None,
     detectors: Annotated[
         list[str] | None,
         Flag(
@@ -50,13 +50,13 @@ def video(
     ] = None,
     max_size: Annotated[int, Flag(min=1, help="Size of the showcase, in MB.")] = 200,
     max_clips: Annotated[int, Flag(min=0, help="Clips of the showcase.")] = 120,
-    output_format: Annotated[str, Flag(help="text, json or stream-json.")] = "text",
+    output_format: common.StreamFormat = "text",
     max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds.")] = None,
+    max_time: common.MaxTime = None,
     max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
+    other: common.Other = None,
     demo: Annotated[
         bool, Flag("--demo", help="Make two short videos and a showcase of them: no key, no network.")
     ] = False,
@@ -186,16 +186,17 @@ async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]
         max_clips=limits[1],
     )
     store = FrameStore(result.run_dir / FRAMES)
-    return await write_showcase(show, folder, store, lambda line: terminal.echo(line, err=True))
+    return await write_showcase(show, folder, store, terminal.echo_err)
 
 
 class _View:
     """What a person or a program sees meanwhile: a bar on a terminal, lines in a pipe, JSON on request."""
 
     def __init__(self, form: str) -> None:
-        from apps.cli.progress import event_object
+        from apps.cli.progress import stream_listener
 
-        self._form, self._event_object = form, event_object
+        self._form = form
+        self._stream = stream_listener(names_agents=True)
         self._is_live = form != "stream-json" and sys.stderr.isatty()
         self._told_at = 0.0
         self._is_mid_line = False
@@ -250,9 +251,7 @@ class _View:
         from cua.run.events import Noted, RunStarted
 
         if self._form == "stream-json":
-            found = self._event_object(event)
-            if found is not None:
-                terminal.echo_json({"agent": event.ids.agent_id, **found})
+            self._stream(event)
             return
         match event:
             case RunStarted(run_dir=run_dir) if event.ids.agent_id == "main":

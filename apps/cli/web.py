@@ -1,12 +1,13 @@
-"""`cua web`: a site from images of its pages, measured against them, round by round."""
+"""`cua web`: a site from images of its pages, measured against them, round by round; and as a Vue project."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from apps.cli import terminal, web_vue
+from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
 
 if TYPE_CHECKING:
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
     from apps.video2web.rounds import Order
     from apps.video2web.score import PageScore, Reference
     from apps.video2web.vue.project import Exported
+    from envs.domain_rules import DomainRules
 
 Flag = typer.Option
+_MAX_LOSS = 0.01
+"""By so much a Vue build may score less than the plain site before a warning says so."""
+
 app = typer.Typer(
     help="Build sites from images of pages, and measure how well they match.",
     no_args_is_help=True,
@@ -35,19 +40,19 @@ def build_command(
     model: Annotated[
         str | None, Flag("--model", "-m", help="literal (rules, no key), scripted:FILE, or a model id.")
     ] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    base_url: common.BaseUrl = None,
     rounds: Annotated[int, Flag(min=0, max=99, help="Rounds after the draft.")] = 8,
     goal: Annotated[float, Flag(min=0, max=1, help="Score that is enough.")] = 0.98,
     viewport: Annotated[str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the first image.")] = None,
     resume: Annotated[bool, Flag("--resume", help="Go on with the build of this folder after a crash.")] = False,
     max_steps: Annotated[int | None, Flag(help="Steps of the model in a round.")] = None,
     max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
     framework: Annotated[str, Flag(help="plain, or vue: a Vue project in FOLDER-vue, too, built by npm.")] = "plain",
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    output_format: common.TextOrJson = "text",
+    other: common.Other = None,
 ) -> None:
     """Build a site that looks like images or addresses of pages, or like a recording, and does what that shows.
 
@@ -62,48 +67,48 @@ def build_command(
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json"))
     switch = StopSwitch(is_for_agent=False)
-    project = web_vue.project_folder(output, framework, is_new=not resume)
+    project = _project_folder(output, framework, is_new=not resume)
 
     async def work() -> "tuple[Build, Exported | None]":
         async def make_order() -> "Order":
-            from apps.video2web.inputs import parse_viewport, take_inputs
-            from apps.video2web.rounds import Order
+            from apps.video2web.inputs import parse_viewport
             from cua.config import load_settings
             from envs.domain_rules import DomainRules
 
             size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
             rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
-            given_pages = await take_inputs(inputs or [], size, rules)
-            return Order(
-                pages=given_pages.pages,
-                viewport_px=given_pages.viewport_px,
-                goal=goal,
-                max_rounds=rounds,
-                wish=wish,
-                interactions=given_pages.interactions,
-                recorded=given_pages.recorded,
-            )
+            return await _order(inputs or [], size, rules, goal=goal, max_rounds=rounds, wish=wish)
 
         made = await _build(output, None if resume else make_order, chosen, switch)
-        return made, await web_vue.export_build(made, output, project) if project is not None else None
+        return made, await _export_build(made, output, project) if project is not None else None
 
     result, exported = asyncio.run(switch.guarded(work()))
     report = str(result.folder / "report.html")
     facts = {"score": round(result.score, 4), "best_round": result.best, "reason": result.reason}
     if form == "json":
-        vue = {"vue": web_vue.facts_of(exported)} if exported is not None else {}
+        vue = {"vue": _facts_of(exported)} if exported is not None else {}
         terminal.echo_json({**facts, "site": str(output), "report": report, **vue})
         return
     terminal.echo(f"score {result.score:.4f}, that of round {result.best}: {result.reason}", err=True)
     terminal.echo(f"report: {report}", err=True)
     terminal.echo(str(output))
     if exported is not None:
-        web_vue.tell_exported(exported, result.score, "the plain site")
+        _tell_exported(exported, result.score, "the plain site")
+
+
+async def _order(inputs: list[str], viewport_px: tuple[int, int] | None, rules: "DomainRules", **more: Any) -> "Order":
+    from apps.video2web.inputs import take_inputs
+    from apps.video2web.rounds import Order
+
+    given = await take_inputs(inputs, viewport_px, rules)
+    shown = {"interactions": given.interactions, "recorded": given.recorded}
+    return Order(pages=given.pages, viewport_px=given.viewport_px, **shown, **more)
 
 
 async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
+    from apps.cli.progress import terminal_listener
     from apps.video2web.build import Judge, build
     from apps.video2web.model_author import make_author
     from apps.video2web.report import write_build_report
@@ -130,11 +135,11 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
 
         folder.begin(order, {"settings": named, "author": load_settings(chosen).settings.model})
 
-    watch = Watch(listener=_listener(), on_control=switch.connect)
+    watch = Watch(listener=terminal_listener(), on_control=switch.connect)
     async with Judge() as judge:
         author = make_author(judge, watch=watch, **{"model": None, **chosen})
         try:
-            result = await build(folder, order, author, judge, lambda line: terminal.echo(line, err=True))
+            result = await build(folder, order, author, judge, terminal.echo_err)
         finally:
             await author.close()
     write_site(folder.site(result.best), output)
@@ -142,26 +147,20 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
     return result
 
 
-def _listener() -> Any:
-    from apps.cli.progress import terminal_listener
-
-    return terminal_listener()
-
-
 @app.command("edit")
 def edit_command(
     given: typer.Context,
     site: Annotated[Path, typer.Argument(help="The site's folder.")],
     wish: Annotated[str, typer.Argument(help="What is to be changed, in words.")],
-    model: Annotated[str | None, Flag("--model", "-m", help="A model id at OPENAI_BASE_URL, or scripted:FILE.")] = None,
-    base_url: Annotated[str | None, Flag(help="OpenAI-compatible endpoint.")] = None,
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
     viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT.")] = "1280x720",
     max_steps: Annotated[int | None, Flag(help="Steps of the model in a try.")] = None,
     max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop after so many US dollars.")] = None,
-    sandbox: Annotated[str | None, Flag(help="auto, bubblewrap, landlock, or none (no isolation at all).")] = None,
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, as NAME=VALUE; repeat for more.")] = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
+    other: common.Other = None,
 ) -> None:
     """Have a model change a site as a sentence says, such as: make the header sticky.
 
@@ -183,6 +182,7 @@ def edit_command(
 async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
+    from apps.cli.progress import terminal_listener
     from apps.video2web.build import Judge
     from apps.video2web.edit import edit_site
     from apps.video2web.inputs import parse_viewport
@@ -195,27 +195,115 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
 
     if not wish.strip():
         raise ConfigError('the wish is empty; expected a sentence such as "make the header sticky"')
-    model = load_settings(chosen).settings.model
-    if model == "literal":
+    known = load_settings(chosen).settings
+    if known.has_embedded_model:
         raise ConfigError("a sentence needs a model that understands it; name one with --model, and its server")
     edits = site.with_name(f"{site.name}-edits")
     number = sum(1 for _ in edits.glob("edit-*")) + 1
     folder = BuildFolder(edits / f"edit-{number}")
-    watch = Watch(listener=_listener(), on_control=switch.connect)
+    watch = Watch(listener=terminal_listener(), on_control=switch.connect)
     async with Judge() as judge:
-        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": model})
+        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": known.model})
         try:
             size = parse_viewport(viewport)
-            made = await edit_site(
-                site, wish, folder, author, judge, viewport_px=size, say=lambda line: terminal.echo(line, err=True)
-            )
+            made = await edit_site(site, wish, folder, author, judge, viewport_px=size, say=terminal.echo_err)
         finally:
             await author.close()
     await asyncio.to_thread(write_build_report, folder, made.reason)
     return made
 
 
-app.command("export")(web_vue.export_command)
+@app.command("export")
+def export_command(
+    site: Annotated[Path, typer.Argument(help="The site's folder.")],
+    output: Annotated[Path | None, Flag("--output", "-o", help="Folder of the project; SITE-vue.")] = None,
+    framework: Annotated[str, Flag(help="vue.")] = "vue",
+    viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT, to compare in.")] = "1280x720",
+) -> None:
+    """Make a Vue project of a site and build it: components and data, in dist/ pages that open from disk.
+
+    Packages come from npm. The built pages are compared with those of the site, and the score tells how alike they are.
+    """
+    from apps.cli.running import run_cancelled_by_signals
+    from apps.video2web.inputs import parse_viewport
+    from apps.video2web.vue.project import check_npm
+
+    choice("--framework", framework, ("vue",))
+    size = parse_viewport(viewport)
+    check_npm()
+    folder = output or site.with_name(f"{site.name}-vue")
+    _check_free(folder)
+    made = run_cancelled_by_signals(_export(site, folder, size))
+    _tell_exported(made, 1.0, "the site")
+
+
+async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Exported":
+    from apps.video2web.build import Judge
+    from apps.video2web.edit import order_of_site
+    from apps.video2web.site_files import read_site
+    from apps.video2web.vue.project import export_site
+
+    files = read_site(site)
+    async with Judge() as judge:
+        order, _ = await order_of_site(files, judge, viewport_px)
+        return await export_site(files, folder, order, judge)
+
+
+def _project_folder(output: Path, framework: str, *, is_new: bool) -> Path | None:
+    """Where the Vue project goes; None for a plain site.
+
+    Raises:
+        ConfigError: The folder is taken, or npm is missing.
+    """
+    if choice("--framework", framework, ("plain", "vue")) == "plain":
+        return None
+    from apps.video2web.vue.project import check_npm
+
+    check_npm()
+    folder = output.with_name(f"{output.name}-vue")
+    if is_new:
+        _check_free(folder)
+    return folder
+
+
+def _check_free(folder: Path) -> None:
+    from cua.errors import ConfigError
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already; choose another folder with -o")
+
+
+async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported":
+    """Make a Vue project of a site that was built, measured against the same order as the site."""
+    import asyncio
+
+    from apps.video2web.build import Judge
+    from apps.video2web.rounds import BuildFolder
+    from apps.video2web.site_files import read_site
+    from apps.video2web.vue.project import export_site
+
+    terminal.echo(f"Vue project: {folder}; its packages come from npm", err=True)
+    order = await asyncio.to_thread(BuildFolder(made.folder).order)
+    async with Judge() as judge:
+        return await export_site(read_site(output), folder, order, judge)
+
+
+def _facts_of(exported: "Exported") -> dict[str, Any]:
+    """What `--output-format json` says of it."""
+    pages = str(exported.folder / "dist")
+    return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
+
+
+def _tell_exported(exported: "Exported", plain: float, what: str) -> None:
+    """Say how the built pages score, and whether that is less than `what` has, which is `plain`."""
+    terminal.echo(f"Vue build: score {exported.score:.4f}, {exported.num_components} components", err=True)
+    if exported.score < plain - _MAX_LOSS:
+        terminal.echo(
+            f"warning: the Vue build is unlike {what}, which has {plain:.4f}; what scripts and styles expect of a page "
+            "may not hold there",
+            err=True,
+        )
+    terminal.echo(str(exported.folder / "dist"))
 
 
 @app.command("demo")
@@ -235,23 +323,11 @@ def demo_command(
 
 
 async def _demo(output: Path, switch: Any) -> "Build":
-    from apps.video2web.inputs import find_demo, take_inputs
-    from apps.video2web.rounds import Order
+    from apps.video2web.inputs import NO_RULES, find_demo
 
     source = find_demo()
     terminal.echo(f"a site is built from {source.name}, a screen recording", err=True)
-
-    async def make_order() -> Order:
-        given = await take_inputs([str(source)], None)
-        return Order(
-            pages=given.pages,
-            viewport_px=given.viewport_px,
-            goal=1,
-            max_rounds=3,
-            interactions=given.interactions,
-            recorded=given.recorded,
-        )
-
+    make_order = partial(_order, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
     return await _build(output / "site", make_order, {"model": "literal"}, switch)
 
 
@@ -263,7 +339,7 @@ def score_command(
         str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the image, else 1280x720.")
     ] = None,
     clip: Annotated[Path | None, Flag(help="Folder of a CLIP model: gives `clip` and Design2Code's own score.")] = None,
-    output_format: Annotated[str, Flag(help="text or json.")] = "text",
+    output_format: common.TextOrJson = "text",
 ) -> None:
     """Say how well a page matches a reference: one number, its parts, and what differs."""
     from apps.cli.running import run_cancelled_by_signals

@@ -1,26 +1,29 @@
-"""An evaluation for other programs: a log of inspect_ai, and its runs in ATIF.
+"""An evaluation for other programs: a log of inspect_ai, its runs in ATIF, and a table of its episodes.
 
 Source: inspect_ai's `inspect_ai.log.EvalLog`, format version 2, as JSON. Nothing of inspect_ai is needed to
 write it.
 """
 
+import csv
 import datetime
 import hashlib
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from apps.evals.results import Evaluation
+from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import is_success
+from apps.evals.tasks import ending_of
 from apps.evals.text import ERRORS, describe_key
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
 from cua.trajectory import load_run
 from cua.trajectory.atif_export import FILE as TRAJECTORY
 from cua.trajectory.atif_export import export_atif
+from cua.trajectory.describe import printable
 from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.images import write_atomically
 from cua.trajectory.runs import summarize
 
 FILE = "inspect.json"
@@ -28,6 +31,13 @@ ATIF = "atif"
 FORMAT_VERSION = 2
 SCORER = "task"
 _MAX_INSTRUCTION_CHARS = 20_000
+CSV = "episodes.csv"
+COLUMNS = (
+    *("task_id", "family", "seed", "repeat", "kind", "score", "ending", "reason", "num_tries", "num_steps"),
+    *("duration_s", "input_tokens", "output_tokens", "cost_usd", "instruction", "run"),
+)
+_FORMULA_STARTS = "=+-@＝＋－＠"
+"""What makes a spreadsheet compute a text, full-width forms included; tabs and line ends are replaced before."""
 
 
 def export_inspect(evaluation: Evaluation, path: Path | None = None) -> Path:
@@ -43,12 +53,8 @@ def export_inspect(evaluation: Evaluation, path: Path | None = None) -> Path:
     Raises:
         TrajectoryError: It cannot be written.
     """
-    target = path or evaluation.folder / FILE
     text = json.dumps(to_inspect(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
-    with translate_os_errors("write", target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, (text + "\n").encode("utf-8", "replace"))
-    return target
+    return write_whole(path or evaluation.folder / FILE, text + "\n")
 
 
 def export_trajectories(evaluation: Evaluation, folder: Path | None = None) -> tuple[Path, list[str]]:
@@ -200,3 +206,57 @@ def _time(unix_s: float) -> str:
 def _id_of(text: str) -> str:
     """A short id that follows from a text."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:22]
+
+
+def export_csv(evaluation: Evaluation, path: Path | None = None) -> Path:
+    """Write a table of comma-separated values, one row for each episode that is over; whole or not at all.
+
+    Args:
+        evaluation: Which one.
+        path: The file; None for `episodes.csv` in the evaluation's folder.
+
+    Returns:
+        The file.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    writer.writerows(_table(evaluation))
+    return write_whole(path or evaluation.folder / CSV, text.getvalue())
+
+
+def _table(evaluation: Evaluation) -> Iterator[list[str | float | None]]:
+    instructions = {task.task_id: task.instruction for task in evaluation.tasks}
+    for one in evaluation.results:
+        yield _row(evaluation, one, instructions[one.task_id])
+
+
+def _row(evaluation: Evaluation, one: EpisodeResult, instruction: str) -> list[str | float | None]:
+    values: dict[str, str | float | None] = {
+        "task_id": one.task_id,
+        "family": evaluation.plan.families.get(one.task_id, ""),
+        "seed": one.seed,
+        "repeat": one.repeat,
+        "kind": one.kind,
+        "score": one.score,
+        "ending": ending_of(one),
+        "reason": one.reason,
+        "num_tries": one.num_tries,
+        "num_steps": one.num_steps,
+        "duration_s": round(one.duration_s, 3),
+        "input_tokens": one.usage.input_tokens,
+        "output_tokens": one.usage.output_tokens,
+        "cost_usd": one.usage.cost_usd,
+        "instruction": instruction,
+        "run": evaluation.find_run(one) or "",
+    }
+    return [_plain(value) if isinstance(value, str) else value for value in map(values.__getitem__, COLUMNS)]
+
+
+def _plain(text: str) -> str:
+    """A text without control characters that no spreadsheet takes for a formula."""
+    shown = printable(text)
+    return f"'{shown}" if shown.lstrip().startswith(tuple(_FORMULA_STARTS)) else shown

@@ -3,7 +3,7 @@
     ACTION_SPACE/OBSERVATION_TYPE/MODEL/DOMAIN/TASK_ID/result.txt, traj.jsonl, step_*.png
     ACTION_SPACE/OBSERVATION_TYPE/MODEL/args.json
 
-Source: `lib_run_single.py`, `show_result.py` and the Kimi runner of xlang-ai/OSWorld.
+Source: `show_result.py` and the Kimi runner of xlang-ai/OSWorld.
 """
 
 import json
@@ -11,22 +11,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from apps.evals.results import Evaluation
-from apps.evals.statistics import Key, Summary, rescored, summarize
+from apps.evals.osworld_rule import SUITE
+from apps.evals.results import Evaluation, write_whole
+from apps.evals.statistics import Summary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
 from cua.models.scripted import OracleModel
 from cua.trajectory import load_run
 from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.images import write_atomically
 from cua.trajectory.osworld_export import OSWorldNames, export_osworld
-from cua.trajectory.runs import summarize as summarize_run
-from envs.errors import EnvSetupError
 from envs.suites.osworld.local_tasks import load_solutions
-from envs.suites.osworld.task_file import DOMAINS, GROUPS, UPSTREAM, TaskData
+from envs.suites.osworld.task_file import DOMAINS, GROUPS
 
-SUITE = "osworld"
 TREE = "osworld"
 _MAX_RESULT_BYTES = 1000
 
@@ -36,45 +33,12 @@ def make_oracle() -> OracleModel:
     return OracleModel(load_solutions())
 
 
-def upstream_scores(evaluation: Evaluation) -> dict[Key, float]:
-    """What the harness would write for each episode that is scored.
-
-    It replaces the action of the last step that is allowed by FAIL, whatever the agent does there, and takes an agent
-    that never ends for one that fails: right where a task cannot be done, and wrong everywhere else.
-    """
-    infeasible = _infeasible(evaluation)
-    found = {}
-    for one in evaluation.results:
-        if one.score is not None:
-            is_infeasible = one.task_id.partition("/")[2] in infeasible
-            recorded = one.other_scores.get(UPSTREAM, one.score)
-            found[one.key] = float(is_infeasible) if _fails_upstream(evaluation, one) else recorded
-    return found
-
-
-def _fails_upstream(evaluation: Evaluation, one: EpisodeResult) -> bool:
-    if one.num_steps >= evaluation.plan.max_steps:
-        return True
-    run = evaluation.find_run(one)
-    return run is not None and summarize_run(evaluation.folder / run).status == "capped"
-
-
-def _infeasible(evaluation: Evaluation) -> frozenset[str]:
-    """Keys of the tasks that cannot be done, in the data that was evaluated; in ours where that is gone."""
-    given = str(evaluation.plan.suite_options.get("data") or "")
-    try:
-        data = TaskData(Path(given) if given else None)
-    except EnvSetupError:
-        data = TaskData()
-    return frozenset(data.keys("infeasible"))
-
-
 def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Summary, Summary]]:
     """Figures by our rules and by upstream's, of each domain, each group of domains and `all` that has episodes."""
     ours = rescored(
         evaluation.results, {one.key: one.other_scores.get("default", one.score) for one in evaluation.results}
     )
-    theirs = rescored(evaluation.results, upstream_scores(evaluation))
+    theirs = rescored(evaluation.results, evaluation.upstream_scores)
     groups = {**{domain: (domain,) for domain in DOMAINS}, **GROUPS, "all": DOMAINS}
     found = {}
     for name, domains in groups.items():
@@ -114,7 +78,7 @@ def export_result_tree(
     if plan.suite_name != SUITE:
         raise TrajectoryError(f"this evaluation is of {plan.suite_name!r}; the harness's result tree is for {SUITE!r}")
     root, lost = folder or evaluation.folder / TREE, []
-    theirs = upstream_scores(evaluation) if by_upstream else {}
+    theirs = evaluation.upstream_scores if by_upstream else {}
     for one in evaluation.results:
         run = evaluation.find_run(one)
         names = _names(plan.model, one)
@@ -127,11 +91,11 @@ def export_result_tree(
             lost.append(f"{describe_key(one.key)}: {error}")
             continue
         score = theirs.get(one.key, one.score) if by_upstream else one.score
+        if score is not None:
+            write_whole(place / "result.txt", f"{float(score)}\n")
+            continue
         with translate_os_errors("write", place):
-            if score is None:
-                (place / "result.txt").unlink(missing_ok=True)
-            else:
-                write_atomically(place / "result.txt", f"{float(score)}\n".encode())
+            (place / "result.txt").unlink(missing_ok=True)
     _save_arguments(evaluation, root)
     return root, lost
 
@@ -157,8 +121,7 @@ def _save_arguments(evaluation: Evaluation, root: Path) -> None:
     }
     for place in root.glob("*/*/*"):
         if place.is_dir():
-            with translate_os_errors("write", place):
-                write_atomically(place / "args.json", json.dumps(told, ensure_ascii=False, indent=1).encode())
+            write_whole(place / "args.json", json.dumps(told, ensure_ascii=False, indent=1))
 
 
 def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str]]:

@@ -6,31 +6,97 @@ security policy forbids any request and any script but the one that it came with
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from urllib.parse import quote
 
-from apps.evals.charts import Chart, make_charts
-from apps.evals.page_tasks import Cell, TaskRow, clipped, make_cell, task_rows
+from apps.evals.players import recorded_player
 from apps.evals.results import PAGE, Evaluation
-from apps.evals.statistics import Interval, Summary
+from apps.evals.statistics import Interval, Key, Summary, is_success
 from apps.evals.tasks import ENDINGS, ending_of
 from apps.evals.text import (
-    BASELINES,
     ERRORS,
-    baselines_for,
     describe_interval,
+    describe_key,
     describe_rule,
     describe_share,
     describe_unavailable,
 )
 from cua.batch import EpisodeResult
-from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens
+from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
 from cua.trajectory.report.shell import PageTemplate
 
 _PAGE = PageTemplate(package="apps.evals", template="page.html", script="page.js", style="page.css")
 _MAX_GROUPS = 50
 _MAX_SETTING_CHARS = 2_000
+_MAX_REASON_CHARS = 300
+_MAX_BARS = 24
+_MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval", "timeout": "time"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a bar, in percent from the top."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bar of a histogram, in percent of its width."""
+
+    x: float
+    width: float
+    label: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A histogram."""
+
+    title: str
+    summary: str
+    low: str
+    high: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One episode. `kind` is `good`, `part` (some score), `bad`, `err` (no score) or `open` (not over)."""
+
+    kind: str
+    text: str
+    title: str
+    label: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    """One task and its episodes; `outcomes` are words that the page filters by."""
+
+    name: str
+    instruction: str
+    family: str
+    score: str
+    steps: str
+    time: str
+    tokens: str
+    cost: str
+    endings: str
+    sort_score: str
+    sort_steps: str
+    sort_time: str
+    sort_tokens: str
+    sort_cost: str
+    outcomes: str
+    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +207,7 @@ def page_view(evaluation: Evaluation) -> PageView:
         interval=whole.mean_full_interval,
         interval_text=describe_interval(whole.mean_full_interval),
         baselines=tuple(_baselines(evaluation)),
-        known_baselines=baselines_for(evaluation.plan.agent),
+        known_baselines=tuple(recorded_player(plan.agent).baselines),
         facts=tuple(_facts(evaluation)),
         kinds=tuple(ERRORS[kind] for kind in kinds),
         families=tuple(_families(evaluation, kinds)),
@@ -151,12 +217,12 @@ def page_view(evaluation: Evaluation) -> PageView:
         mean_scored=describe_share(whole.mean_scored),
         scored_interval=describe_interval(whole.mean_scored_interval),
         tries=tuple(_tries(evaluation)),
-        charts=tuple(make_charts(evaluation.results)),
+        charts=tuple(_charts(evaluation.results)),
         errors=tuple(groups[:_MAX_GROUPS]),
         failed_tries=tuple(_failed_tries(evaluation)),
         endings=tuple(_endings(evaluation)),
         num_more_errors=max(0, len(groups) - _MAX_GROUPS),
-        tasks=tuple(task_rows(evaluation, cells, errors)),
+        tasks=tuple(_task_rows(evaluation, cells, errors)),
         cells_title="seeds" if len(plan.seeds) > 1 else "repeats" if plan.repeats > 1 else "episode",
         settings=tuple(_settings(evaluation)),
         method=_method(methods, plan.cluster_by or "task", is_once=len(plan.seeds) * plan.repeats == 1),
@@ -179,11 +245,12 @@ def _why(evaluation: Evaluation) -> str:
 
 
 def _baselines(evaluation: Evaluation) -> Iterator[BaselineView]:
+    baselines = recorded_player(evaluation.plan.agent).baselines
     for name, known in evaluation.baselines.items():
         yield BaselineView(
             score=describe_share(known.score),
             share=known.score,
-            about=BASELINES.get(name, f"is called {name}"),
+            about=baselines.get(name, f"is called {name}"),
             num_episodes=known.num_episodes,
         )
 
@@ -259,7 +326,7 @@ def _error_groups(found: Iterable[tuple[EpisodeResult, Cell]]) -> list[ErrorGrou
     """Errors by kind and reason, the most frequent first."""
     groups: dict[tuple[str, str], list[Cell]] = {}
     for one, cell in found:
-        groups.setdefault((ERRORS.get(one.kind, one.kind), clipped(one.reason)), []).append(cell)
+        groups.setdefault((ERRORS.get(one.kind, one.kind), _clipped(one.reason)), []).append(cell)
     ordered = sorted(groups.items(), key=lambda one: -len(one[1]))
     return [
         ErrorGroup(
@@ -296,5 +363,135 @@ def _checkout(evaluation: Evaluation) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
-        return "\n".join(f"{name} = {clipped(json.dumps(item, ensure_ascii=False))}" for name, item in value.items())
+        return "\n".join(f"{name} = {_clipped(json.dumps(item, ensure_ascii=False))}" for name, item in value.items())
     return str(value)[:_MAX_SETTING_CHARS]
+
+
+def make_cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
+    """The cell of an episode that is over."""
+    label = describe_key(result.key)
+    report = evaluation.find_report(result)
+    score = result.score
+    kind = "err" if score is None else "good" if is_success(score) else "part" if score > 0 else "bad"
+    text = (
+        _MARKS.get(result.kind, "?")
+        if score is None
+        else f"{score:.2f}".removeprefix("0")
+        if kind == "part"
+        else f"{score:g}"
+    )
+    took = f"{result.num_steps} steps, {describe_duration(result.duration_s)}"
+    tried = f", try {result.num_tries}" if result.num_tries > 1 else ""
+    return Cell(
+        kind=kind,
+        text=text,
+        title=f"{printable(label)}\n{ENDINGS[ending_of(result)]}, {took}{tried}\n{_clipped(result.reason)}",
+        label=label,
+        href=quote(report) if report else "",
+    )
+
+
+def _task_rows(evaluation: Evaluation, cells: dict[Key, Cell], errors: dict[str, str]) -> Iterator[TaskRow]:
+    """A row for each task.
+
+    Args:
+        evaluation: Which one.
+        cells: Of the episodes that are over.
+        errors: By label of a cell, the word that its error is filtered by.
+    """
+    plan = evaluation.plan
+    for task in evaluation.tasks:
+        keys = [(task.task_id, seed, repeat) for seed in plan.seeds for repeat in range(plan.repeats)]
+        shown = tuple(cells.get(key) or _open(key) for key in keys)
+        count, is_begun = task.num_episodes or 1, task.num_episodes > 0
+        tokens = task.input_tokens + task.output_tokens
+        words = [*_outcomes(shown), *task.endings, *dict.fromkeys(errors[c.label] for c in shown if c.label in errors)]
+        yield TaskRow(
+            name=task.task_id,
+            instruction=printable(task.instruction),
+            family=plan.families.get(task.task_id, "-"),
+            score=describe_share(task.score) if is_begun else "",
+            steps=f"{task.num_steps / count:.1f}" if is_begun else "",
+            time=describe_duration(task.duration_s / count) if is_begun else "",
+            tokens=describe_tokens(tokens) if is_begun else "",
+            cost=describe_cost(task.cost_usd) if is_begun else "",
+            endings=", ".join(_counted(ENDINGS[name], number, count) for name, number in task.endings.items()),
+            sort_score=f"{-1 if task.score is None else task.score:.6f}",
+            sort_steps=f"{task.num_steps / count:.3f}",
+            sort_time=f"{task.duration_s / count:.3f}",
+            sort_tokens=str(tokens),
+            sort_cost=f"{task.cost_usd or 0.0:.6f}",
+            outcomes=" ".join(words),
+            cells=shown,
+        )
+
+
+def _counted(ending: str, number: int, count: int) -> str:
+    return ending if count == 1 else f"{ending} {number}"
+
+
+def _outcomes(cells: Sequence[Cell]) -> Iterator[str]:
+    kinds = Counter(cell.kind for cell in cells)
+    over = len(cells) - kinds["open"]
+    if over:
+        yield "good" if kinds["good"] == over else "mixed" if kinds["good"] else "bad"
+    yield from (kind for kind in ("err", "open") if kinds[kind])
+
+
+def _open(key: Key) -> Cell:
+    label = describe_key(key)
+    return Cell(kind="open", text="·", title=f"{printable(label)}\nnot over", label=label, href="")
+
+
+def _clipped(text: str) -> str:
+    """The beginning of a foreign text, on one line without control characters."""
+    text = printable(text)
+    return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
+
+
+def _charts(results: Sequence[EpisodeResult]) -> Iterator[Chart]:
+    """How many steps and how much time the episodes took; nothing without any."""
+    if results:
+        yield _histogram(
+            "Steps of an episode", results, lambda one: float(one.num_steps), lambda value: f"{value:.0f}", 1
+        )
+        yield _histogram("Time of an episode", results, lambda one: one.duration_s, describe_duration, 0)
+
+
+def _histogram(
+    title: str,
+    results: Sequence[EpisodeResult],
+    value_of: Callable[[EpisodeResult], float],
+    describe: Callable[[float], str],
+    least_width: float,
+) -> Chart:
+    """Bars from 0 to the largest value, each split by outcome."""
+    values = [value_of(one) for one in results]
+    most = max(values)
+    num_bars = max(1, min(_MAX_BARS, int(most) + 1) if least_width else _MAX_BARS)
+    width = max((most + least_width) / num_bars, 1e-9)
+    counts: list[Counter[str]] = [Counter() for _ in range(num_bars)]
+    for one, value in zip(results, values, strict=True):
+        kind = "err" if one.score is None else "good" if is_success(one.score) else "part"
+        counts[min(num_bars - 1, int(value / width))][kind] += 1
+    tallest = max(sum(count.values()) for count in counts)
+    bars = [
+        Bar(
+            x=100 * place / num_bars,
+            width=100 / num_bars,
+            label=f"{describe(place * width)} to {describe((place + 1) * width)}: {sum(count.values())} episodes",
+            pieces=tuple(_pieces(count, tallest)),
+        )
+        for place, count in enumerate(counts)
+    ]
+    summary = f"median {describe(median(values))}, longest {describe(most)}"
+    return Chart(title=title, summary=summary, low=describe(0.0), high=describe(num_bars * width), bars=tuple(bars))
+
+
+def _pieces(count: Counter[str], tallest: int) -> Iterator[Piece]:
+    top = 100.0
+    for kind in ("good", "part", "err"):
+        if count[kind]:
+            height = 100 * count[kind] / tallest
+            top -= height
+            yield Piece(kind=kind, y=top, height=height)

@@ -13,12 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from apps.evals.players import recorded_player
 from apps.evals.statistics import Key
 from cua.errors import ConfigError, name_choices
 from cua.json_text import well_formed
 from envs import EnvError, EnvSetupError
 from envs.foreign import contained, describe_defect
-from envs.suite import FAMILY, LABELS, AgentKind, Suite
+from envs.suite import FAMILY, LABELS, Suite
 
 MAX_FAMILY_CHARS = 100
 MAX_REASON_CHARS = 500
@@ -68,7 +69,7 @@ class EvalPlan:
     max_time_s: Amount | None
     labels: dict[Line, dict[TaskId, Line]] = field(default_factory=dict)
     cluster_by: Line = ""
-    agent: AgentKind = "gui"
+    agent: Line = "gui"
     unavailable: dict[TaskId, Line] = field(default_factory=dict)
 
     @property
@@ -79,8 +80,8 @@ class EvalPlan:
     @property
     def player(self) -> str:
         """The model, and what kind of agent it plays as unless that goes without saying."""
-        kinds = {"gui": "", "tools": ", one agent with tools", "swarm": ", a swarm", "web": ", an author of sites"}
-        return self.model + kinds[self.agent]
+        about = recorded_player(self.agent).about
+        return f"{self.model}, {about}" if about else self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,7 @@ def make_plan(
     settings: Mapping[str, Any],
     max_steps: int,
     max_time_s: float | None,
-    agent: AgentKind = "gui",
+    agent: str = "gui",
 ) -> EvalPlan:
     """The plan of an evaluation.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.evals.plan import EvalPlan, Selection, find_differences, find_unavailable, leave_out, make_plan
+from apps.evals.players import find_player
 from apps.evals.results import (
     RESULTS,
     Evaluation,
@@ -28,7 +29,6 @@ from envs import Suite
 from envs.errors import did_you_mean
 from envs.registry import load_suite
 from envs.remote import SuiteRef
-from envs.suite import AgentKind
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "suite.py"
 MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "streaming", "prices")
@@ -135,7 +135,7 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
         suite=SuiteRef(name=_absolute_file(path, "", ".py"), options=dict(request.suite_options)),
         settings=flags | _absolute_paths(resolved.settings),
         caps=_caps(resolved),
-        hint=_hint(suite, plan.model),
+        hint=_hint(suite, resolved.settings),
         left_out=suite.left_out,
     )
 
@@ -168,9 +168,9 @@ def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPla
     return leave_out(plan, unavailable)
 
 
-def _hint(suite: Suite, model: str) -> str:
+def _hint(suite: Suite, settings: Settings) -> str:
     """The embedded model follows plain steps and nothing else; some suites have such a wording."""
-    if model != "literal" or not suite.steps_option:
+    if not settings.has_embedded_model or not suite.steps_option:
         return ""
     return (
         "the embedded model only follows plain steps, and these tasks say what is wanted, not how; "
@@ -217,10 +217,10 @@ def _plan(
     return replace(plan, task_ids=chosen.task_ids, families=families, seeds=chosen.seeds, repeats=chosen.repeats)
 
 
-def _agent(suite: Suite, named: str) -> AgentKind:
-    for kind in suite.agents:
-        if kind == named:
-            return kind
+def _agent(suite: Suite, named: str) -> str:
+    if named in suite.agents:
+        find_player(named)
+        return named
     raise ConfigError(
         f"--agent is {named!r}, and the tasks of {suite.name!r} are for {' or '.join(suite.agents)}"
         f"{did_you_mean(named, suite.agents)}"

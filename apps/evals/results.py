@@ -19,17 +19,19 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.episodes import check_count, first_error, load_episodes, load_failed_tries
+from apps.evals.osworld_rule import SUITE as OSWORLD
+from apps.evals.osworld_rule import upstream_scores
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
+from apps.evals.players import recorded_player
 from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by, summarize_tasks
 from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedTry, TaskFigures, describe_failed_try, figures_of
 from cua.batch import EpisodeResult
 from cua.batch.episode import MAX_REASON_CHARS
 from cua.errors import ConfigError, TrajectoryError
 from cua.json_text import read_json, well_formed
-from cua.swarm.report import PAGE as SWARM_PAGE
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
-from cua.trajectory.run_files import REPORT, default_runs_dir, read_inside
+from cua.trajectory.run_files import default_runs_dir, read_inside
 from cua.trajectory.runs import summarize as summarize_run
 
 RESULTS = "results.json"
@@ -38,6 +40,7 @@ RUNS = "runs"
 VERSION = 1
 MAX_RESULTS_BYTES = 64 * 2**20
 
+_KEPT = ("plan", "status", "why_stopped", "started_at", "ended_at", "versions", "checkout", "baselines", "groups")
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 Status = Literal["running", "finished", "unfinished"]
 
@@ -201,17 +204,24 @@ class Evaluation:
         """By task id, what its task is so like that intervals draw them together; empty: each stands alone."""
         return self.plan.labels.get(self.plan.cluster_by, {})
 
-    def _by_rule(self) -> dict[str, Summary]:
-        from apps.evals.osworld import SUITE, upstream_scores  # it reads evaluations
+    @property
+    def upstream_scores(self) -> dict[Key, float]:
+        """What OSWorld's harness would write for each episode that is scored."""
+        return upstream_scores(self.plan, self.results, self._is_capped)
 
+    def _is_capped(self, result: EpisodeResult) -> bool:
+        run = self.find_run(result)
+        return run is not None and summarize_run(self.folder / run).status == "capped"
+
+    def _by_rule(self) -> dict[str, Summary]:
         names = {name for one in self.results for name in one.other_scores}
         scores: dict[str, Mapping[Key, float | None]] = {
             name: {one.key: one.other_scores.get(name, one.score) for one in self.results} for name in names
         }
-        if self.plan.suite_name == SUITE and self.results:
-            scores["upstream"] = upstream_scores(self)
+        if self.plan.suite_name == OSWORLD and self.results:
+            scores["upstream"] = self.upstream_scores
         results = dict.fromkeys(scores, self.results)
-        if self.plan.agent == "web":  # parts of the score, which not every site has
+        if recorded_player(self.plan.agent).scores_parts:
             results = {name: tuple(one for one in self.results if name in one.other_scores) for name in scores}
         return {name: summarize(rescored(results[name], scores[name]), self.clusters) for name in sorted(scores)}
 
@@ -223,7 +233,7 @@ class Evaluation:
 
     def find_report(self, result: EpisodeResult) -> str | None:
         """The report of an episode's run, below the evaluation's folder; None when there is none."""
-        run, page = self.find_run(result), SWARM_PAGE if self.plan.agent == "swarm" else REPORT
+        run, page = self.find_run(result), recorded_player(self.plan.agent).page
         return f"{run}/{page}" if run is not None and (self.folder / run / page).is_file() else None
 
 
@@ -270,11 +280,20 @@ def save_results(evaluation: Evaluation) -> Path:
     Raises:
         TrajectoryError: It cannot be written.
     """
-    path = evaluation.folder / RESULTS
     text = json.dumps(results_object(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
+    return write_whole(evaluation.folder / RESULTS, text + "\n")
+
+
+def write_whole(path: Path, content: str | bytes) -> Path:
+    """Write a file, whole or not at all, and make its folder; returns its path.
+
+    Raises:
+        TrajectoryError: It cannot be written.
+    """
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     with translate_os_errors("write", path):
-        evaluation.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (text + "\n").encode("utf-8", "replace"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
     return path
 
 
@@ -282,20 +301,13 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
     """What `results.json` holds, as JSON values."""
     content = ResultsFile(
         version=1,
-        plan=evaluation.plan,
-        status=evaluation.status,
-        why_stopped=evaluation.why_stopped[:MAX_REASON_CHARS],
         num_planned=evaluation.plan.num_episodes,
-        started_at=evaluation.started_at,
-        ended_at=evaluation.ended_at,
-        versions=dict(evaluation.versions),
-        checkout=evaluation.checkout,
-        baselines=dict(evaluation.baselines),
-        groups=dict(evaluation.groups),
         figures=evaluation.figures,
         change_order=evaluation.change_order,
         tasks=evaluation.tasks,
         failed_tries=tuple(map(describe_failed_try, evaluation.failed_tries)),
+        **{name: getattr(evaluation, name) for name in _KEPT}
+        | {"why_stopped": evaluation.why_stopped[:MAX_REASON_CHARS]},
     )
     return asdict(content)
 
@@ -307,20 +319,11 @@ def load_evaluation(folder: Path) -> Evaluation:
         TrajectoryError: It is no such folder, or something in it is not what it should be; one line says what.
     """
     content = _read_results(folder)
-    plan = content.plan
     return Evaluation(
         folder=folder.absolute(),
-        plan=plan,
-        results=load_episodes(folder, plan),
-        failed_tries=load_failed_tries(folder, plan),
-        status=content.status,
-        why_stopped=content.why_stopped,
-        started_at=content.started_at,
-        ended_at=content.ended_at,
-        versions=content.versions,
-        checkout=content.checkout,
-        baselines=content.baselines,
-        groups=content.groups,
+        results=load_episodes(folder, content.plan),
+        failed_tries=load_failed_tries(folder, content.plan),
+        **{name: getattr(content, name) for name in _KEPT},
     )
 
 

@@ -12,10 +12,11 @@ from typing import Any, Self
 from apps.evals.episodes import load_episodes, load_failed_tries
 from apps.evals.page import write_page
 from apps.evals.plan import EvalPlan, find_checkout, plan_keys
+from apps.evals.players import find_player, recorded_player
 from apps.evals.results import RUNS, Evaluation, save_results
+from apps.evals.text import describe_score_so_far
 from cua.assemble import PACKAGES, env_spec, make_secrets, make_settings_model, versions_of
 from cua.batch import (
-    AgentPlayer,
     BatchOptions,
     BatchSummary,
     Episode,
@@ -23,21 +24,19 @@ from cua.batch import (
     EpisodeResult,
     Executor,
     Player,
-    QuestionPlayer,
     make_episodes,
     make_executor,
     run_batch,
 )
 from cua.batch.executor import ExecutorKind
 from cua.config import Settings, load_settings
-from cua.errors import ConfigError, CuaError, TrajectoryError
+from cua.errors import ConfigError, TrajectoryError
 from cua.model import Model
 from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
-from cua.swarm.report import write_swarm_report
-from cua.trajectory.report import write_report
+from cua.trajectory.describe import describe_duration
 from envs.registry import EnvSecrets
 from envs.remote import SuiteRef
 
@@ -96,6 +95,14 @@ class Standing:
             return None
         return (time.monotonic() - self.started) / num_done * (self.plan.num_episodes - len(self.results))
 
+    def describe(self) -> str:
+        """`2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
+        errors = sum(one.score is None for one in self.results)
+        again = f", {self.num_failed_tries} tried again" if self.num_failed_tries else ""
+        left = f", about {describe_duration(self.eta_s)} left" if self.eta_s else ""
+        told = f"{self.num_running} running, {errors} error{'' if errors == 1 else 's'}{again}"
+        return f"{told}, {describe_score_so_far(self.results)}{left}"
+
 
 Listener = Callable[[Standing, EpisodeResult | None], None]
 """Told how it stands whenever an episode begins (None), or a try at one ended."""
@@ -126,12 +133,11 @@ async def run_evaluation(
     """
     async with AsyncExitStack() as stack:
         known, plan = load_settings(settings).settings, evaluation.plan
-        models = _no_models() if plan.agent == "web" else _models(known)  # authors make their own
-        make_model = await stack.enter_async_context(models)
-        kind = options.executor if plan.agent == "gui" else "local"  # the others have no environment
+        kind = find_player(plan.agent)
+        make_model = await stack.enter_async_context(_no_models() if kind.makes_models else _models(known))
         secrets = make_secrets(known)
         executor = make_executor(
-            kind,
+            options.executor if kind.uses_envs else "local",
             suite,
             max_idle=options.num_parallel,
             ray_address=options.ray_address,
@@ -149,14 +155,8 @@ async def run_evaluation(
         stack.push_async_callback(journal.aclose)
         chosen = {name: value for name, value in settings.items() if name not in ("model", "env", "runs_dir")}
         limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
-        told, runs = {**chosen, **limits}, evaluation.folder / RUNS
-        agent: Player = AgentPlayer(runs, **told)
-        if plan.agent == "web":
-            from apps.video2web.player import SitePlayer
-
-            agent = SitePlayer(runs, **{**told, "model": plan.model})
-        elif plan.agent != "gui":
-            agent = await stack.enter_async_context(QuestionPlayer(plan.agent, runs, **told))
+        told = {**chosen, **limits} | ({"model": plan.model} if kind.makes_models else {})
+        agent = await stack.enter_async_context(kind.make(evaluation.folder / RUNS, told))
         return await _Run(evaluation, agent, journal, options, listener).play(episodes, on_control)
 
 
@@ -181,7 +181,7 @@ class _Run:
         plan = evaluation.plan
         kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
         self._standing = Standing(plan=plan, results=kept, num_earlier=len(kept))
-        self._reports = _Reports(evaluation.folder, _page_writer(plan))
+        self._reports = _Reports(evaluation.folder, find_player(plan.agent).write_page)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
         """All of them, or until it is stopped."""
@@ -253,31 +253,14 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
 
 def write_missing_reports(evaluation: Evaluation) -> int:
     """Write the reports that runs lack; how many were written. What cannot be read has none."""
-    count = 0
+    count, write_page = 0, recorded_player(evaluation.plan.agent).write_page
     for result in (*evaluation.results, *evaluation.failed_tries):
         run = evaluation.find_run(result)
         if run is not None and evaluation.find_report(result) is None:
             with contextlib.suppress(TrajectoryError):
-                _page_writer(evaluation.plan)(evaluation.folder / run)
+                write_page(evaluation.folder / run)
                 count += 1
     return count
-
-
-def _page_writer(plan: EvalPlan) -> Callable[[Path], Path]:
-    """What writes the pages of a run."""
-    if plan.agent == "web":
-        return _write_build_page
-    return write_swarm_report if plan.agent == "swarm" else write_report
-
-
-def _write_build_page(run_dir: Path) -> Path:
-    from apps.video2web.report import write_build_report
-    from apps.video2web.rounds import BuildFolder
-
-    try:
-        return write_build_report(BuildFolder(run_dir))
-    except CuaError as error:  # as of any other run
-        raise TrajectoryError(str(error)) from error
 
 
 class _Reports:

@@ -3,19 +3,16 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from apps.evals.compare import Comparison
 from apps.evals.episodes import find_damaged_lines
 from apps.evals.plan import EvalPlan
+from apps.evals.players import recorded_player
 from apps.evals.results import Evaluation
 from apps.evals.statistics import Interval, Key, Summary, by_task, mean_interval, mean_of
 from cua.batch import EpisodeResult
 from cua.batch.journal import FILE as EPISODES
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
-
-if TYPE_CHECKING:
-    from apps.evals.run import Standing
 
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
 """Kinds of ends without a score, and what stands above their columns."""
@@ -38,8 +35,6 @@ RULES = {
     "needless_questions": "questions in one harmless step of the user's task",
 }
 """What else is measured besides the score, by name."""
-BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
-BASELINES |= {"image": "takes the image for the page", "text": "writes the text it reads, nothing else"}
 _MAX_IDS, _MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 3, 40, 10, 28, 30
 
 
@@ -74,15 +69,6 @@ def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
         return "no score yet"
     groups = by_task(results)
     return f"score {describe_share(mean_of(groups))} ({describe_interval(mean_interval(groups))})"
-
-
-def describe_standing(standing: "Standing") -> str:
-    """`2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
-    errors = sum(one.score is None for one in standing.results)
-    again = f", {standing.num_failed_tries} tried again" if standing.num_failed_tries else ""
-    left = f", about {describe_duration(standing.eta_s)} left" if standing.eta_s else ""
-    told = f"{standing.num_running} running, {errors} error{'' if errors == 1 else 's'}{again}"
-    return f"{told}, {describe_score_so_far(standing.results)}{left}"
 
 
 def describe_try(result: EpisodeResult) -> str:
@@ -208,20 +194,15 @@ def _headline(whole: Summary, left_out: str) -> Iterator[str]:
         )
 
 
-def baselines_for(agent: str) -> tuple[str, ...]:
-    """The agents without skill that can play where agents of a kind do."""
-    return ("null", "image", "text") if agent == "web" else ("null", "fail", "random")
-
-
 def _baselines(evaluation: Evaluation) -> Iterator[str]:
+    baselines = recorded_player(evaluation.plan.agent).baselines
     for name, known in evaluation.baselines.items():
-        about = BASELINES.get(name, "")
+        about = baselines.get(name, "")
         yield (
             f"{name:<8} {describe_share(known.score):>8}  an agent that {about}" if about else f"{name}: {known.score}"
         )
     if not evaluation.baselines:
-        names = "|".join(baselines_for(evaluation.plan.agent))
-        yield f"baselines: not recorded for this suite; --baseline {names} measures them"
+        yield f"baselines: not recorded for this suite; --baseline {'|'.join(baselines)} measures them"
 
 
 def _tries(evaluation: Evaluation) -> Iterator[str]:

@@ -11,13 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.evals.results import Evaluation
+from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import Summary, rescored, summarize, summarize_by
 from apps.evals.text import describe_interval, describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
-from cua.trajectory.disk import translate_os_errors
-from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import TASK_FILES, read_inside
 from envs.errors import EnvError
 from envs.suites.webarena.network_trace import AGENT_RESPONSE, MAX_HAR_BYTES, NETWORK, Trace, read_har
@@ -155,10 +153,7 @@ def save_scores(evaluation: Evaluation, scores: VerifiedScores) -> Path:
     ]
     sites = {name: asdict(one) for name, one in scores.by_sites.items()}
     content = {"all": asdict(scores.all), "by_sites": sites, "tasks": tasks, "not_judged": list(scores.lost)}
-    path = evaluation.folder / RESULTS
-    with translate_os_errors("write", path):
-        write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
-    return path
+    return write_whole(evaluation.folder / RESULTS, json.dumps(content, ensure_ascii=False, indent=1))
 
 
 def describe_scores(evaluation: Evaluation, scores: VerifiedScores) -> Iterator[str]:
@@ -211,12 +206,8 @@ def export_verified(evaluation: Evaluation, folder: Path | None = None) -> tuple
             lost.append(f"{describe_key(one.key)}: {error}")
             continue
         place = root / str(_number(one))
-        with translate_os_errors("write", place):
-            place.mkdir(parents=True, exist_ok=True)
-            write_atomically(place / AGENT_RESPONSE, answer)
-            write_atomically(place / NETWORK, har)
+        write_whole(place / AGENT_RESPONSE, answer)
+        write_whole(place / NETWORK, har)
     config: dict[str, Any] = {"environments": {placeholder(name): {"urls": [url]} for name, url in urls.items()}}
-    with translate_os_errors("write", root):
-        root.mkdir(parents=True, exist_ok=True)
-        write_atomically(root / "config.json", json.dumps(config, indent=1).encode())
+    write_whole(root / "config.json", json.dumps(config, indent=1))
     return root, lost

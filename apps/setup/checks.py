@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from apps.setup.command import Say
-from apps.setup.packages import find_package_manager
+from apps.setup.packages import manual_command
 from apps.setup.report import Level, Report, Row
 from apps.setup.verify import check_writable
 from visual_tools.sandbox import BackendReport, Sandbox, describe_backends
@@ -166,11 +166,6 @@ def _owner_of(script: Path) -> str:
 _INSTALL = "pip install 'cua-k25[sandbox]'"
 
 
-def _install_line() -> str:
-    manager = find_package_manager()
-    return manager.manual_command(("bubblewrap",)) if manager else "install bubblewrap"
-
-
 def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
     """The best backend that works and isolates; None when there is none."""
     return next((report for report in reports if report.works and report.backend != "none"), None)
@@ -178,17 +173,17 @@ def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
 
 def make_row(reports: Sequence[BackendReport]) -> Row:
     """One row: the backend in use, and why each better one is not."""
-    best = find_backend(reports)
+    best, fix = find_backend(reports), manual_command("sandbox") or "install bubblewrap"
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:
         found = "\n".join(["nothing here can isolate code: cua ask runs none", *failed])
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", fix=_install_line())
+        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", fix=fix)
     better = [report for report in reports[: reports.index(best)] if not report.works]
     found = "\n".join(
         [f"{best.backend}: {best.reason}", *(f"not {report.backend}: {report.reason}" for report in better)]
     )
     if better:
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", fix=_install_line())
+        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", fix=fix)
     return Row(name="sandbox", level="ok", found=found)
 
 

@@ -48,7 +48,7 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     say("trying the browser and the display")
     trial, display_row = await asyncio.gather(try_browser(), try_desktop())
     rows += [*browser_rows(trial), display_row]
-    rows.append(await asyncio.to_thread(check_ocr, is_needed=settings.model == "literal"))
+    rows.append(await asyncio.to_thread(check_ocr, is_needed=settings.has_embedded_model))
     rows.append(await asyncio.to_thread(check_backends))
     rows.append(await check_model(settings, say))
     rows += [check_runs_folder(settings.runs_dir or default_runs_dir()), check_terminal(), check_clock()]
@@ -116,7 +116,7 @@ def _wrong_options(error: Exception) -> Report:
 
 async def check_model(settings: Settings, say: Say) -> Row:
     """Ask the model of these settings a tiny question."""
-    if settings.model == "literal" or settings.model.startswith("scripted:"):
+    if settings.has_embedded_model or settings.model.startswith("scripted:"):
         return Row(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
     say(f"asking {settings.model} a tiny question")
     try:

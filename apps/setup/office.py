@@ -11,7 +11,7 @@ from pathlib import Path
 from apps.office.libreoffice import can_draw_equations, convert, find_soffice
 from apps.office.safe_xml import OfficeError
 from apps.setup.command import Say, run_command
-from apps.setup.packages import PackageManager, find_package_manager, install_need, is_root
+from apps.setup.packages import PackageManager, find_package_manager, install_need, is_root, manual_command
 from apps.setup.report import Row
 
 EXTRA = "office"
@@ -81,7 +81,7 @@ async def _make_sure_of_packages(say: Say) -> Row:
 async def _make_sure_of_libreoffice(say: Say) -> Row:
     manager = find_package_manager()
     reason = "" if can_draw_equations() else await _get_libreoffice(manager, say)
-    fix = manager.manual_command(manager.packages["office"][0]) if manager else "install LibreOffice"
+    fix = manual_command("office") or "install LibreOffice"
     program = find_soffice()
     if program is None:
         return _broken(f"not installed: {reason or 'there is still no soffice'}", "soffice on PATH", fix)

@@ -55,6 +55,8 @@ APT_FONTS = (
 """In Debian 12: 16.9 MB to fetch and 29.5 MiB on disk, where fonts-noto-core and fonts-noto-cjk take 69 MB and 130 MiB.
 fonts-wqy-microhei has Chinese, Japanese and Korean; fonts-dejavu-core also Arabic, Hebrew, Georgian, Armenian, Lao."""
 
+_LIBREOFFICE = ("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "libreoffice-math")
+
 _MANAGERS = (
     PackageManager(
         name="apt-get",
@@ -71,20 +73,8 @@ _MANAGERS = (
             ),
             "sandbox": (("bubblewrap",),),
             "office": (
-                (
-                    "libreoffice-calc-nogui",
-                    "libreoffice-writer-nogui",
-                    "libreoffice-impress-nogui",
-                    "libreoffice-math-nogui",
-                    "fonts-liberation",
-                ),
-                (
-                    "libreoffice-calc",
-                    "libreoffice-writer",
-                    "libreoffice-impress",
-                    "libreoffice-math",
-                    "fonts-liberation",
-                ),
+                (*(f"{name}-nogui" for name in _LIBREOFFICE), "fonts-liberation"),
+                (*_LIBREOFFICE, "fonts-liberation"),
             ),
         },
     ),
@@ -97,15 +87,7 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
             "fonts": (("dejavu-sans-fonts", "default-fonts"), ("dejavu-sans-fonts", "liberation-fonts")),
             "sandbox": (("bubblewrap",),),
-            "office": (
-                (
-                    "libreoffice-calc",
-                    "libreoffice-writer",
-                    "libreoffice-impress",
-                    "libreoffice-math",
-                    "liberation-fonts",
-                ),
-            ),
+            "office": ((*_LIBREOFFICE, "liberation-fonts"),),
         },
     ),
     PackageManager(
@@ -129,15 +111,7 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
             "fonts": (("dejavu-fonts",),),
             "sandbox": (("bubblewrap",),),
-            "office": (
-                (
-                    "libreoffice-calc",
-                    "libreoffice-writer",
-                    "libreoffice-impress",
-                    "libreoffice-math",
-                    "liberation-fonts",
-                ),
-            ),
+            "office": ((*_LIBREOFFICE, "liberation-fonts"),),
         },
     ),
     PackageManager(
@@ -158,6 +132,12 @@ _MANAGERS = (
 def find_package_manager() -> PackageManager | None:
     """The first known package manager on PATH."""
     return next((manager for manager in _MANAGERS if shutil.which(manager.name)), None)
+
+
+def manual_command(need: Need) -> str:
+    """What a person types to install packages for a need; "" without a known package manager."""
+    manager = find_package_manager()
+    return manager.manual_command(manager.packages[need][0]) if manager else ""
 
 
 def is_root() -> bool:

@@ -261,6 +261,6 @@ def make_author(
     """The rules for `literal`, else a model."""
     if model is None or isinstance(model, str):
         flags = settings | ({"model": model} if model is not None else {})
-        if load_settings(flags).settings.model == "literal":
+        if load_settings(flags).settings.has_embedded_model:
             return LiteralAuthor()
     return ModelAuthor(judge, model=model, sandbox=sandbox, watch=watch, scope=scope, **settings)

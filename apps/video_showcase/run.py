@@ -310,6 +310,6 @@ def _inner_model(model: Model | str | None, settings: dict[str, Any], watch: Wat
         return model, False
     flags = settings | ({"model": model} if model is not None else {})
     chosen = load_settings(flags).settings
-    if chosen.model == "literal":
+    if chosen.has_embedded_model:
         return None, False
     return make_settings_model(chosen, watch.listener if watch else None), True

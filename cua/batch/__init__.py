@@ -3,7 +3,7 @@
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, make_episodes
 from cua.batch.executor import Executor, make_executor
 from cua.batch.journal import EpisodeJournal
-from cua.batch.player import AgentPlayer, QuestionPlayer
+from cua.batch.player import AgentPlayer, SwarmPlayer, ToolsPlayer
 from cua.batch.run import BatchOptions, BatchSummary, run_batch
 
 __all__ = [
@@ -16,7 +16,8 @@ __all__ = [
     "EpisodeResult",
     "Executor",
     "Player",
-    "QuestionPlayer",
+    "SwarmPlayer",
+    "ToolsPlayer",
     "make_episodes",
     "make_executor",
     "run_batch",

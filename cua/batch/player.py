@@ -3,7 +3,6 @@
 import contextlib
 import inspect
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +18,6 @@ from cua.run.scope import RunScope
 from cua.step import Turn
 from envs import Action, EnvError, Question, Task
 from envs.env import check_task
-from envs.suite import AgentKind
 
 
 class AgentPlayer:
@@ -75,48 +73,66 @@ def _with_person(watch: Watch | None, task: Task) -> Watch | None:
     return replace(watch or Watch(), approver=approve)
 
 
-class QuestionPlayer:
-    """The `Player` of agents with tools: no env is made. To be entered; episodes of `tools` share one sandbox then.
+class ToolsPlayer:
+    """The `Player` of one agent with tools: no env is made. To be entered; all episodes share one sandbox then.
 
     Args:
-        kind: `tools` for one agent, `swarm` for an orchestrator with sub-agents.
         runs_dir: Folder of the runs.
-        settings: Of every run, by name, as for `cua.ask`; of a swarm, `max_steps` bounds the tool calls of the
-            orchestrator.
+        settings: Of every run, by name, as for `cua.ask`.
     """
 
-    def __init__(self, kind: AgentKind, runs_dir: Path, **settings: Any) -> None:
-        self._kind = kind
+    def __init__(self, runs_dir: Path, **settings: Any) -> None:
         self._settings = {**settings, "runs_dir": runs_dir}
-        self._stack = AsyncExitStack()
         self._sandbox: Any = None
 
     async def __aenter__(self) -> Self:
-        """Start what all episodes share."""
-        if self._kind == "tools":
-            from cua.tool_agent.assemble import start_sandbox
+        """Start what all episodes share.
 
-            self._sandbox = await start_sandbox(load_settings(self._settings).settings)
-            self._stack.push_async_callback(self._sandbox.close)
+        Raises:
+            SandboxError: Code cannot be isolated here.
+        """
+        from cua.tool_agent.assemble import start_sandbox
+
+        self._sandbox = await start_sandbox(load_settings(self._settings).settings)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        await self._sandbox.close()
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """One run. The steps of a swarm are its critical steps.
+        """One run.
 
         Raises:
             CuaError: A setting is wrong, or the record cannot be written; or the task needs a screen.
             EnvError: What the answer is found or judged with is not there.
         """
-        task, model = _question(episode.make_task()), episode.make_model()
-        if self._kind == "tools":
-            from cua.tool_agent.session import ask
+        from cua.tool_agent.session import ask
 
-            return await ask(task, task.inputs, model=model, sandbox=self._sandbox, scope=scope, **self._settings)
+        task, model = _question(episode.make_task()), episode.make_model()
+        return await ask(task, task.inputs, model=model, sandbox=self._sandbox, scope=scope, **self._settings)
+
+
+class SwarmPlayer:
+    """The `Player` of swarms: no env is made.
+
+    Args:
+        runs_dir: Folder of the runs.
+        settings: Of every run, by name, as for `cua.ask`; `max_steps` bounds the tool calls of the orchestrator.
+    """
+
+    def __init__(self, runs_dir: Path, **settings: Any) -> None:
+        self._settings = {**settings, "runs_dir": runs_dir}
+
+    async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
+        """One run; its steps are the critical steps.
+
+        Raises:
+            CuaError: A setting is wrong, or the record cannot be written; or the task needs a screen.
+            EnvError: What the answer is found or judged with is not there.
+        """
         from cua.swarm import PRESETS, SwarmOptions, run_swarm
 
+        task, model = _question(episode.make_task()), episode.make_model()
         preset = PRESETS["standard"]
         calls = self._settings.get("max_steps") or preset.orchestrator_calls
         options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))

@@ -85,7 +85,7 @@ def make_parts(given: Given) -> SessionParts:
     secrets = replace(secrets, by_name={**secrets.by_name, **hidden})
     watch = redacting(given.watch, secrets)
     model = given.model or make_settings_model(settings, watch.listener)
-    if given.model is None and settings.model == "literal" and not settings.search:
+    if given.model is None and settings.has_embedded_model and not settings.search:
         raise ConfigError(
             "the embedded literal model follows screen instructions and cannot call tools, but for those to search and "
             "read (--set search=local:world, for one). Name a model with --model, "

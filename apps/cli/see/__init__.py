@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import typer
 
-from apps.cli.see import charts, objects, video, views
+from apps.cli.see import images, video
 
 HELP = """Look at images and videos without a model.
 
@@ -21,21 +21,21 @@ Exit codes: 0 found, 1 not found (no way, no match), 2 wrong usage or a file tha
 app = typer.Typer(name="see", help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 OPERATIONS: dict[str, Callable[..., None]] = {
-    "maze": charts.maze,
-    "share": charts.share,
-    "axes": charts.axes,
-    "diff": views.diff,
-    "template": views.template,
-    "count": objects.count,
-    "measure": objects.measure,
-    "polygons": objects.polygons,
-    "edges": objects.edges,
-    "ocr": objects.ocr,
-    "codes": objects.codes,
-    "crop": views.crop,
-    "zoom": views.zoom,
-    "rotate": views.rotate,
-    "grid": views.grid,
+    "maze": images.maze,
+    "share": images.share,
+    "axes": images.axes,
+    "diff": images.diff,
+    "template": images.template,
+    "count": images.count,
+    "measure": images.measure,
+    "polygons": images.polygons,
+    "edges": images.edges,
+    "ocr": images.ocr,
+    "codes": images.codes,
+    "crop": images.crop,
+    "zoom": images.zoom,
+    "rotate": images.rotate,
+    "grid": images.grid,
     "probe": video.probe,
     "sheet": video.sheet,
     "frames": video.frames,

@@ -147,3 +147,23 @@ async def test_programs_save_run_and_delete_tasks(assistant: Assistant) -> None:
         assert (await web.get("/tasks")).json() == []
         assert (await web.get("/docs.json")).json()["paths"]["/api/sessions/{session_id}/take-over"]
     await assistant.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/sessions/gone", 404),
+        ("GET", "/runs/gone", 404),
+        ("GET", "/runs/gone/export/report", 404),
+        ("DELETE", "/tasks/gone", 404),
+        ("PUT", "/settings/modle", 404),
+        ("PUT", "/settings/viewport", 200),
+        ("PUT", "/settings/max_steps", 400),
+        ("PUT", "/secrets/not a name", 400),
+    ],
+)
+async def test_only_what_does_not_exist_is_not_found(assistant: Assistant, method: str, path: str, status: int) -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(make_api(assistant)), base_url="http://a/api") as web:
+        answer = await web.request(method, path, json={"value": "there is no such value"} if method == "PUT" else None)
+    assert answer.status_code == status, answer.text
+    await assistant.close()

@@ -77,7 +77,7 @@ def test_help_loads_the_command_line_and_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", HELP_SCRIPT], capture_output=True, text=True, timeout=60, check=True)
     assert "doctor" in done.stdout
     loaded = set(done.stderr.split())
-    assert "apps.cli.see.charts" in loaded
+    assert "apps.cli.see.images" in loaded
     assert {name for name in loaded if name.partition(".")[0] in ("asyncio", "numpy", "PIL", "pydantic")} == set()
     ours = {name for name in loaded if name.partition(".")[0] in ("cua", "envs", "model_runtime", "visual_tools")}
     assert ours <= {"visual_tools", "visual_tools.box", "visual_tools.errors"}

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from apps.cli.main import app, exit_code_of
+from apps.cli.main import app
+from apps.cli.running import exit_code_of
 from apps.video2web.recordings import record as record_page
 from apps.video2web.render import Renderer
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.evals.export import export_inspect, export_trajectories
-from apps.evals.table import export_csv
+from apps.evals.export import export_csv, export_inspect, export_trajectories
 from tests.apps.evals.test_results import line, make_evaluation
 
 RECORD = Path(__file__).parents[2] / "cua/trajectory/records/task"

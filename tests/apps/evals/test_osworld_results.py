@@ -14,7 +14,6 @@ from apps.evals.osworld import (
     export_result_tree,
     read_result_tree,
     summarize_groups,
-    upstream_scores,
 )
 from apps.evals.page import render_page
 from apps.evals.results import Evaluation, load_evaluation, save_results
@@ -80,7 +79,7 @@ def evaluation(folder: Path) -> Evaluation:
 
 def test_what_the_harness_would_have_scored(tmp_path: Path) -> None:
     found = evaluation(tmp_path / "e")
-    theirs = upstream_scores(found)
+    theirs = found.upstream_scores
     # said failure; never ended, which counts as FAIL; ended; capped; ended in the last step; no score
     assert [theirs.get(one.key) for one in found.results] == [1.0, 1.0, 0.5, 0.0, 0.0, None]
     groups = summarize_groups(found)
@@ -97,9 +96,9 @@ def test_what_the_harness_would_have_scored(tmp_path: Path) -> None:
 def test_the_score_that_the_harness_would_give_is_recorded_with_the_verdict(tmp_path: Path) -> None:
     given = evaluation(tmp_path / "e")
     first = replace(given.results[2], other_scores={"upstream": 1.0})
-    assert first.score == 0.5 and upstream_scores(given)[first.key] == 0.5
+    assert first.score == 0.5 and given.upstream_scores[first.key] == 0.5
     recorded = replace(given, results=(*given.results[:2], first, *given.results[3:]), groups=GROUPS)
-    assert upstream_scores(recorded)[first.key] == 1.0
+    assert recorded.upstream_scores[first.key] == 1.0
     by_group = recorded.figures.by_group
     assert {name: one.num_episodes for name, one in by_group.items()} == {"Daily": 5, "OS": 1}
     assert by_group["Daily"].mean_full == 0.7

@@ -5,7 +5,7 @@ from pathlib import Path
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 
-from apps.setup.fonts import SCRIPTS
+from apps.setup.verify import SCRIPTS
 
 LATIN = {letter: 250 if letter in "ijl" else 900 if letter in "mwMW" else 610 for letter in map(chr, range(65, 123))}
 LETTERS = {one: 680 + 80 * at for letters in SCRIPTS.values() for at, one in enumerate(letters)} | LATIN

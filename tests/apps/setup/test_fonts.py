@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.setup.fonts import SCRIPTS
 from apps.setup.install import run_setup
 from apps.setup.packages import APT_FONTS
+from apps.setup.verify import SCRIPTS
 from tests.apps.setup.drawn_fonts import LETTERS, TEXT, write_font
 from tests.apps.setup.machine import BareMachine, real_browser
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import playwright
 import pytest
 
-from apps.setup.browser_installers import INSTALLERS, Installer
 from apps.setup.command import Say
-from apps.setup.install import run_setup
+from apps.setup.install import INSTALLERS, Installer, run_setup
 from apps.setup.report import Row
 from apps.setup.verify import verify_browser
 from envs.browser.launch import BrowserBinary

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.setup.browser_installers import PACKAGE, browser_folder, get_npm_chromium, missing_programs
+from apps.setup.install import PACKAGE, browser_folder, get_npm_chromium, missing_programs
 from envs.browser.launch import find_browser
 from tests.apps.setup.machine import BareMachine
 

@@ -1,0 +1,7 @@
+"""The error that the API answers with another status than the rest."""
+
+from cua.errors import CuaError
+
+
+class NotFoundError(CuaError):
+    """What is named does not exist; 404 in the API, where other errors are 400."""

@@ -1,0 +1,520 @@
+"""`cua see` on images: things on a background, what is written, charts, mazes, other views, two images."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from apps.cli.config import choice
+from apps.cli.see.output import (
+    AsJson,
+    FileArgument,
+    FilesArgument,
+    Finding,
+    Force,
+    Output,
+    Sink,
+    parse_box,
+    parse_numbers,
+    parse_place,
+    tell_box,
+    tell_number,
+)
+from visual_tools.errors import ImageError
+
+if TYPE_CHECKING:
+    from visual_tools.charts import Axes
+    from visual_tools.paths import PathCheck
+    from visual_tools.regions import Measurements, ScaleBar
+
+_BOX = "LEFT,TOP,RIGHT,BOTTOM in pixels."
+_PLACE = "X,Y, LEFT,TOP,RIGHT,BOTTOM, or a colour; found by itself when left out."
+_METHODS = ("auto", "otsu", "adaptive", "fixed", "color")
+
+Split = Annotated[bool, typer.Option("--split/--no-split", help="Cut touching objects apart.")]
+MinArea = Annotated[int | None, typer.Option(help="Smaller ones, in pixels, are specks.")]
+
+
+def count(
+    files: FilesArgument,
+    color: Annotated[str | None, typer.Option(help="Only things of this colour: a name or #rrggbb.")] = None,
+    foreground: Annotated[str, typer.Option(help="Things are auto, dark or light.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="How things are told from the background: " + ", ".join(_METHODS))
+    ] = "auto",
+    threshold: Annotated[float | None, typer.Option(help="For --method fixed: a grey level, 0 to 255.")] = None,
+    min_area: MinArea = None,
+    split: Split = True,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Count the objects on a background that is found by itself, also under uneven light."""
+    import visual_tools as vt
+
+    way: Any = choice("--method", method, _METHODS)
+    tone: Any = choice("--foreground", foreground, ("auto", "dark", "light"))
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.count_objects(
+            image, method=way, threshold=threshold, color=color, foreground=tone, split=split, min_area_px=min_area
+        )
+        parts = f"{found.num_at_border} at the border, {found.num_split} cut from touching neighbours"
+        lines = [f"{tell_number(found.count, 'object')} ({parts}, {tell_number(found.num_specks, 'speck')} left out)"]
+        return Finding(result=found, lines=lines, image=vt.draw_objects(image, found))
+
+    Sink(operation="count", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def measure(
+    files: FilesArgument,
+    mm_per_px: Annotated[float | None, typer.Option(help="How long one pixel is.")] = None,
+    dpi: Annotated[float | None, typer.Option(help="Pixels per inch of a scan.")] = None,
+    scale_bar: Annotated[
+        str | None, typer.Option(help="LENGTH_PX,VALUE,UNIT such as 240,50,mm; or find, to find and read the bar.")
+    ] = None,
+    min_area: MinArea = None,
+    split: Split = True,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Measure every object, in pixels or, with a scale, in units of length."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        bar = None if scale_bar is None else _read_scale_bar(scale_bar, image)
+        found = vt.measure_objects(
+            image, mm_per_px=mm_per_px, dpi=dpi, scale_bar=bar, split=split, min_area_px=min_area
+        )
+        return Finding(
+            result={"unit": found.unit, "units_per_px": found.units_per_px, "objects": found.objects},
+            lines=_table(found),
+            image=vt.draw_objects(image, found),
+        )
+
+    Sink(operation="measure", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def polygons(
+    files: FilesArgument,
+    color: Annotated[str | None, typer.Option(help="Only shapes of this colour: a name or #rrggbb.")] = None,
+    min_area: Annotated[float, typer.Option(help="Smaller ones, in pixels, are left out.")] = 60,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Name drawn shapes: triangles, squares, rectangles, circles, ellipses, polygons with their corners."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.find_polygons(image, color=color, min_area_px=min_area)
+        lines = [
+            f"{tell_number(len(found), 'shape')}: "
+            + (", ".join(f"{num} {kind}" for kind, num in found.kinds.items()) or "none")
+        ]
+        for one in found:
+            corners = " ".join(f"{x:g},{y:g}" for x, y in one.corners_px)
+            lines.append(
+                f"{one.number}. {one.kind} in {tell_box(one.box_px)}" + (f", corners {corners}" * bool(corners))
+            )
+        return Finding(result=found, lines=lines, image=vt.draw_objects(image, found))
+
+    Sink(operation="polygons", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def edges(
+    files: FilesArgument,
+    low: Annotated[float | None, typer.Option(help="Grey levels a pixel where an edge may go on.")] = None,
+    high: Annotated[float | None, typer.Option(help="Grey levels a pixel where an edge may start.")] = None,
+    blur: Annotated[float, typer.Option(help="Smoothing before, in pixels.")] = 1.0,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find edges: thin white lines on black."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        found = vt.detect_edges(file, low=low, high=high, blur_px=blur)
+        lines = [f"{found.share:.2%} of the image is edge (thresholds {found.low:g} and {found.high:g})"]
+        return Finding(result=found, lines=lines, image=vt.load_image(found.mask))
+
+    Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def _read_scale_bar(text: str, image: Any) -> "ScaleBar | tuple[float, float, str]":
+    if text == "find":
+        import visual_tools as vt
+
+        return vt.find_scale_bar(image)  # type: ignore[no-any-return]
+    try:
+        length, value, unit = text.split(",")
+        return float(length), float(value), unit.strip()
+    except ValueError as error:
+        raise ImageError(
+            f"--scale-bar is {text!r}, expected find, or LENGTH_PX,VALUE,UNIT such as 240,50,mm"
+        ) from error
+
+
+def _table(found: "Measurements") -> list[str]:
+    unit = found.unit
+    head = f"{tell_number(len(found), 'object')}, lengths in {unit}"
+    if unit != "px":
+        head += f" ({found.units_per_px:.6g} {unit} a pixel)"
+    names = ("area", "perimeter", "length", "width", "equivalent_diameter")
+    rows = [f"{'':>4}" + "".join(f"{name.replace('equivalent_', ''):>11}" for name in names) + f"{'circular':>11}"]
+    for one in found:
+        cells = "".join(f"{getattr(one, name):>11.5g}" for name in names)
+        note = "  at the border" if one.is_at_border else ""
+        rows.append(f"{one.number:>4}{cells}{one.circularity:>11.2f}{note}")
+    return [head, *(rows if len(found) else [])]
+
+
+def ocr(
+    files: FilesArgument,
+    find: Annotated[str | None, typer.Option(help="Only places where this text stands.")] = None,
+    match: Annotated[str, typer.Option(help="With --find: exact, ignore_case or fuzzy.")] = "fuzzy",
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Read the text of an image, or find a text on it."""
+    way: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
+
+    def work(file: Path) -> Finding:
+        return _read(file) if find is None else _find(file, find, way)
+
+    Sink(operation="ocr", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def codes(
+    files: FilesArgument,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Read barcodes and QR codes."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.read_codes(image)
+        if not len(found):
+            return Finding(result=found, lines=["no code"], is_found=False)
+        marks = [vt.PathMark(points=one.corners_px, label=one.text, is_closed=True) for one in found]
+        lines = [f"{one.format}: {one.text}" for one in found]
+        return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
+
+    Sink(operation="codes", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def _read(file: Path) -> Finding:
+    import visual_tools as vt
+
+    image = vt.load_image(file)
+    found = vt.read_text(image)
+    if not found:
+        return Finding(result={"lines": []}, lines=["no text"], is_found=False)
+    marks = [vt.PathMark(points=line.corners_px, is_closed=True) for line in found]
+    return Finding(result={"lines": found}, lines=[line.text for line in found], image=vt.annotate(image, marks))
+
+
+def _find(file: Path, wanted: str, match: Any) -> Finding:
+    import visual_tools as vt
+
+    image = vt.load_image(file)
+    found = vt.find_text(image, wanted, match=match)
+    if not len(found):
+        lines = [f"{wanted!r} was not found among {found.num_lines} lines of text"]
+        return Finding(result=found, lines=lines, is_found=False)
+    marks = [vt.BoxMark(box=one.box, label=one.text) for one in found]
+    lines = [f"{tell_box(one.box)}  {one.text}  (in: {one.line})" for one in found]
+    return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
+
+
+def share(
+    files: FilesArgument,
+    colors: Annotated[int | None, typer.Option(help="At most so many colours.")] = None,
+    kind: Annotated[str, typer.Option(help="What it is: auto, pie, bars or area.")] = "auto",
+    box: Annotated[str | None, typer.Option(help="Only this part: LEFT,TOP,RIGHT,BOTTOM.")] = None,
+    background: Annotated[str | None, typer.Option(help="Colour to leave out, found when left out.")] = None,
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Read legend and labels.")] = True,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Measure how much of a pie, of bars or of an area each colour takes."""
+    import visual_tools as vt
+
+    form: Any = choice("--kind", kind, ("auto", "pie", "bars", "area"))
+    part = None if box is None else parse_box("--box", box)
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.color_share(image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels)
+        lines = [f"{one.share:7.2%}  {one.color_hex}  {one.color_name}" + _label(one.label) for one in found.shares]
+        return Finding(result=found, lines=[*lines, found.method], image=vt.draw_share(image, found))
+
+    Sink(operation="share", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def axes(
+    files: FilesArgument,
+    at: Annotated[str | None, typer.Option(help="Also the values at this pixel: X,Y.")] = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find the axes of a chart and what their pixels mean."""
+    import visual_tools as vt
+
+    point = None if at is None else parse_numbers("--at", at, 2, "320,115")
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.find_axes(image)
+        values = None if point is None else _values_at(found, point)
+        marks: list[Any] = [vt.BoxMark(box=found.frame, label="axes", color="blue")]
+        for axis, is_x in ((found.x, True), (found.y, False)):
+            for tick in axis.labels if axis is not None else ():
+                x_px, y_px = (tick.px, found.frame.bottom) if is_x else (found.frame.left, tick.px)
+                if tick.value is not None:
+                    marks.append(vt.PointMark(x_px=x_px, y_px=y_px, label=f"{tick.value:g}", color="red"))
+        if point is not None and values is not None:
+            text = f"{_number(values['x'])}, {_number(values['y'])}"
+            marks.append(vt.PointMark(x_px=point[0], y_px=point[1], label=text, color="green"))
+        return Finding(
+            result={"axes": found, "at": values}, lines=_tell(found, values), image=vt.annotate(image, marks)
+        )
+
+    Sink(operation="axes", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def _values_at(axes: "Axes", point: tuple[float, ...]) -> dict[str, float | None]:
+    return {
+        "x": None if axes.x is None else axes.x.to_value(point[0]),
+        "y": None if axes.y is None else axes.y.to_value(point[1]),
+    }
+
+
+def _tell(axes: "Axes", values: dict[str, float | None] | None) -> list[str]:
+    lines = []
+    for name, axis in (("x", axes.x), ("y", axes.y)):
+        if axis is None:
+            lines.append(f"{name}: no numbers")
+        else:
+            doubt = f", {axis.num_used} labels, {axis.residual_px:.2f} px off on average"
+            lines.append(f"{name}: {axis.start:g} to {axis.end:g}, {axis.kind}{doubt}")
+    if values is not None:
+        lines.append(f"there: x {_number(values['x'])}, y {_number(values['y'])}")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.6g}"
+
+
+def _label(label: str | None) -> str:
+    return f"  {label}" if label else ""
+
+
+def maze(
+    files: FilesArgument,
+    start: Annotated[str | None, typer.Option(help=_PLACE)] = None,
+    goal: Annotated[str | None, typer.Option(help=_PLACE)] = None,
+    diagonal: Annotated[bool, typer.Option("--diagonal", help="Steps to diagonal neighbours too.")] = False,
+    clearance: Annotated[float, typer.Option(help="Pixels to keep away from walls.")] = 0.0,
+    method: Annotated[str, typer.Option(help="bfs, astar or centered.")] = "bfs",
+    road: Annotated[str, typer.Option(help="Tones that are road: auto, light or dark.")] = "auto",
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find the shortest way through a maze, prove it step by step, and draw it."""
+    import visual_tools as vt
+
+    chosen: Any = choice("--method", method, ("bfs", "astar", "centered"))
+    tones: Any = choice("--road", road, ("auto", "light", "dark"))
+    begin: Any = parse_place("--start", start)
+    end: Any = parse_place("--goal", goal)
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.shortest_path(
+            image,
+            start=begin,
+            goal=end,
+            connectivity=8 if diagonal else 4,
+            clearance_px=clearance,
+            method=chosen,
+            road=tones,
+        )
+        if not found.found:
+            return Finding(result=found, lines=[f"no way: {found.reason}"], is_found=False)
+        check = vt.check_path(
+            found.mask,
+            found.points_px,
+            start=found.start_px,
+            goal=found.goal_px,
+            connectivity=found.connectivity,
+        )
+        lines = [
+            f"a way of {found.num_points} pixels from {_point(found.start_px)} to {_point(found.goal_px)}, "
+            f"{found.length_px:.1f} px long",
+            "checked step by step: " + _tell_check(check),
+        ]
+        return Finding(result=found, lines=lines, image=vt.draw_path(image, found), is_found=check.is_valid)
+
+    Sink(operation="maze", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def _tell_check(check: "PathCheck") -> str:
+    if not check.is_valid:
+        return "; ".join(check.problems)
+    return "no wall is touched, and no way is shorter" if check.is_shortest else "no wall is touched"
+
+
+def _point(point: tuple[int, int]) -> str:
+    return f"{point[0]},{point[1]}"
+
+
+def crop(
+    files: FilesArgument,
+    box: Annotated[str, typer.Option(help=_BOX)],
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Cut a part out of an image."""
+    import visual_tools as vt
+
+    part = parse_box("--box", box)
+
+    def work(file: Path) -> Finding:
+        return _view(vt.crop(file, part), {"box": part})
+
+    Sink(operation="crop", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def zoom(
+    files: FilesArgument,
+    box: Annotated[str | None, typer.Option(help=_BOX + " All of it when left out.")] = None,
+    scale: Annotated[float | None, typer.Option(help="How many times larger.")] = None,
+    max_side: Annotated[int, typer.Option(help="Longest side of the result, in pixels.")] = 1536,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Enlarge a part of an image."""
+    import visual_tools as vt
+
+    part = None if box is None else parse_box("--box", box)
+
+    def work(file: Path) -> Finding:
+        found = vt.zoom(file, part, scale, max_side_px=max_side)
+        height, width = found.image.shape[:2]
+        lines = [f"{width}x{height} px, {found.scale:g} times {tell_box(found.box)}"]
+        return Finding(result=found, lines=lines, image=found.image)
+
+    Sink(operation="zoom", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def rotate(
+    files: FilesArgument,
+    by: Annotated[float, typer.Option(help="Degrees, counterclockwise.")],
+    expand: Annotated[bool, typer.Option("--expand/--no-expand", help="Make room for all of it.")] = True,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Turn an image counterclockwise."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        return _view(vt.rotate(file, by, expand=expand), {"degrees": by})
+
+    Sink(operation="rotate", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def grid(
+    files: FilesArgument,
+    step: Annotated[int | None, typer.Option(help="Pixels between lines; a round number when left out.")] = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Lay a grid with coordinates over an image."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        return _view(vt.overlay_grid(file, step), {"step_px": step})
+
+    Sink(operation="grid", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def _view(image: Any, asked: dict[str, Any]) -> Finding:
+    height, width = image.shape[:2]
+    result = {**asked, "width_px": width, "height_px": height}
+    return Finding(result=result, lines=[f"{width}x{height} px"], image=image)
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="An image, or one that holds both.")],
+    second: Annotated[Path | None, typer.Argument(metavar="SECOND", help="The image to compare with.")] = None,
+    sensitivity: Annotated[float, typer.Option(help="2 finds differences of half the contrast.")] = 1.0,
+    min_area: Annotated[int | None, typer.Option(help="Fewest differing pixels of a difference.")] = None,
+    register: Annotated[
+        bool, typer.Option("--register/--no-register", help="Allow for shift, scale and a small turn.")
+    ] = True,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find where two images differ, or the two halves of one, as a person would list it."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        one, other = vt.load_image(file), None if second is None else vt.load_image(second)
+        found = vt.pixel_diff(one, other, register=register, min_area_px=min_area, sensitivity=sensitivity)
+        if not found.comparable:
+            lines = [f"these cannot be compared: {found.reason}"]
+            return Finding(result=found, lines=lines, image=vt.draw_diff(one, other, found), is_found=False)
+        lines = [f"{tell_number(found.count, 'difference')}, similarity {found.similarity:.3f}"]
+        for item in found.differences:
+            places = f"{tell_box(item.first_box)} -> {tell_box(item.second_box)}"
+            lines.append(f"{item.number}. {item.kind}: {places}")
+        return Finding(result=found, lines=lines, image=vt.draw_diff(one, other, found))
+
+    inputs = [first] if second is None else [first, second]
+    sink = Sink(operation="diff", inputs=inputs, output=output, as_json=as_json, force=force)
+    sink.show_one(first, work)
+
+
+def template(
+    image: FileArgument,
+    wanted: Annotated[Path, typer.Argument(metavar="TEMPLATE", help="The smaller image to look for.")],
+    min_score: Annotated[float, typer.Option(help="How like it a place must be, 0 to 1.")] = 0.8,
+    max_matches: Annotated[int, typer.Option(help="At most so many places.")] = 50,
+    output: Output = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Find an image in an image, also smaller or larger than it is."""
+    import visual_tools as vt
+
+    def work(file: Path) -> Finding:
+        image = vt.load_image(file)
+        found = vt.match_template(image, wanted, min_score=min_score, max_matches=max_matches)
+        if not len(found):
+            lines = [f"not found; the most similar place has {found.best_score:.2f} of {min_score:.2f}"]
+            return Finding(result=found, lines=lines, is_found=False)
+        lines = [f"{tell_box(one.box)}  score {one.score:.3f}, scale {one.scale:.2f}" for one in found.matches]
+        marks = [vt.BoxMark(box=one.box, label=f"{one.score:.2f}") for one in found.matches]
+        return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
+
+    sink = Sink(operation="template", inputs=[image, wanted], output=output, as_json=as_json, force=force)
+    sink.show_one(image, work)

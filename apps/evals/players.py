@@ -1,0 +1,132 @@
+"""Kinds of players by name: how episodes are played, and what reports say about them.
+
+    [project.entry-points."k25.players"]
+    phone = "my_package.phone:PLAYER"            # a PlayerKind
+
+A suite names the kinds that can play it in `Suite.agents`; plans and results hold the name.
+"""
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cua.batch import AgentPlayer, Player, SwarmPlayer, ToolsPlayer
+from cua.errors import ConfigError, CuaError, TrajectoryError, name_choices
+from cua.swarm.report import PAGE as SWARM_PAGE
+from cua.swarm.report import write_swarm_report
+from cua.trajectory.report import write_report
+from cua.trajectory.run_files import REPORT
+from envs.foreign import contained, describe_defect
+
+GROUP = "k25.players"
+_BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks anywhere"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayerKind:
+    """A kind of player, as it is registered.
+
+    Attributes:
+        make: Called with the folder of the runs and the settings of every run by name, its limits `max_steps` and
+            `max_time` included; returns the `Player`, to be entered.
+        about: What reports say after the name of the model; "" for the usual kind.
+        uses_envs: Whether an episode takes an environment from the executor.
+        makes_models: Whether `make` takes the name of the model as the setting `model`; otherwise an episode makes its
+            model.
+        page: Name of the file that `write_page` writes into the folder of a run.
+        write_page: Writes the report of a run and returns its path; raises `TrajectoryError` where it cannot.
+        baselines: What agents without skill do that can play so, by name.
+        scores_parts: Whether the other scores of an episode are parts of its score, which not every episode has.
+    """
+
+    make: Callable[[Path, Mapping[str, Any]], AbstractAsyncContextManager[Player]]
+    about: str = ""
+    uses_envs: bool = False
+    makes_models: bool = False
+    page: str = REPORT
+    write_page: Callable[[Path], Path] = write_report
+    baselines: Mapping[str, str] = field(default_factory=lambda: _BASELINES)
+    scores_parts: bool = False
+
+
+def _make_site_player(runs_dir: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Player]:
+    from apps.video2web.player import SitePlayer
+
+    return nullcontext(SitePlayer(runs_dir, **settings))
+
+
+def _write_build_page(run_dir: Path) -> Path:
+    from apps.video2web.report import write_build_report
+    from apps.video2web.rounds import BuildFolder
+
+    try:
+        return write_build_report(BuildFolder(run_dir))
+    except CuaError as error:  # as of any other run
+        raise TrajectoryError(str(error)) from error
+
+
+_OURS = {
+    "gui": PlayerKind(make=lambda runs, settings: nullcontext(AgentPlayer(runs, **settings)), uses_envs=True),
+    "tools": PlayerKind(make=lambda runs, settings: ToolsPlayer(runs, **settings), about="one agent with tools"),
+    "swarm": PlayerKind(
+        make=lambda runs, settings: nullcontext(SwarmPlayer(runs, **settings)),
+        about="a swarm",
+        page=SWARM_PAGE,
+        write_page=write_swarm_report,
+    ),
+    "web": PlayerKind(
+        make=_make_site_player,
+        about="an author of sites",
+        makes_models=True,
+        write_page=_write_build_page,
+        baselines={
+            "null": "does nothing",
+            "image": "takes the image for the page",
+            "text": "writes the text it reads, nothing else",
+        },
+        scores_parts=True,
+    ),
+}
+
+
+def player_names() -> tuple[str, ...]:
+    """The names of all kinds of players, ours first."""
+    return tuple(dict.fromkeys([*_OURS, *sorted(importlib.metadata.entry_points(group=GROUP).names)]))
+
+
+def find_player(name: str) -> PlayerKind:
+    """The kind of that name.
+
+    Raises:
+        ConfigError: There is no such kind, or its distribution is broken.
+    """
+    if name in _OURS:
+        return _OURS[name]
+    for entry in importlib.metadata.entry_points(group=GROUP, name=name):
+        try:
+            with contained():
+                found = entry.load()
+        except Exception as error:  # the code of another distribution
+            raise ConfigError(
+                f"the player {name!r} ({entry.value}) cannot be loaded: {describe_defect(error)}"
+            ) from error
+        if not isinstance(found, PlayerKind):
+            raise ConfigError(f"the player {name!r} is a {type(found).__name__}; expected a PlayerKind")
+        return found
+    raise ConfigError(f"there is no player {name!r}.{name_choices(name, player_names())}")
+
+
+def recorded_player(name: str) -> PlayerKind:
+    """The kind that results name; one that is not installed has its name only, and cannot play."""
+    try:
+        return find_player(name)
+    except ConfigError:
+        return PlayerKind(make=lambda runs, settings: find_player(name).make(runs, settings), about=name)
+
+
+def baseline_names() -> tuple[str, ...]:
+    """The names of all agents without skill."""
+    return tuple(dict.fromkeys(name for kind in player_names() for name in recorded_player(kind).baselines))
