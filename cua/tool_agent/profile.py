@@ -14,6 +14,7 @@ from cua.run.budget import Caps
 from cua.tool_agent.untrusted import UNTRUSTED_PROMPT
 from cua.tools.ipython import IPythonTool
 from cua.tools.service import FilesTool, Service, ShellTool, ViewImageTool
+from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox import Kernel, Limits
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
@@ -74,11 +75,13 @@ class Workplace:
         kernel: The model's own Python, in the sandbox.
         service: The functions that run beside it, in the same sandbox and folder.
         limits: What both may use.
+        agent_id: Id of the agent in its run's record.
     """
 
     kernel: Kernel
     service: Service
     limits: Limits
+    agent_id: str = MAIN
 
 
 ToolMaker = Callable[[Workplace], Tool]

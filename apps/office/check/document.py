@@ -1,9 +1,9 @@
 """Checks of docx files: what is counted, and what must not be."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
 from apps.office.libreoffice import can_draw_equations
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
@@ -11,9 +11,6 @@ from apps.office.word.fields import bookmarked_text, contents_paragraphs, headin
 from apps.office.word.ranges import body_paragraphs, live_runs, paragraph_of, text_of, w
 from apps.office.word.revisions import read_revisions
 from envs.errors import require
-
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -25,7 +22,7 @@ _LIST_HEADINGS = ("references", "bibliography", "works cited", "literature")
 _MISTAKES = ("Figure ", "Table ", "Equation ")
 
 
-def check_document(rendered: "Rendered", report: CheckReport) -> None:
+def check_document(rendered: Rendered, report: CheckReport) -> None:
     """Count what a document has, and look for what is broken in it."""
     docx = require("docx", "office")
     package = rendered.package

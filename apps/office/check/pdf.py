@@ -2,22 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
-
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
 
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 _ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
 _MAX_TAGS = 500_000
 
 
-def check_pdf(rendered: "Rendered", report: CheckReport) -> None:
+def check_pdf(rendered: Rendered, report: CheckReport) -> None:
     """Count what a PDF file has, and look for what is broken in it.
 
     Raises:

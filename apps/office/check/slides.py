@@ -1,15 +1,12 @@
 """Checks of pptx files: nothing leaves its slide or its frame, images keep their shape, placeholders are filled."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
-
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
 
 _EMU_PER_PT = 12_700
 _TOLERANCE_PT = 4.0
@@ -17,7 +14,7 @@ _MAX_STRETCH = 0.03
 _MIN_PT = 9.0
 
 
-def check_slides(rendered: "Rendered", report: CheckReport) -> None:
+def check_slides(rendered: Rendered, report: CheckReport) -> None:
     """Count what a presentation has, and look for what is broken in it."""
     pptx = require("pptx", "office")
     try:
@@ -139,7 +136,7 @@ def _check_overlaps(slide: Any, place: str, report: CheckReport) -> None:
                 report.add("error", "overlap", f"{name!r} and {other_name!r} overlap on {place}", place)
 
 
-def _check_text(rendered: "Rendered", shapes: list[list[Any]], report: CheckReport) -> None:
+def _check_text(rendered: Rendered, shapes: list[list[Any]], report: CheckReport) -> None:
     """Where the rendering puts the end of each text, against the frame that it should stay in."""
     pdfium = require("pypdfium2", "office")
     document = pdfium.PdfDocument(str(rendered.pdf))

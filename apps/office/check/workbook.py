@@ -4,10 +4,10 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
 from apps.office.libreoffice import convert, find_soffice
 from apps.office.package import Package, open_package
 from apps.office.safe_xml import OfficeError, open_with
@@ -16,15 +16,12 @@ from apps.office.sheets.recalculate import ERRORS, calculate, check_values
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
 
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
-
 _NUMBER = re.compile(r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?%?$")
 _REFERENCE = re.compile(r"^'?((?:[^'!]|'')+)'?!\$?[A-Z]{1,3}\$?\d+(?::\$?[A-Z]{1,3}\$?\d+)?$")
 _HASHES = re.compile(r"(?<!\S)#{3,}(?!\S)")
 
 
-def check_workbook(rendered: "Rendered", report: CheckReport) -> None:
+def check_workbook(rendered: Rendered, report: CheckReport) -> None:
     """Count what a workbook has, and look for what is broken in it."""
     package = rendered.package
     assert package is not None

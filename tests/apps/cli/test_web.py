@@ -11,8 +11,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from apps.cli.main import app, exit_code_of
-from apps.video2web.recordings import record as record_page
 from apps.video2web.render import Renderer
+from benchmarks.web_recordings.scripts import record as record_page
 
 PAGE = "<!doctype html><body style='margin:0;font:20px sans-serif'><h1>Plants</h1><p>We grow two hundred kinds."
 
