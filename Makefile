@@ -28,7 +28,7 @@ web-demo: venv ## build a site from a screen recording, with no key, and write a
 	@rm -rf web-demo
 	@$(VENV)/cua web demo -o web-demo
 
-video-demo: venv ## make two videos with known events, watch them with no key, and write a page with clips
+video-demo: venv ## watch two videos that come along, with no key, and write a page with clips
 	@scripts/setup.sh
 	@rm -rf video-demo
 	@$(VENV)/cua video --demo

@@ -3,7 +3,7 @@
     python -m benchmarks.video2web recordings [NAME ...] [--folder FOLDER]
     python -m benchmarks.video2web recordings --seeds 200-211 [--folder FOLDER]
 
-Recordings are those of `apps.video2web.recordings`, or are drawn from seeds (`apps.video2web.drawn_recordings`). They
+Recordings are those of `benchmarks.web_recordings` (`scripts`), or are drawn from seeds (`drawn` there). They
 are made anew (ten to twenty seconds each) unless `--folder` holds them from before. A transition is found where one of
 the same trigger or kind begins within 0.5 s and either overlaps the true box by half or has its middle in it.
 """
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from apps.video2web.drawn_recordings import draw_take
-from apps.video2web.filming import Recording, load_recording, record_take
-from apps.video2web.hand import Happening
 from apps.video2web.recording import Storyboard, Transition, read_recording
-from apps.video2web.recordings import record
 from apps.video2web.render import Renderer
+from benchmarks.web_recordings.drawn import draw_take
+from benchmarks.web_recordings.filming import Recording, load_recording, record_take
+from benchmarks.web_recordings.hand import Happening
+from benchmarks.web_recordings.scripts import record
 from visual_tools.box import Box
 
 START_S = 0.5

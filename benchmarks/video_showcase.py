@@ -25,8 +25,8 @@ from typing import Any
 
 from apps.video_showcase.events import Event, alike, event_of
 from apps.video_showcase.run import VideoOptions, make_plan, run_video
-from apps.video_showcase.synthetic import Recipe, make_video
 from apps.video_showcase.wish import read_wish
+from benchmarks.made_videos import Recipe, make_video
 from cua.swarm import SwarmOptions
 from cua.swarm.swarm import SwarmLimits
 

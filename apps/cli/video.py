@@ -1,8 +1,10 @@
 """`cua video`: a question about hours of video, answered with times; on wish a page with clips."""
 
+import shutil
 import sys
 import time
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +60,7 @@ def video(
     sandbox: common.Sandbox = None,
     other: common.Other = None,
     demo: Annotated[
-        bool, Flag("--demo", help="Make two short videos and a showcase of them: no key, no network.")
+        bool, Flag("--demo", help="Watch two short videos that come along and make a showcase: no key, no network.")
     ] = False,
 ) -> None:
     """Answer a question about videos of any length, each statement with its FILE@HH:MM:SS.
@@ -152,14 +154,12 @@ def _target(output: Path | None, wish: "Wish") -> Path | None:
 
 
 def _demo_files(folder: Path | None) -> tuple[list[Path], str]:
-    from apps.video_showcase.synthetic import Recipe, make_video
-
     made = (folder or Path("video-demo")) / "videos"
     made.mkdir(parents=True, exist_ok=True)
-    terminal.echo(f"two videos of 3 minutes each are made in {made}", err=True)
-    first = Recipe(name="match-1.mp4", seconds=180, seed=7, mean_gap_s=18)
-    second = Recipe(name="match-2.mkv", seconds=180, seed=12, mean_gap_s=18, codec="mpeg4", has_distractors=True)
-    return [make_video(recipe, made)[0] for recipe in (first, second)], _DEMO_QUESTION
+    terminal.echo(f"two videos of 3 minutes each are put into {made}", err=True)
+    shipped = Path(str(resources.files("apps.video_showcase").joinpath("data")))
+    names = ("match-1.mp4", "match-2.mkv")
+    return [Path(shutil.copyfile(shipped / name, made / name)) for name in names], _DEMO_QUESTION
 
 
 async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]) -> Path:

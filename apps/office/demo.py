@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from apps.office.libraries import Sheet, Workbook
 from apps.office.markdown import Manuscript, Style, write_docx, write_pdf
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.workbook import save_workbook
@@ -147,7 +147,7 @@ def make_sales(out: Path) -> None:
     save_workbook(workbook, out / "sales.xlsx")
 
 
-def _add_rules(sheet: Any) -> None:
+def _add_rules(sheet: Sheet) -> None:
     rule = require("openpyxl.formatting.rule", "office")
     validation = require("openpyxl.worksheet.datavalidation", "office")
     last = sheet.max_row
@@ -158,7 +158,7 @@ def _add_rules(sheet: Any) -> None:
     shops.add(f"B2:B{last}")
 
 
-def _add_summary(workbook: Any, sheet: Any) -> None:
+def _add_summary(workbook: Workbook, sheet: Sheet) -> None:
     chart, image = require("openpyxl.chart", "office"), require("openpyxl.drawing.image", "office")
     styles = require("openpyxl.styles", "office")
     summary, last = workbook.create_sheet("Summary"), sheet.max_row

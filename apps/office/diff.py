@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL.Image import Image
+
+from apps.office.libraries import Document, Slide
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import find_kind, open_package
 from apps.office.pages import Page, read_pages
@@ -133,7 +136,7 @@ def _texts(path: Path, kind: str) -> list[tuple[str, str]]:
     return [(f"page {page.number}", line.strip()) for page in pages for line in page.text.splitlines() if line.strip()]
 
 
-def _document_texts(document: Any) -> Iterator[tuple[str, str]]:
+def _document_texts(document: Document) -> Iterator[tuple[str, str]]:
     number = 0
     for element in document.element.body.iter(w("p")):
         text = text_of(element)
@@ -148,7 +151,7 @@ def _document_texts(document: Any) -> Iterator[tuple[str, str]]:
         yield f"tracked change by {one.author}", f"{one.kind} {one.text!r}"
 
 
-def _slide_texts(slide: Any, number: int) -> Iterator[tuple[str, str]]:
+def _slide_texts(slide: Slide, number: int) -> Iterator[tuple[str, str]]:
     for shape in slide.shapes:
         if shape.has_text_frame and shape.text_frame.text.strip():
             yield f"slide {number}, {shape.name}", shape.text_frame.text
@@ -272,7 +275,7 @@ def _boxes(one: Any, other: Any) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def _framed(image: Any, boxes: Sequence[tuple[int, int, int, int]]) -> Any:
+def _framed(image: Image, boxes: Sequence[tuple[int, int, int, int]]) -> Any:
     draw_module = require("PIL.ImageDraw", "office")
     copy = image.copy()
     draw = draw_module.Draw(copy)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Document
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.safe_xml import OfficeError
 from apps.office.tidy import tidy
@@ -289,7 +290,7 @@ def _add_page_number(paragraph: Any) -> None:
     append_field(paragraph._p, "PAGE", "1")
 
 
-def _number_captions(document: Any) -> None:
+def _number_captions(document: Document) -> None:
     """Make pandoc's captions numbered ones, that programs go on counting."""
     centre = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
     for paragraph in document.paragraphs:
@@ -303,7 +304,7 @@ def _number_captions(document: Any) -> None:
             paragraph.alignment = centre
 
 
-def _fit_tables(document: Any) -> None:
+def _fit_tables(document: Document) -> None:
     """Tables of pandoc have no lines: give them the ones that books use."""
     for table in document.tables:
         if not any(style.name == "Light List Accent 1" for style in document.styles):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,10 @@ from apps.office.agent import Made, OfficeOrder
 from apps.office.chapters import CHAPTER, WORKS, Chapter, Faults, finished_chapters, lay_out_chapter, plain_names
 from apps.office.check.findings import FACTS, CheckReport, Expectation
 from apps.office.safe_xml import OfficeError
-from cua.assemble import make_settings_model
 from cua.config import Settings, load_settings
-from cua.messages import Message, Reply, Sampling, ToolCall
-from cua.model import Model, Tool
 from cua.run.end import End, RunResult
-from cua.swarm import SwarmOptions, resume_swarm, run_swarm
-from cua.swarm.child import SubagentConfig
-from cua.swarm.protocol import ORCHESTRATOR_PROMPT
+from cua.swarm import SwarmOptions, Then, run_plan
+from cua.swarm.child import Assignment, SubagentConfig
 from cua.swarm.session import SwarmResult
 from cua.swarm.swarm import Swarm
 from cua.trajectory import load_run
@@ -54,6 +50,11 @@ class Task:
     writer: Mapping[str, Any]
     prompt: str
     files: tuple[str, ...]
+
+    def assignment(self) -> Assignment:
+        """What a swarm is to do."""
+        files = tuple(f"{_folder(self.number)}/{name}" for name in self.files)
+        return Assignment(config=SubagentConfig(**self.writer), prompt=self.prompt, files=files)
 
 
 def faults_by_chapter(made: Made, order: OfficeOrder, chapters: Sequence[Chapter]) -> Faults:
@@ -96,65 +97,6 @@ def _shares(reports: Sequence[CheckReport], order: OfficeOrder, chapters: Sequen
             share = abs(gap) // len(concerned) + (at < abs(gap) % len(concerned))
             found.append((chapter.number, f"{said}: your share is {share} {what}"))
     return found
-
-
-class MendingModel:
-    """Gives chapters back to their writers, and lets a model write; implements `cua.model.Model`.
-
-    What the orchestrator says follows from the tasks alone and costs no tokens.
-
-    Args:
-        tasks: What goes back.
-        inner: Asked by the writers.
-    """
-
-    def __init__(self, tasks: Sequence[Task], inner: Model) -> None:
-        self.name = inner.name
-        self._tasks, self._inner = tasks, inner
-
-    async def generate(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
-    ) -> Reply:
-        """The next reply of the orchestrator, or of a writer.
-
-        Raises:
-            ModelError: As the model's own.
-        """
-        if ORCHESTRATOR_PROMPT not in messages[0].text:
-            return await self._inner.generate(messages, tools, sampling)
-        match sum(message.role == "assistant" for message in messages):
-            case 0:
-                return self._reply("", self._writers())
-            case 1:
-                return self._reply("", [self._assignment(task) for task in self._tasks])
-            case _:
-                numbers = ", ".join(str(task.number) for task in self._tasks)
-                return self._reply(f"These chapters were given back to their writers: {numbers}.", ())
-
-    async def close(self) -> None:
-        """Nothing of its own to let go."""
-
-    def _writers(self) -> list[ToolCall]:
-        writers = {str(task.writer["name"]): task.writer for task in self._tasks}
-        return [
-            _call("create_subagent", {key: one for key, one in writer.items() if one}) for writer in writers.values()
-        ]
-
-    def _assignment(self, task: Task) -> ToolCall:
-        files = [f"{_folder(task.number)}/{name}" for name in task.files]
-        return _call("assign_task", {"agent": task.writer["name"], "prompt": task.prompt, "files": files})
-
-    def _reply(self, content: str, calls: Sequence[ToolCall]) -> Reply:
-        return Reply(
-            content=content,
-            tool_calls=tuple(calls),
-            finish_reason="tool_calls" if calls else "stop",
-            model=self.name,
-        )
-
-
-def _call(tool: str, arguments: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(id=tool, name=tool, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 def _folder(number: int) -> str:
@@ -200,7 +142,7 @@ class Rounds:
         earlier = (await asyncio.to_thread(load_run, record, images=0)).result
         if earlier is not None and earlier.end.status in ENDED_WELL:
             return None
-        return await self._play(load_tasks(record), spent, lambda given: resume_swarm(record, **given))
+        return await self._play(load_tasks(record), spent, resume=record)
 
     async def play(self, faults: Faults, chapters: Sequence[Chapter], spent: RunResult) -> RunResult:
         """Give chapters back to their writers, and wait for them.
@@ -215,7 +157,6 @@ class Rounds:
         """
         concerned = [one for one in chapters if one.number in faults]
         tasks = [_task_of(one, faults[one.number]) for one in concerned]
-        question = f"Have chapters {', '.join(str(one.number) for one in concerned)} mended."
 
         def begin(swarm: Swarm) -> None:
             record = Path(swarm.scope.record.shown_dir or ".")
@@ -223,34 +164,24 @@ class Rounds:
                 lay_out_chapter(one, record / FILES / _folder(one.number))
             write_atomically(record / _PLAN, json.dumps([asdict(task) for task in tasks]).encode())
 
-        return await self._play(
-            tasks, spent, lambda given: run_swarm(question, on_swarm=begin, **given, runs_dir=self._place)
-        )
+        return await self._play(tasks, spent, on_swarm=begin, runs_dir=self._place)
 
-    async def _play(
-        self, tasks: Sequence[Task], spent: RunResult, work: Callable[[dict[str, Any]], Awaitable[SwarmResult]]
-    ) -> RunResult:
-        flags = {name: one for name, one in self._given.items() if name not in ("options", "sandbox", "watch", "model")}
-        given_model, watch = self._given.get("model"), self._given.get("watch")
-        named = {"model": given_model} if isinstance(given_model, str) else {}
-        settings = load_settings({**flags, **named}).settings
-        is_own = given_model is None or isinstance(given_model, str)
-        model: Any = make_settings_model(settings, watch and watch.listener) if is_own else given_model
-        options: SwarmOptions = self._given["options"]
+    async def _play(self, tasks: Sequence[Task], spent: RunResult, **more: Any) -> RunResult:
+        given = {name: one for name, one in self._given.items() if name != "runs_dir"}
+        model = given.get("model")
+        flags = {name: one for name, one in given.items() if name not in ("options", "sandbox", "watch", "model")}
+        settings = load_settings({**flags, **({"model": model} if isinstance(model, str) else {})}).settings
+        options: SwarmOptions = given["options"]
         limits = replace(options.limits, max_children=max(options.limits.max_children, len(tasks)))
         calls = max(options.preset.orchestrator_calls, 2 * len(tasks))
-        given = {
-            **self._given,
-            **left_over(settings, spent),
-            "options": replace(options, limits=limits, preset=replace(options.preset, orchestrator_calls=calls)),
-            "model": MendingModel(tasks, model),
-        }
-        given.pop("runs_dir", None)
-        try:
-            done = await work(given)
-        finally:
-            if is_own:
-                await model.close()
+        options = replace(options, limits=limits, preset=replace(options.preset, orchestrator_calls=calls))
+        numbers = ", ".join(str(task.number) for task in tasks)
+        done = await run_plan(
+            f"Have chapters {numbers} mended.",
+            [task.assignment() for task in tasks],
+            Then(answer=lambda _: f"These chapters were given back to their writers: {numbers}."),
+            **{**given, **left_over(settings, spent), "options": options, **more},
+        )
         return await asyncio.to_thread(_checked, done)
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
+from apps.office.libraries import Element
 from apps.office.safe_xml import parse_xml, refuse_entities
 
 _HARMLESS_EXTERNAL = ("hyperlink",)
@@ -74,7 +74,7 @@ def _is_chart_data(parts: Mapping[str, bytes], name: str) -> bool:
     return name.endswith(".xlsx") and any("/charts/_rels/" in one and base in parts[one] for one in parts)
 
 
-def _external_notices(name: str, root: Any) -> Iterator[Notice]:
+def _external_notices(name: str, root: Element) -> Iterator[Notice]:
     for one in read_relationships(root, PurePosixPath()):
         is_script = one.target.lower().startswith(("javascript:", "vbscript:"))
         if is_script:
@@ -83,7 +83,7 @@ def _external_notices(name: str, root: Any) -> Iterator[Notice]:
             yield Notice(code="external", text=f"{name}: {one.kind} from {one.target[:200]!r}; it is not fetched")
 
 
-def _dde_notices(name: str, root: Any) -> Iterator[Notice]:
+def _dde_notices(name: str, root: Element) -> Iterator[Notice]:
     for one in root.iter():
         if not isinstance(one.tag, str):
             continue
@@ -103,7 +103,7 @@ def _formula_notices(name: str, formulas: Iterable[str]) -> Iterator[Notice]:
             yield Notice(code="external", text=f"{name}: the formula {text[:60]!r} asks a server; it is not asked")
 
 
-def read_relationships(root: Any, folder: PurePosixPath) -> Iterator[Relationship]:
+def read_relationships(root: Element, folder: PurePosixPath) -> Iterator[Relationship]:
     """The entries of a part of relationships, whose targets are relative to a folder."""
     for one in root:
         if not isinstance(one.tag, str):

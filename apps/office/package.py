@@ -4,9 +4,9 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, get_args
-from xml.etree.ElementTree import Element
+from typing import Literal, get_args
 
+from apps.office.libraries import Element
 from apps.office.notices import Notice, Relationship, find_notices, read_relationships
 from apps.office.safe_xml import OfficeError, parse_xml
 from envs.errors import require
@@ -66,7 +66,7 @@ class Package:
     parts: dict[str, bytes]
     notices: list[Notice] = field(default_factory=list)
 
-    def xml(self, name: str) -> Any:
+    def xml(self, name: str) -> Element:
         """The root element of a part, as lxml has it.
 
         Raises:
@@ -76,7 +76,7 @@ class Package:
             raise OfficeError(f"{self.path.name} has no part {name!r}: the file is damaged")
         return parse_xml(self.parts[name], f"{self.path.name}:{name}")
 
-    def set_xml(self, name: str, root: Any) -> None:
+    def set_xml(self, name: str, root: Element) -> None:
         """Put an element in the place of a part."""
         etree = require("lxml.etree", "office")
         self.parts[name] = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
@@ -248,7 +248,7 @@ def _read(file: zipfile.ZipFile, name: str, path: Path, limits: PackageLimits) -
 
 
 def _kind_of(path: Path, types: bytes) -> Kind:
-    root: Element = parse_xml(types, f"{path.name}:{CONTENT_TYPES}")
+    root = parse_xml(types, f"{path.name}:{CONTENT_TYPES}")
     for one in root:
         content_type = one.get("ContentType", "").removesuffix("+xml").removeprefix("application/vnd.")
         kind = _MAIN_TYPES.get(content_type.removeprefix("openxmlformats-officedocument."))

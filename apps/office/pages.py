@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL.Image import Image
+
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
@@ -27,7 +29,7 @@ class Page:
     number: int
     text: str
     ink: float
-    image: Any
+    image: Image
 
 
 def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[Page]:
@@ -97,13 +99,13 @@ def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 32
     return sheet
 
 
-def ink_of(image: Any) -> float:
+def ink_of(image: Image) -> float:
     """Share of an image's pixels that are not white."""
     histogram = image.convert("L").histogram()
     return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
 
 
-def ink_box(image: Any) -> tuple[int, int, int, int] | None:
+def ink_box(image: Image) -> tuple[int, int, int, int] | None:
     """Left, top, right, bottom in pixels of what is not white; None for an empty image."""
     ops = require("PIL.ImageOps", "office")
     box = ops.invert(image.convert("L")).point(lambda value: 255 if value > 255 - _WHITE else 0).getbbox()

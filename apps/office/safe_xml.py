@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Element
 from cua.errors import CuaError
 from envs.errors import require
 
@@ -27,7 +28,7 @@ def refuse_entities(data: bytes, where: str) -> None:
         )
 
 
-def parse_xml(data: bytes, where: str) -> Any:
+def parse_xml(data: bytes, where: str) -> Element:
     """The root element of XML without entities and without a document type.
 
     Raises:

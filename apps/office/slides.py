@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Presentation, Shape, Slide
 from apps.office.safe_xml import OfficeError
 from apps.office.tidy import tidy
 from cua.errors import name_choices
@@ -14,7 +15,7 @@ _WIDTH_OF_LETTER = 0.52
 """Of the size of the font, on average: measured on Liberation Sans with English prose."""
 
 
-def new_slide(presentation: Any, layout: str, title: str, notes: str = "") -> Any:
+def new_slide(presentation: Presentation, layout: str, title: str, notes: str = "") -> Any:
     """A slide of a layout of the master, by the layout's name, with its title and notes.
 
     Raises:
@@ -31,7 +32,7 @@ def new_slide(presentation: Any, layout: str, title: str, notes: str = "") -> An
     return slide
 
 
-def place_image(slide: Any, image: Path, frame: Any = None, *, description: str = "") -> Any:
+def place_image(slide: Slide, image: Path, frame: Any = None, *, description: str = "") -> Any:
     """Put an image into a frame, as large as fits, unstretched, in its middle.
 
     Args:
@@ -50,7 +51,7 @@ def place_image(slide: Any, image: Path, frame: Any = None, *, description: str 
     return placed
 
 
-def fit_text(shape: Any, *, max_pt: int = 28) -> int:
+def fit_text(shape: Shape, *, max_pt: int = 28) -> int:
     """Give the text of a frame the largest size at which it fits; returns the size in points.
 
     Raises:
@@ -74,7 +75,7 @@ def fit_text(shape: Any, *, max_pt: int = 28) -> int:
     )
 
 
-def fill_body(slide: Any, lines: list[str], *, max_pt: int = 28) -> Any:
+def fill_body(slide: Slide, lines: list[str], *, max_pt: int = 28) -> Any:
     """Put lines into the largest empty text placeholder, at a size that fits; returns the placeholder.
 
     Raises:
@@ -95,13 +96,13 @@ def fill_body(slide: Any, lines: list[str], *, max_pt: int = 28) -> Any:
     return body
 
 
-def save_presentation(presentation: Any, path: Path) -> Path:
+def save_presentation(presentation: Presentation, path: Path) -> Path:
     """Save a presentation of python-pptx so that it fits the schema."""
     presentation.save(str(path))
     return tidy(path)
 
 
-def _box(slide: Any, frame: Any) -> tuple[int, int, int, int]:
+def _box(slide: Slide, frame: Any) -> tuple[int, int, int, int]:
     if isinstance(frame, tuple):
         left, top, width, height = frame
         return left, top, width, height

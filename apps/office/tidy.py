@@ -1,9 +1,10 @@
 """What the libraries write against the schema is put right in the saved file, part by part; nothing else is touched."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from apps.office.package import open_package
+from apps.office.libraries import Element
+from apps.office.package import Package, open_package
 
 _FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
 """Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
@@ -29,7 +30,7 @@ def tidy(path: Path) -> Path:
     return package.save(path) if is_changed else path
 
 
-def _change(package: Any, name: str, change: Any) -> bool:
+def _change(package: Package, name: str, change: Callable[[Element], bool]) -> bool:
     root = package.xml(name)
     if not change(root):
         return False
@@ -37,7 +38,7 @@ def _change(package: Any, name: str, change: Any) -> bool:
     return True
 
 
-def _order_fonts(root: Any) -> bool:
+def _order_fonts(root: Element) -> bool:
     is_changed = False
     for font in root.iter("{*}font"):
         order = [child.tag.rpartition("}")[2] for child in font]
@@ -51,7 +52,7 @@ def _rank(name: str) -> int:
     return _FONT_ORDER.index(name) if name in _FONT_ORDER else len(_FONT_ORDER)
 
 
-def _drop_ids(root: Any) -> bool:
+def _drop_ids(root: Element) -> bool:
     """A pivot table of openpyxl has an `r:id`, which only the workbook's list of caches may have."""
     found = [key for key in root.attrib if key.endswith("}id")]
     for key in found:
@@ -59,7 +60,7 @@ def _drop_ids(root: Any) -> bool:
     return bool(found)
 
 
-def _mend_equations(root: Any) -> bool:
+def _mend_equations(root: Element) -> bool:
     """Pandoc gives words within equations both `m:nor` and a style, and columns of matrices their count too late."""
     late = [one for one in root.iter(f"{_MATH}count") if one.getprevious() is not None]
     for one in late:
@@ -75,7 +76,7 @@ def _mend_equations(root: Any) -> bool:
     return bool(found or late)
 
 
-def _make_ids_positive(root: Any) -> bool:
+def _make_ids_positive(root: Element) -> bool:
     """python-pptx numbers axes below zero; programs want them in 31 bits."""
     is_changed = False
     for name in _AXIS_IDS:

@@ -7,7 +7,6 @@ that of docs/web.md.
 import asyncio
 import functools
 import json
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, resources
@@ -15,10 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from apps.video2web.build import Judge
-from apps.video2web.inputs import read_inputs
-from apps.video2web.pages import KINDS, make_page
-from apps.video2web.recordings import record
-from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
+from apps.video2web.inputs import find_demo, read_inputs
+from apps.video2web.render import Renderer, Rendering, SiteFiles
 from apps.video2web.rounds import Order, viewport_of
 from apps.video2web.score import PARTS, SiteScore, no_page, read_reference, rendered_reference, score_page
 from apps.video2web.site_files import Files
@@ -27,12 +24,13 @@ from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, LABELS, Baseline, Suite
 
 REVISION = "1"
+KINDS = ("landing shop dashboard form article table gallery pricing dark right-to-left phone").split()
 DRAWN_SEEDS = (100, 101, 102, 103)
-"""Nobody looks at these while rules are written."""
+"""Seeds of the pages in `data/pages`, which are not looked at while rules are written."""
 
 RECORDINGS = ("cards", "menus", "dialog", "accordion", "tabs", "carousel", "sidebar", "demo")
 ROUNDS, EPISODE_S = 4, 900.0
-_VIEWPORT_PX = (1280, 720)
+_VIEWPORT_PX, _PHONE_PX = (1280, 720), (390, 844)
 _HERE = "see docs/web.md"
 
 
@@ -66,20 +64,20 @@ class Begun:
 class Source(Protocol):
     """Where a task's page comes from."""
 
-    async def begin(self, renderer: Renderer, folder: Path) -> Begun:
-        """Render or record it; `folder` is for files in between."""
+    async def begin(self, renderer: Renderer) -> Begun:
+        """Render or read what is to be copied."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PageSource:
-    """A page of HTML: drawn from a kind and a seed, or a file of a package."""
+    """An HTML file of this package or of another one."""
 
-    site: SitePages | SiteFiles
+    site: SiteFiles
     path: str
     viewport_px: tuple[int, int]
 
-    async def begin(self, renderer: Renderer, folder: Path) -> Begun:
+    async def begin(self, renderer: Renderer) -> Begun:
         """Its image is ordered, its HTML the truth."""
         truth = await renderer.render(self.site, self.viewport_px, path=self.path)
         return Begun(order=await asyncio.to_thread(_order_of, truth, self.viewport_px), truth=truth)
@@ -91,14 +89,13 @@ def _order_of(truth: Rendering, viewport_px: tuple[int, int]) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class RecordingSource:
-    """A recording that is made anew: it is ordered as it is read, and its acts are replayed."""
+    """A recording of this package, ordered as it is read; its acts are replayed."""
 
-    name: str
+    path: Path
 
-    async def begin(self, renderer: Renderer, folder: Path) -> Begun:
-        """Record it and read it."""
-        made = await record(renderer, self.name, folder)
-        given = await asyncio.to_thread(read_inputs, [made.path], None)
+    async def begin(self, renderer: Renderer) -> Begun:
+        """Read it."""
+        given = await asyncio.to_thread(read_inputs, [self.path], None)
         order = Order(
             pages=given.pages,
             viewport_px=given.viewport_px,
@@ -131,13 +128,12 @@ class SiteTask(Task):
         self._truth: Rendering | None = None
 
     async def setup(self, env: Judge) -> None:
-        """Render or record what is to be copied.
+        """Render or read what is to be copied.
 
         Raises:
             CuaError: It cannot be shown.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            begun = await self._source.begin(env.renderer, Path(folder))
+        begun = await self._source.begin(env.renderer)
         self.order, self._truth = begun.order, begun.truth
 
     async def evaluate(self, env: Judge) -> TaskVerdict:
@@ -171,7 +167,7 @@ def _parts(score: SiteScore) -> Iterator[tuple[str, float]]:
 
 
 def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
-    """Pages to copy: drawn here, of packages that are there, recorded here.
+    """Pages and recordings to copy: those of this package, and pages of other packages that are there.
 
     Args:
         packages: Folder with packages of npm, each below its own name, as `python -m benchmarks.video2web fetch FOLDER`
@@ -218,14 +214,15 @@ def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | Non
     family, _, name = task_id.partition("/")
     kind, _, number = name.rpartition("-")
     source: Source
-    if family == "drawn" and kind in KINDS and number.isdecimal():
-        page = make_page(kind, int(number))
-        source = PageSource(SitePages({"index.html": page.html}), "/", page.viewport_px)
+    if family == "drawn" and kind in KINDS and number in map(str, DRAWN_SEEDS):
+        window = _PHONE_PX if kind == "phone" else _VIEWPORT_PX
+        source = PageSource(SiteFiles(_data("pages")), f"/{name}.html", window)
     elif family == "packages" and name in found:
         root, path = found[name]
         source, kind = PageSource(SiteFiles(root), f"/{path}", _VIEWPORT_PX), name
     elif family == "recordings" and name in RECORDINGS:
-        source, kind = RecordingSource(name), name
+        path = find_demo() if name == "demo" else _data(f"{name}.mp4")
+        source, kind = RecordingSource(path), name
     else:
         raise ValueError(f"the suite video2web has no task {task_id!r} here; expected one such as 'drawn/landing-100'")
     told = {FAMILY: family, LABELS: {"kind": kind}} if family == "drawn" else {FAMILY: family}
@@ -234,8 +231,11 @@ def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | Non
 
 def known_pages() -> tuple[KnownPage, ...]:
     """The pages of packages that the suite has where the packages are there."""
-    text = resources.files("apps.video2web").joinpath("data", "packages.json").read_text("utf-8")
-    return tuple(KnownPage(**entry) for entry in json.loads(text))
+    return tuple(KnownPage(**entry) for entry in json.loads(_data("packages.json").read_text("utf-8")))
+
+
+def _data(*names: str) -> Path:
+    return Path(str(resources.files("apps.video2web").joinpath("data", *names)))
 
 
 def _find_pages(folder: Path | None) -> Iterator[tuple[str, tuple[Path, str]]]:

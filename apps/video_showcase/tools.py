@@ -21,15 +21,18 @@ from apps.video_showcase.wish import DETECTORS, Wish
 from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
 from cua.model import Tool
-from cua.swarm.play import CHILDREN
 from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import ToolMaker, Workplace
 from cua.tools.toolset import Arguments, failed, schema_of
 from cua.trajectory.images import write_atomically
+from cua.trajectory.run_record import MAIN
 from visual_tools.errors import VisualError
 from visual_tools.video import contact_sheet
 
 MERGED = "events.json"
+DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
+"""Names of tools."""
+
 MAX_SHOWN = 24
 MAX_NOTED = 2000
 _SHEET_FRAMES = 24
@@ -54,13 +57,11 @@ class VideoContext:
     watchers: Watchers
     frames: FrameStore
 
-    def span_in(self, folder: Path) -> Span | None:
-        """The span that the agent of a folder watches; None for the orchestrator."""
-        return (
-            next((span for span in self.spans if (folder / task_name(span)).is_file()), None)
-            if _is_child(folder)
-            else None
-        )
+    def span_of(self, place: Workplace) -> Span | None:
+        """The span that an agent watches, by the file that it was handed; None for the orchestrator."""
+        if place.agent_id == MAIN:
+            return None
+        return next((span for span in self.spans if (place.kernel.folder / task_name(span)).is_file()), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +134,8 @@ class _VideoTool:
     arguments: type[Arguments] = Arguments
     is_repeatable = True
 
-    def __init__(self, context: VideoContext, folder: Path) -> None:
-        self._context, self._folder = context, folder
+    def __init__(self, context: VideoContext, place: Workplace) -> None:
+        self._context, self._workplace, self._folder = context, place, place.kernel.folder
         self.parameters: Mapping[str, Any] = schema_of(self.arguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -148,7 +149,7 @@ class _VideoTool:
         raise NotImplementedError
 
     def _place(self, file: str | None, start_s: float, end_s: float | None) -> _Place:
-        own = self._context.span_in(self._folder)
+        own = self._context.span_of(self._workplace)
         if own is None:
             span, zero_s, length_s = self._whole_file(file), 0.0, 0.0
             length_s = span.source.duration_s
@@ -240,7 +241,7 @@ class SoundLevelTool(_VideoTool):
 class DetectEventsTool(_VideoTool):
     """What code finds by itself in the span of a sub-agent."""
 
-    name = "detect_events"
+    name = DETECT
     description = (
         "Have code look through all that you watch, five frames a second: scene (cuts), text (text that appears, "
         "scores that change), motion (what moves across), flash, template (the image that was given), sound (beeps, "
@@ -249,7 +250,7 @@ class DetectEventsTool(_VideoTool):
     arguments = DetectArguments
 
     async def _call(self, asked: DetectArguments) -> ToolResult:
-        span = self._context.span_in(self._folder)
+        span = self._context.span_of(self._workplace)
         if span is None:
             raise _WrongPlaceError("Only a sub-agent watches a span; call merge_events for what they have noted.")
         for name in asked.detectors:
@@ -268,7 +269,7 @@ class DetectEventsTool(_VideoTool):
 class NoteEventsTool(_VideoTool):
     """Keeps the events of a sub-agent."""
 
-    name = "note_events"
+    name = NOTE
     description = (
         "Note the events of what you watch, once, at the end; what was noted before is replaced. Times are seconds as "
         "you see them on sheets and frames. An event belongs to you if it begins in what you watch."
@@ -276,7 +277,7 @@ class NoteEventsTool(_VideoTool):
     arguments = NoteArguments
 
     async def _call(self, asked: NoteArguments) -> ToolResult:
-        span = self._context.span_in(self._folder)
+        span = self._context.span_of(self._workplace)
         if span is None:
             raise _WrongPlaceError("Only a sub-agent notes events.")
         length_s = span.end_s - span.start_s
@@ -296,7 +297,7 @@ class NoteEventsTool(_VideoTool):
 class MergeEventsTool(_VideoTool):
     """One list of what all sub-agents have noted."""
 
-    name = "merge_events"
+    name = MERGE
     description = (
         "Make one list of what all sub-agents have noted, borders closed and doubles joined, and list it: each event "
         "as FILE@HH:MM:SS, which is also how to cite it in your answer."
@@ -304,7 +305,7 @@ class MergeEventsTool(_VideoTool):
     arguments = MergeArguments
 
     async def _call(self, asked: MergeArguments) -> ToolResult:
-        if self._context.span_in(self._folder) is not None:
+        if self._context.span_of(self._workplace) is not None:
             raise _WrongPlaceError("Only the orchestrator merges; note your own events with note_events.")
         events, missing = await asyncio.to_thread(merge_noted, self._folder, self._context.spans)
         data = {"events": [event.to_json() for event in events], "missing": [span.number for span in missing]}
@@ -322,11 +323,6 @@ def task_name(span: Span) -> str:
     return f"{span.name}-task.json"
 
 
-def _is_child(folder: Path) -> bool:
-    """Whether a working folder is that of a sub-agent: `RUN/children/NAME/files`."""
-    return folder.parent.parent.name == CHILDREN
-
-
 def noted_name(span: Span) -> str:
     """The file in which the sub-agent of a span leaves its events."""
     return f"{span.name}-noted.json"
@@ -335,9 +331,10 @@ def noted_name(span: Span) -> str:
 def merge_noted(folder: Path, spans: Sequence[Span]) -> tuple[list[Event], list[Span]]:
     """The events of all sub-agents whose notes are in the orchestrator's folder, and the spans without any."""
     found: dict[int, list[Event]] = {}
-    for noted in sorted(folder.glob("t*/span-*-noted.json")):
-        data = json.loads(noted.read_text("utf-8"))
-        found[int(data["span"])] = [event_of(each) for each in data["events"]]
+    for span in spans:
+        for noted in sorted(folder.glob(f"*/{noted_name(span)}")):
+            data = json.loads(noted.read_text("utf-8"))
+            found[int(data["span"])] = [event_of(each) for each in data["events"]]
     return merge(found, spans), [span for span in spans if span.number not in found]
 
 
@@ -346,7 +343,7 @@ def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
 
     def maker(kind: type[_VideoTool]) -> ToolMaker:
         def make(place: Workplace) -> Tool:
-            return kind(context, place.kernel.folder)
+            return kind(context, place)
 
         return make
 

@@ -1,6 +1,7 @@
 """The agent swarm: an orchestrator that makes sub-agents, hands them tasks, and answers from what they bring back."""
 
+from cua.swarm.plan import Then
 from cua.swarm.protocol import PRESETS, SwarmPreset
-from cua.swarm.session import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.session import SwarmOptions, resume_swarm, run_plan, run_swarm
 
-__all__ = ["PRESETS", "SwarmOptions", "SwarmPreset", "resume_swarm", "run_swarm"]
+__all__ = ["PRESETS", "SwarmOptions", "SwarmPreset", "Then", "resume_swarm", "run_plan", "run_swarm"]

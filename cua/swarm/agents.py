@@ -111,7 +111,7 @@ class Agents:
             return await self._work_in_env(order, scope, model)
         if kind != TOOLS and kind not in self._outfit.own:
             raise ConfigError(f"there is no agent of the kind {kind!r}.{name_choices(kind, self._outfit.own)}")
-        place = AgentPlace(self._sandboxes, folder, self._outfit.cell_timeout_s)
+        place = AgentPlace(self._sandboxes, folder, self._outfit.cell_timeout_s, order.id)
         try:
             inside, outside = self._make_tools(place)
             toolset = Toolset([*more_tools, *inside], outside=outside)

@@ -104,6 +104,18 @@ class ChildTask:
             await self._begin_step(reply, started_at, time.monotonic() - started)
             return reply
 
+    async def say(self, content: str = "") -> None:
+        """Begin a step with words of the agent's own code, in place of a model's reply.
+
+        Raises:
+            CapReachedError: A limit is used up.
+        """
+        async with self._lock:
+            await self._end_step()
+            await self.scope.control.checkpoint()
+            self.scope.begin_step()
+            await self._begin_step(Reply(content=content), time.time(), 0.0)
+
     async def call(self, *calls: ToolCall) -> tuple[ToolResult, ...]:
         """Results of core tools in the order of the calls, which are made at the same time, within the last step.
 

@@ -11,6 +11,7 @@ from cua.models.gate import told_wait
 from cua.tool_agent.assemble import start_sandbox
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import Service
+from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox import CellResult, Kernel, KernelMaker, Limits
 
 
@@ -80,7 +81,7 @@ class LazyKernel:
 class AgentPlace:
     """Folder and kernels of one agent."""
 
-    def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float) -> None:
+    def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float, agent_id: str = MAIN) -> None:
         if not folder.is_dir():  # asked first: making one takes the event loop ten times as long
             folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -89,7 +90,9 @@ class AgentPlace:
         self._lock = asyncio.Lock()
         self._kernel = LazyKernel(self._open, folder, sandboxes.backend)
         self._service = Service(self._open)
-        self.workplace = Workplace(kernel=self._kernel, service=self._service, limits=Limits(wall_s=cell_s))
+        self.workplace = Workplace(
+            kernel=self._kernel, service=self._service, limits=Limits(wall_s=cell_s), agent_id=agent_id
+        )
 
     async def _open(self) -> Kernel:
         async with self._lock:

@@ -1,6 +1,7 @@
 """A swarm from its question to a written end: record, folders, sandboxes and envs on demand, resume."""
 
 import asyncio
+import functools
 import json
 import os
 import time
@@ -19,10 +20,11 @@ from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
 from cua.swarm.agents import Agents, Outfit
-from cua.swarm.child import ENV_KINDS, TOOLS, Child, load_children, num_calls
+from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Child, load_children, num_calls
 from cua.swarm.executor import ExecutorKind, check_ray, make_ray_workers
 from cua.swarm.measure import SwarmMeasures, measure
 from cua.swarm.own_agent import OwnAgent
+from cua.swarm.plan import PlannedAgent, Then
 from cua.swarm.play import ChildPlayer, Workers
 from cua.swarm.protocol import DATA_NOTE, LAST_REQUEST, ORCHESTRATOR_PROMPT, PRESETS, SwarmPreset
 from cua.swarm.sandboxes import AgentPlace, Sandboxes
@@ -174,6 +176,42 @@ async def resume_swarm(
     return await session.resume()
 
 
+async def run_plan(
+    question: str,
+    assignments: Sequence[Assignment],
+    then: Then,
+    *,
+    resume: Path | None = None,
+    options: SwarmOptions | None = None,
+    model: Model | str | None = None,
+    sandbox: KernelMaker | str | None = None,
+    watch: Watch | None = None,
+    on_swarm: OnSwarm | None = None,
+    **settings: Any,
+) -> SwarmResult:
+    """Have children work on given assignments, all at once, without an orchestrator that decides on them.
+
+    Args:
+        question: What the run is about; the model that answers in the end is asked it.
+        assignments: What the children do. The record is that of an orchestrator that handed them out.
+        then: What follows.
+        resume: Folder of an earlier run of the same assignments to go on with.
+        options: As for `run_swarm`; so are the others.
+        model: See there.
+        sandbox: See there.
+        watch: See there.
+        on_swarm: See there.
+        settings: See there.
+
+    Raises:
+        TrajectoryError: The record of the earlier run cannot be read, or another process writes it.
+        ConfigError: A setting is wrong, or the question was answered.
+    """
+    given = _given(resume, model, sandbox, watch, settings)
+    session = _Session(options or SwarmOptions(), given, on_swarm, functools.partial(PlannedAgent, assignments, then))
+    return await (session.run(question, ()) if resume is None else session.resume())
+
+
 def _given(
     resume: Path | None,
     model: Model | str | None,
@@ -194,8 +232,14 @@ def _given(
 
 
 class _Session:
-    def __init__(self, options: SwarmOptions, given: Given, on_swarm: OnSwarm | None) -> None:
-        self._options, self._given, self._on_swarm = options, given, on_swarm
+    def __init__(
+        self,
+        options: SwarmOptions,
+        given: Given,
+        on_swarm: OnSwarm | None,
+        make_agent: Callable[..., ToolAgent] = ToolAgent,
+    ) -> None:
+        self._options, self._given, self._on_swarm, self._make_agent = options, given, on_swarm, make_agent
         self._stack = AsyncExitStack()
 
     async def run(self, question: str, files: Sequence[Path]) -> SwarmResult:
@@ -331,7 +375,7 @@ class _Session:
             mark_untrusted=parts.settings.mark_untrusted,
         )
         start = start_of(record) if record is not None else None
-        agent = ToolAgent(
+        agent = self._make_agent(
             model=parts.model,
             toolset=Toolset([*self._swarm_tools(swarm, MAIN), *inside], outside=outside),
             profile=profile,

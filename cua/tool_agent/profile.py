@@ -12,6 +12,7 @@ from cua.messages import Sampling
 from cua.model import Tool
 from cua.run.budget import Caps
 from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
+from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox import Kernel, Limits
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
@@ -80,11 +81,13 @@ class Workplace:
         kernel: The model's own Python, in the sandbox.
         service: The functions that run beside it, in the same sandbox and folder.
         limits: What both may use.
+        agent_id: Id of the agent in its run's record.
     """
 
     kernel: Kernel
     service: Service
     limits: Limits
+    agent_id: str = MAIN
 
 
 ToolMaker = Callable[[Workplace], Tool]

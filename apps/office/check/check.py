@@ -3,12 +3,12 @@
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from apps.office.check.document import check_document
-from apps.office.check.findings import CheckReport, Expectation
+from apps.office.check.findings import CheckReport, Expectation, Rendered
 from apps.office.check.pdf import check_pdf
 from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
@@ -32,23 +32,6 @@ _BROKEN_TEXTS = (
     "???",
 )
 _LEFTOVERS = ("lorem ipsum", "TODO:", "TBD:", "[insert ", "Click to add", "xxxx")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
-    """A file and what LibreOffice makes of it.
-
-    Attributes:
-        path: The file.
-        package: Its parts; None for a PDF file.
-        pdf: Its rendering; the file itself for a PDF file; None when there is no LibreOffice.
-        pages: The pages of the rendering.
-    """
-
-    path: Path
-    package: Package | None
-    pdf: Path | None
-    pages: Sequence[Page]
 
 
 Checker = Callable[[Rendered, CheckReport], None]

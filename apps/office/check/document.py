@@ -1,9 +1,9 @@
 """Checks of docx files: what is counted, and what must not be."""
 
 import re
-from typing import TYPE_CHECKING, Any
 
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
+from apps.office.libraries import Document, Element
 from apps.office.libreoffice import can_draw_equations
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
@@ -11,9 +11,6 @@ from apps.office.word.fields import bookmarked_text, contents_paragraphs, headin
 from apps.office.word.ranges import body_paragraphs, live_runs, paragraph_of, text_of, w
 from apps.office.word.revisions import read_revisions
 from envs.errors import require
-
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -25,7 +22,7 @@ _LIST_HEADINGS = ("references", "bibliography", "works cited", "literature")
 _MISTAKES = ("Figure ", "Table ", "Equation ")
 
 
-def check_document(rendered: "Rendered", report: CheckReport) -> None:
+def check_document(rendered: Rendered, report: CheckReport) -> None:
     """Count what a document has, and look for what is broken in it."""
     docx = require("docx", "office")
     package = rendered.package
@@ -61,7 +58,7 @@ class Sections:
         titles: Those headings, in order.
     """
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: Document) -> None:
         tops = {element: text for level, text, element in headings(document) if level == 1}
         self.titles = list(tops.values())
         self._body, self._numbers, number = document.element.body, {}, 0
@@ -69,7 +66,7 @@ class Sections:
             number += element in tops
             self._numbers[element] = number
 
-    def of(self, element: Any) -> int:
+    def of(self, element: Element) -> int:
         """Number of the heading, from 1; 0 before the first one."""
         while element is not None and element.getparent() is not self._body:
             element = element.getparent()
@@ -81,7 +78,7 @@ def count_words(text: str) -> int:
     return len(_WORD.findall(text))
 
 
-def _count(document: Any, report: CheckReport) -> None:
+def _count(document: Document, report: CheckReport) -> None:
     body = document.element.body
     words = sum(count_words(text_of(one)) for one in body_paragraphs(document))
     display = len(list(body.iter(f"{_M}oMath")))
@@ -102,7 +99,7 @@ def _count(document: Any, report: CheckReport) -> None:
     }
 
 
-def _count_bibliography(document: Any) -> int:
+def _count_bibliography(document: Document) -> int:
     """Paragraphs behind the heading of the list of references, up to the next heading."""
     count, is_inside = 0, False
     for paragraph in document.paragraphs:
@@ -114,7 +111,7 @@ def _count_bibliography(document: Any) -> int:
     return count
 
 
-def _check_headings(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_headings(document: Document, report: CheckReport, where: Sections) -> None:
     last = 0
     for level, text, element in headings(document):
         if level > last + 1:
@@ -123,7 +120,7 @@ def _check_headings(document: Any, report: CheckReport, where: Sections) -> None
         last = level
 
 
-def _check_images(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_images(document: Document, report: CheckReport, where: Sections) -> None:
     relations = document.part.rels
     for blip in document.element.body.iter(f"{_A}blip"):
         number, section = blip.get(f"{_R}embed"), where.of(blip)
@@ -147,7 +144,7 @@ def _check_images(document: Any, report: CheckReport, where: Sections) -> None:
             )
 
 
-def _check_captions(document: Any, report: CheckReport) -> None:
+def _check_captions(document: Document, report: CheckReport) -> None:
     for label in ("Figure", "Table", "Equation"):
         shown = []
         for one in sequence_fields(document.element.body, label):
@@ -158,7 +155,7 @@ def _check_captions(document: Any, report: CheckReport) -> None:
             report.add("error", "caption-numbers", f"captions of {label.lower()}s are numbered {shown[:20]}")
 
 
-def _check_references(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_references(document: Document, report: CheckReport, where: Sections) -> None:
     body = document.element.body
     names = {one.get(w("name")) for one in body.iter(w("bookmarkStart"))}
     count = 0
@@ -183,7 +180,7 @@ def _check_references(document: Any, report: CheckReport, where: Sections) -> No
     _check_stale(document, report, where)
 
 
-def _check_stale(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_stale(document: Document, report: CheckReport, where: Sections) -> None:
     """References whose shown text is no longer that of their bookmark."""
     body = document.element.body
     for text in body.iter(w("instrText")):
@@ -196,7 +193,7 @@ def _check_stale(document: Any, report: CheckReport, where: Sections) -> None:
                 report.add("error", "stale-reference", said, section=where.of(text))
 
 
-def _check_comments(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_comments(document: Document, report: CheckReport, where: Sections) -> None:
     body = document.element.body
     known = {str(one.comment_id) for one in document.comments}
     for name in ("commentRangeStart", "commentRangeEnd", "commentReference"):
@@ -215,7 +212,7 @@ def _check_comments(document: Any, report: CheckReport, where: Sections) -> None
             report.add("error", "broken-footnote", said, section=where.of(notes[number]))
 
 
-def _footnote_ids(document: Any) -> set[str]:
+def _footnote_ids(document: Document) -> set[str]:
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
         if relation.reltype.endswith("/footnotes") and not relation.is_external:
@@ -224,7 +221,7 @@ def _footnote_ids(document: Any) -> set[str]:
     return set()
 
 
-def _check_contents(document: Any, report: CheckReport) -> None:
+def _check_contents(document: Document, report: CheckReport) -> None:
     entries = contents_paragraphs(document)
     listed = [one for one in entries if text_of(one).strip()]
     report.facts["contents"] = len(listed)
@@ -243,7 +240,7 @@ def _check_contents(document: Any, report: CheckReport) -> None:
             report.add("error", "stale-contents", f"the contents list {title.strip()[:60]!r}, which is no heading")
 
 
-def _check_tables(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_tables(document: Document, report: CheckReport, where: Sections) -> None:
     section = document.sections[0]
     width = ((section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)) / 635
     for number, table in enumerate(document.element.body.iter(w("tbl")), 1):
@@ -261,7 +258,7 @@ def _check_tables(document: Any, report: CheckReport, where: Sections) -> None:
                 report.add("error", "empty-row", said, section=where.of(table))
 
 
-def _check_fonts(document: Any, report: CheckReport, where: Sections) -> None:
+def _check_fonts(document: Document, report: CheckReport, where: Sections) -> None:
     """Fonts that the document names: another machine may lack them."""
     named = set()
     for one in document.element.body.iter(w("rFonts")):

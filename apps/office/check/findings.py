@@ -1,11 +1,13 @@
-"""What a check found: facts that can be asked for, findings, images; and what was asked for."""
+"""What is checked and what a check found: facts that can be asked for, findings, images; and what was asked for."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from apps.office.package import KINDS
+from apps.office.package import KINDS, Package
+from apps.office.pages import Page
 from apps.office.safe_xml import OfficeError
 from cua.errors import name_choices
 
@@ -44,6 +46,23 @@ FACTS = {
 """What can be asked for, such as `words>=10000`."""
 
 _EXPECTATION = re.compile(r"^\s*(\w+)\s*(>=|<=|==|=|>|<)\s*([\d_,]+)\s*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A file and what LibreOffice makes of it.
+
+    Attributes:
+        path: The file.
+        package: Its parts; None for a PDF file.
+        pdf: Its rendering; the file itself for a PDF file; None when there is no LibreOffice.
+        pages: The pages of the rendering.
+    """
+
+    path: Path
+    package: Package | None
+    pdf: Path | None
+    pages: Sequence[Page]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

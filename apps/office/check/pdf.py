@@ -2,22 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
+from apps.office.libraries import PdfReader
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
-
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
 
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 _ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
 _MAX_TAGS = 500_000
 
 
-def check_pdf(rendered: "Rendered", report: CheckReport) -> None:
+def check_pdf(rendered: Rendered, report: CheckReport) -> None:
     """Count what a PDF file has, and look for what is broken in it.
 
     Raises:
@@ -57,7 +55,7 @@ def check_pdf(rendered: "Rendered", report: CheckReport) -> None:
         report.add("warning", "script", f"it holds {what}; nothing of it is run here")
 
 
-def count_tags(reader: Any) -> Counter[str]:
+def count_tags(reader: PdfReader) -> Counter[str]:
     """How often each kind of element stands in the file's structure; nothing for a file without tags."""
     found: Counter[str] = Counter()
     open_nodes = [reader.trailer["/Root"].get("/StructTreeRoot")]
@@ -76,7 +74,7 @@ def count_tags(reader: Any) -> Counter[str]:
     return found
 
 
-def _fonts(reader: Any) -> Iterator[tuple[str, bool]]:
+def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
     """Name of each font and whether it is in the file."""
     for page in reader.pages:
         resources = page.get("/Resources")
@@ -92,7 +90,7 @@ def _fonts(reader: Any) -> Iterator[tuple[str, bool]]:
             yield str(font.get("/BaseFont", "a font without name")), is_embedded
 
 
-def _count_images(reader: Any) -> int:
+def _count_images(reader: PdfReader) -> int:
     """Different images that pages draw."""
     seen = set()
     for page in reader.pages:
@@ -108,7 +106,7 @@ def _count_outline(outline: Any) -> int:
     return sum(_count_outline(one) if isinstance(one, list) else 1 for one in outline)
 
 
-def _check_links(reader: Any, report: CheckReport) -> None:
+def _check_links(reader: PdfReader, report: CheckReport) -> None:
     names = set(reader.named_destinations)
     pages = {page.indirect_reference.idnum for page in reader.pages if page.indirect_reference is not None}
     count = inside = 0
@@ -142,7 +140,7 @@ def _leads(target: list[Any], pages: set[int]) -> bool:
     return not target or not hasattr(target[0], "idnum") or target[0].idnum in pages
 
 
-def _find_actions(reader: Any) -> Iterator[str]:
+def _find_actions(reader: PdfReader) -> Iterator[str]:
     root = reader.trailer["/Root"]
     names = root.get("/Names")
     if names is not None and "/JavaScript" in names.get_object():

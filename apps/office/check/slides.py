@@ -1,15 +1,13 @@
 """Checks of pptx files: nothing leaves its slide or its frame, images keep their shape, placeholders are filled."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
+from apps.office.libraries import Presentation, Shape, Slide
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
-
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
 
 _EMU_PER_PT = 12_700
 _TOLERANCE_PT = 4.0
@@ -17,7 +15,7 @@ _MAX_STRETCH = 0.03
 _MIN_PT = 9.0
 
 
-def check_slides(rendered: "Rendered", report: CheckReport) -> None:
+def check_slides(rendered: Rendered, report: CheckReport) -> None:
     """Count what a presentation has, and look for what is broken in it."""
     pptx = require("pptx", "office")
     try:
@@ -56,11 +54,11 @@ def _all_shapes(shapes: Any) -> Iterator[Any]:
             yield shape
 
 
-def _is_image(shape: Any) -> bool:
+def _is_image(shape: Shape) -> bool:
     return shape.shape_type == 13 or (hasattr(shape, "image") and shape.is_placeholder)
 
 
-def _links(shape: Any) -> Iterator[str]:
+def _links(shape: Shape) -> Iterator[str]:
     if not shape.has_text_frame:
         return
     for paragraph in shape.text_frame.paragraphs:
@@ -73,7 +71,7 @@ def _num_hidden(slides: list[Any]) -> int:
     return sum(slide._element.get("show") == "0" for slide in slides)
 
 
-def _check_slide(presentation: Any, slide: Any, shapes: list[Any], number: int, report: CheckReport) -> None:
+def _check_slide(presentation: Presentation, slide: Slide, shapes: list[Any], number: int, report: CheckReport) -> None:
     place = f"slide {number}"
     if not shapes:
         report.add("error", "empty-page", f"{place} is empty", place)
@@ -97,7 +95,7 @@ def _check_slide(presentation: Any, slide: Any, shapes: list[Any], number: int, 
         report.add("warning", "no-title", f"{place} has no title", place)
 
 
-def _check_image(shape: Any, place: str, report: CheckReport) -> None:
+def _check_image(shape: Shape, place: str, report: CheckReport) -> None:
     try:
         width_px, height_px = shape.image.size
     except (ValueError, KeyError, AttributeError) as error:
@@ -113,7 +111,7 @@ def _check_image(shape: Any, place: str, report: CheckReport) -> None:
         )
 
 
-def _check_sizes(shape: Any, place: str, report: CheckReport) -> None:
+def _check_sizes(shape: Shape, place: str, report: CheckReport) -> None:
     if not shape.has_text_frame:
         return
     sizes = [run.font.size.pt for one in shape.text_frame.paragraphs for run in one.runs if run.font.size is not None]
@@ -121,7 +119,7 @@ def _check_sizes(shape: Any, place: str, report: CheckReport) -> None:
         report.add("warning", "tiny-text", f"text of {min(sizes):g} pt in {shape.name!r} on {place}", place)
 
 
-def _check_overlaps(slide: Any, place: str, report: CheckReport) -> None:
+def _check_overlaps(slide: Slide, place: str, report: CheckReport) -> None:
     """Images, charts and tables that lie on texts or on each other."""
     boxes = []
     for shape in slide.shapes:
@@ -139,7 +137,7 @@ def _check_overlaps(slide: Any, place: str, report: CheckReport) -> None:
                 report.add("error", "overlap", f"{name!r} and {other_name!r} overlap on {place}", place)
 
 
-def _check_text(rendered: "Rendered", shapes: list[list[Any]], report: CheckReport) -> None:
+def _check_text(rendered: Rendered, shapes: list[list[Any]], report: CheckReport) -> None:
     """Where the rendering puts the end of each text, against the frame that it should stay in."""
     pdfium = require("pypdfium2", "office")
     document = pdfium.PdfDocument(str(rendered.pdf))
@@ -167,12 +165,12 @@ def _check_text(rendered: "Rendered", shapes: list[list[Any]], report: CheckRepo
         document.close()
 
 
-def _grows(shape: Any) -> bool:
+def _grows(shape: Shape) -> bool:
     """Whether the frame follows its text, so that only the slide's edge matters."""
     return bool(shape.text_frame.auto_size == 1)
 
 
-def _lowest_pt(text_page: Any, height: float, shape: Any) -> float | None:
+def _lowest_pt(text_page: Any, height: float, shape: Shape) -> float | None:
     """Lower edge of the last words of a shape in points from the top; None when they are not found on the page."""
     if not shape.has_text_frame:
         return None

@@ -4,10 +4,12 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport
+from apps.office.check.findings import CheckReport, Rendered
+from apps.office.libraries import Sheet, Workbook
 from apps.office.libreoffice import convert, find_soffice
 from apps.office.package import Package, open_package
 from apps.office.safe_xml import OfficeError, open_with
@@ -16,15 +18,12 @@ from apps.office.sheets.recalculate import ERRORS, calculate, check_values
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
 
-if TYPE_CHECKING:
-    from apps.office.check.check import Rendered
-
 _NUMBER = re.compile(r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?%?$")
 _REFERENCE = re.compile(r"^'?((?:[^'!]|'')+)'?!\$?[A-Z]{1,3}\$?\d+(?::\$?[A-Z]{1,3}\$?\d+)?$")
 _HASHES = re.compile(r"(?<!\S)#{3,}(?!\S)")
 
 
-def check_workbook(rendered: "Rendered", report: CheckReport) -> None:
+def check_workbook(rendered: Rendered, report: CheckReport) -> None:
     """Count what a workbook has, and look for what is broken in it."""
     package = rendered.package
     assert package is not None
@@ -63,7 +62,7 @@ def check_workbook(rendered: "Rendered", report: CheckReport) -> None:
             )
 
 
-def _count(workbook: Any, package: Package, report: CheckReport) -> None:
+def _count(workbook: Workbook, package: Package, report: CheckReport) -> None:
     sheets = workbook.worksheets
     texts = (cell.value for sheet in sheets for line in sheet.iter_rows() for cell in line)
     report.facts |= {
@@ -80,7 +79,7 @@ def _count(workbook: Any, package: Package, report: CheckReport) -> None:
     }
 
 
-def _check_cells(workbook: Any, report: CheckReport) -> None:
+def _check_cells(workbook: Workbook, report: CheckReport) -> None:
     for sheet in workbook.worksheets:
         alike = 0
         for line in sheet.iter_rows():
@@ -102,11 +101,11 @@ def _is_code(text: str) -> bool:
     return (digits.startswith("0") and len(digits) > 1 and "." not in digits[:2]) or len(digits) > 11
 
 
-def _has_drawings(sheet: Any) -> bool:
+def _has_drawings(sheet: Sheet) -> bool:
     return bool(sheet._charts or sheet._images or sheet._pivots)
 
 
-def _check_charts(workbook: Any, package: Package, report: CheckReport) -> None:
+def _check_charts(workbook: Workbook, package: Package, report: CheckReport) -> None:
     """A chart's series must lie on sheets that are there."""
     names = set(workbook.sheetnames)
     for part in package.parts:
@@ -121,7 +120,7 @@ def _check_charts(workbook: Any, package: Package, report: CheckReport) -> None:
                 report.add("error", "broken-reference", f"{part} takes data from {one}, which is not there")
 
 
-def _check_names(workbook: Any, report: CheckReport) -> None:
+def _check_names(workbook: Workbook, report: CheckReport) -> None:
     for name, defined in workbook.defined_names.items():
         if "#REF!" in (defined.attr_text or ""):
             report.add("error", "broken-reference", f"the name {name!r} stands for {defined.attr_text}")
@@ -191,7 +190,7 @@ def _check_stream(package: Package, report: CheckReport) -> None:
                 return
 
 
-def _error_cells(etree: Any, data: Any) -> Iterator[tuple[str, str]]:
+def _error_cells(etree: ModuleType, data: Any) -> Iterator[tuple[str, str]]:
     events = etree.iterparse(
         data, events=("end",), tag="{*}row", resolve_entities=False, no_network=True, huge_tree=True
     )

@@ -1,8 +1,10 @@
 """Write pivot tables: definition, cache, records, and the cells that a program would show."""
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
+from apps.office.libraries import Sheet, Workbook
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivots import (
     FUNCTIONS,
@@ -24,7 +26,7 @@ _DATA = -2
 
 
 def add_pivot(
-    sheet: Any,
+    sheet: Sheet,
     source: Any,
     *,
     rows: Sequence[str],
@@ -93,7 +95,7 @@ def _check_request(
 
 
 def _write_cells(
-    sheet: Any,
+    sheet: Sheet,
     anchor: str,
     frame: Mapping[tuple[tuple[Any, ...], Any, str], float],
     rows: Sequence[str],
@@ -153,7 +155,7 @@ def _definition(
     rows: Sequence[str],
     columns: Sequence[str],
     values: Mapping[str, str],
-    workbook: Any,
+    workbook: Workbook,
 ) -> Any:
     module = require("openpyxl.pivot.table", "office")
     fields = [_pivot_field(module, table, one, rows, columns, values) for one in table.names]
@@ -206,7 +208,7 @@ def _definition(
 
 
 def _pivot_field(
-    module: Any, table: Source, name: str, rows: Sequence[str], columns: Sequence[str], values: Mapping[str, str]
+    module: ModuleType, table: Source, name: str, rows: Sequence[str], columns: Sequence[str], values: Mapping[str, str]
 ) -> Any:
     axis = "axisRow" if name in rows else "axisCol" if name in columns else None
     plain = {"compact": False, "outline": False, "showAll": False, "dataField": name in values or None}
@@ -216,7 +218,7 @@ def _pivot_field(
     return module.PivotField(axis=axis, defaultSubtotal=False, items=items, **plain)
 
 
-def _row_items(module: Any, keys: Sequence[tuple[Any, ...]], items: Sequence[list[Any]]) -> list[Any]:
+def _row_items(module: ModuleType, keys: Sequence[tuple[Any, ...]], items: Sequence[list[Any]]) -> list[Any]:
     index = _index_class(module)
     made = []
     for at, key in enumerate(keys):
@@ -229,7 +231,7 @@ def _row_items(module: Any, keys: Sequence[tuple[Any, ...]], items: Sequence[lis
     return made
 
 
-def _column_items(module: Any, num_columns: int, num_values: int) -> list[Any]:
+def _column_items(module: ModuleType, num_columns: int, num_values: int) -> list[Any]:
     index = _index_class(module)
     if num_columns:
         made = [module.RowColItem(x=[index(v=one)]) for one in range(num_columns)]
@@ -239,7 +241,7 @@ def _column_items(module: Any, num_columns: int, num_values: int) -> list[Any]:
     return [module.RowColItem()]
 
 
-def _index_class(module: Any) -> Any:
+def _index_class(module: ModuleType) -> Any:
     return require("openpyxl.pivot.fields", "office").Index
 
 
@@ -277,7 +279,7 @@ def _cache(table: Source, listed: set[str]) -> Any:
     return cache
 
 
-def _shared(module: Any, fields: Any, table: Source, name: str, items: Mapping[str, list[Any]]) -> Any:
+def _shared(module: ModuleType, fields: ModuleType, table: Source, name: str, items: Mapping[str, list[Any]]) -> Any:
     if name in items:
         listed = [_cache_value(fields, one) for one in items[name]]
         return module.SharedItems(_fields=listed, count=len(listed))
@@ -294,7 +296,7 @@ def _shared(module: Any, fields: Any, table: Source, name: str, items: Mapping[s
     )
 
 
-def _cache_value(fields: Any, value: Any) -> Any:
+def _cache_value(fields: ModuleType, value: Any) -> Any:
     if value is None:
         return fields.Missing()
     if is_number(value):

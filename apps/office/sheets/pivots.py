@@ -7,6 +7,7 @@ from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from apps.office.libraries import Element, Sheet
 from apps.office.package import Package
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
@@ -105,7 +106,7 @@ class Source:
         return [record[at] for record in self.records]
 
 
-def read_source(sheet: Any, cells: str = "") -> Source:
+def read_source(sheet: Sheet, cells: str = "") -> Source:
     """The records of a sheet, or of some of its cells.
 
     Raises:
@@ -122,7 +123,7 @@ def read_source(sheet: Any, cells: str = "") -> Source:
     return Source(names=tuple(names), records=records, reference=f"{sheet.title}!{cells}")
 
 
-def _named_block(sheet: Any) -> str:
+def _named_block(sheet: Sheet) -> str:
     """The cells from A1 on whose columns have a name in the first row, up to the first column without one."""
     names = [cell.value for cell in sheet[1]]
     width = next((at for at, name in enumerate(names) if name in (None, "")), len(names))
@@ -203,7 +204,7 @@ def _read_pivot(package: Package, part: str, sheet: str) -> Pivot:
     )
 
 
-def _field_names(root: Any, group: str, names: Sequence[str]) -> Iterator[str]:
+def _field_names(root: Element, group: str, names: Sequence[str]) -> Iterator[str]:
     for holder in root.iter(f"{{*}}{group}"):
         for one in holder:
             number = int(one.get("x", "0"))

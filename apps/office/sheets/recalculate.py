@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Element
 from apps.office.libreoffice import convert
 from apps.office.package import Package, open_package
 from apps.office.safe_xml import open_with
@@ -87,7 +88,7 @@ def fill_values(path: Path) -> int:
     return count
 
 
-def _fill(cell: Any, value: Any) -> bool:
+def _fill(cell: Element, value: Any) -> bool:
     """Put a value beside the formula of a cell; whether there is a formula."""
     formula = cell.find("{*}f")
     if formula is None:

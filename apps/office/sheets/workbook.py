@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Workbook
 from apps.office.package import Package, open_package
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.recalculate import fill_values
@@ -107,7 +108,7 @@ def csv_safe(value: object) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not is_number else text
 
 
-def save_workbook(workbook: Any, path: Path, *, calculated: bool = True) -> Path:
+def save_workbook(workbook: Workbook, path: Path, *, calculated: bool = True) -> Path:
     """Save a workbook of openpyxl so that it fits the schema and shows values before anybody recalculates it.
 
     Args:

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Sheet
 from apps.office.suite.case import Case, Check, Faults
 from apps.office.suite.sheets import load_book, load_openpyxl
 from envs.errors import require
@@ -30,7 +31,7 @@ def calc_cases() -> Iterator[Case]:
     yield _as_shown()
 
 
-def values_of(sheet: Any) -> dict[str, Any]:
+def values_of(sheet: Sheet) -> dict[str, Any]:
     """What stands in the cells of a sheet, by their names; empty ones are left out."""
     return {cell.coordinate: cell.value for row in sheet.iter_rows() for cell in row if cell.value is not None}
 
@@ -38,19 +39,17 @@ def values_of(sheet: Any) -> dict[str, Any]:
 def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, miss: Change) -> Case:
     """A case on one workbook with one sheet, Data."""
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         workbook = load_openpyxl().Workbook()
         workbook.active.title = "Data"
         for row in rows:
             workbook.active.append(row)
         workbook.save(folder / NAME)
-        return ""
 
-    def changed(change: Change, folder: Path) -> str:
+    def changed(change: Change, folder: Path) -> None:
         workbook = load_book(folder, NAME)
         change(workbook["Data"])
         workbook.save(folder / NAME)
-        return "Done."
 
     return Case(
         name=name,
@@ -80,7 +79,7 @@ def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
 
 
 def _set(values: dict[str, Any]) -> Change:
-    def change(sheet: Any) -> None:
+    def change(sheet: Sheet) -> None:
         for cell, value in values.items():
             sheet[cell] = value
 
@@ -115,7 +114,7 @@ def _sort_with_formulas() -> Case:
     rows.append(["Total", None, None, "=SUM(D2:D11)"])
     ordered = sorted(lines, key=lambda line: -line[1] * line[2])
 
-    def write(sheet: Any, *, carried: bool) -> None:
+    def write(sheet: Sheet, *, carried: bool) -> None:
         for at, line in enumerate(ordered, 2):
             old = lines.index(line) + 2
             for column, value in enumerate([*line, f"=B{old if carried else at}*C{old if carried else at}"], 1):
@@ -138,7 +137,7 @@ def _sort_with_formulas() -> Case:
 def _freeze() -> Case:
     rows: Rows = [["Room", *range(1, 13)], *([f"R{n}", *(n * m % 7 for m in range(1, 13))] for n in range(1, 60))]
 
-    def change(sheet: Any, place: str) -> None:
+    def change(sheet: Sheet, place: str) -> None:
         sheet.freeze_panes = place
         sheet.sheet_view.zoomScale = 70
 
@@ -217,7 +216,7 @@ def _weekends() -> Case:
     days = [date(2026, 5, 1) + timedelta(n) for n in range(31)]
     rows: Rows = [["Date", "Shift"], *([day, "early" if day.day % 2 else "late"] for day in days)]
 
-    def fill(sheet: Any, numbers: Sequence[int]) -> None:
+    def fill(sheet: Sheet, numbers: Sequence[int]) -> None:
         red = require("openpyxl.styles", "office").PatternFill("solid", fgColor="FFFF0000")
         for at, day in enumerate(days, 2):
             if day.weekday() in numbers:
@@ -275,7 +274,7 @@ def _hide() -> Case:
         faults = [] if hidden == missing else [f"the rows {hidden} are hidden, expected {missing}"]
         return faults + _expecting(rows, {})(folder, answer)
 
-    def hide(sheet: Any) -> None:
+    def hide(sheet: Sheet) -> None:
         for at in missing:
             sheet.row_dimensions[at].hidden = True
 
@@ -293,7 +292,7 @@ def _as_shown() -> Case:
     rows: Rows = [("Paid", "Share", "Sum"), (date(2026, 3, 9), 0.125, 1234.5), (date(2026, 11, 30), 0.5, -7)]
     shown = [["Paid", "Share", "Sum"], ["09.03.2026", "12.5%", "1,234.50"], ["30.11.2026", "50.0%", "-7.00"]]
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         workbook = load_openpyxl().Workbook()
         for row in rows:
             workbook.active.append(row)
@@ -301,12 +300,10 @@ def _as_shown() -> Case:
             for cell, form in zip(cells, ("DD.MM.YYYY", "0.0%", "#,##0.00"), strict=True):
                 cell.number_format = form
         workbook.save(folder / NAME)
-        return ""
 
-    def write(folder: Path, lines: Sequence[Sequence[Any]]) -> str:
+    def write(folder: Path, lines: Sequence[Sequence[Any]]) -> None:
         with (folder / "data.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(lines)
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "data.csv").open(newline="", encoding="utf-8-sig") as file:

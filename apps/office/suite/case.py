@@ -12,7 +12,8 @@ from envs.env import EnvSpec, Question, TaskSpec, TaskVerdict
 from envs.suite import FAMILY
 
 Check = Callable[[Path, str], list[str]]
-Act = Callable[[Path], str]
+Act = Callable[[Path], str | None]
+"""Works in a folder and gives an answer, if there is one to give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +64,16 @@ class OfficeTask(Question):
     async def evaluate(self, env: Any) -> TaskVerdict:
         """1 when the check finds nothing in the agent's folder, else 0."""
         answer = env.terminate.answer if env.terminate is not None else None
-        faults = judge(self.case, getattr(env, "folder", None), answer or "")
+        faults = judge(self.case, getattr(env, "folder", None), answer)
         return TaskVerdict(not faults, info={"faults": faults[:10]})
 
 
-def judge(case: Case, folder: Path | None, answer: str) -> list[str]:
+def judge(case: Case, folder: Path | None, answer: str | None) -> list[str]:
     """What is wrong; a file that is not there or cannot be read is a fault, too."""
     if folder is None:
         return ["there is no folder to look into"]
     try:
-        return case.check(folder, answer)
+        return case.check(folder, answer or "")
     except (OfficeError, OSError, KeyError, ValueError, IndexError, AttributeError, TypeError) as error:
         return [f"{type(error).__name__}: {error}"]
 
@@ -99,6 +100,5 @@ def opened(path: Path) -> Path:
     return path
 
 
-def nothing(folder: Path) -> str:
+def nothing(folder: Path) -> None:
     """Prepare nothing."""
-    return ""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Presentation, Shape
 from apps.office.slides import fill_body, new_slide
 from apps.office.suite.case import Case, Check, Faults, opened
 from envs.errors import require
@@ -37,20 +38,18 @@ def load_deck(folder: Path, name: str = NAME) -> Any:
 def _case(name: str, instruction: str, check: Check, solve: Change, miss: Change) -> Case:
     """A case on one presentation: four slides, the second with an image."""
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         presentation = require("pptx", "office").Presentation()
         require("PIL.Image", "office").new("RGB", (300, 200), "slategray").save(folder / "heron.png")
         for title, points in _SLIDES:
             fill_body(new_slide(presentation, "Title and Content", title), list(points))
         presentation.slides[1].shapes.add_picture(str(folder / "heron.png"), 6_000_000, 3_000_000, 1_500_000, 1_000_000)
         presentation.save(str(folder / NAME))
-        return ""
 
-    def changed(change: Change, folder: Path) -> str:
+    def changed(change: Change, folder: Path) -> None:
         presentation = load_deck(folder)
         change(presentation)
         presentation.save(str(folder / NAME))
-        return "Done."
 
     def whole_check(folder: Path, answer: str) -> list[str]:
         presentation = load_deck(folder)
@@ -77,7 +76,7 @@ def _color(name: str) -> Any:
 
 
 def _background() -> Case:
-    def paint(presentation: Any, numbers: tuple[int, ...]) -> None:
+    def paint(presentation: Presentation, numbers: tuple[int, ...]) -> None:
         for number in numbers:
             fill = presentation.slides[number].background.fill
             fill.solid()
@@ -102,7 +101,7 @@ def _background() -> Case:
 
 
 def _note() -> Case:
-    def note(presentation: Any, *, is_bold: bool) -> None:
+    def note(presentation: Presentation, *, is_bold: bool) -> None:
         slide = presentation.slides[2]
         slide.notes_slide.notes_text_frame.text = slide.shapes.title.text_frame.text
         for run in slide.shapes.title.text_frame.paragraphs[0].runs if is_bold else ():
@@ -125,11 +124,11 @@ def _note() -> Case:
     )
 
 
-def _runs(shape: Any) -> list[Any]:
+def _runs(shape: Shape) -> list[Any]:
     return [run for paragraph in shape.text_frame.paragraphs for run in paragraph.runs]
 
 
-def _struck(shape: Any) -> list[bool]:
+def _struck(shape: Shape) -> list[bool]:
     found = []
     for paragraph in shape.text_frame.paragraphs:
         marks = [run.font._element.get("strike") in ("sngStrike", "dblStrike") for run in paragraph.runs]
@@ -138,7 +137,7 @@ def _struck(shape: Any) -> list[bool]:
 
 
 def _done() -> Case:
-    def strike(presentation: Any, numbers: tuple[int, ...]) -> None:
+    def strike(presentation: Presentation, numbers: tuple[int, ...]) -> None:
         paragraphs = presentation.slides[3].placeholders[1].text_frame.paragraphs
         for number in numbers:
             for run in paragraphs[number].runs:
@@ -160,7 +159,7 @@ def _done() -> Case:
 
 
 def _table() -> Case:
-    def add(presentation: Any, rows: int, columns: int) -> None:
+    def add(presentation: Presentation, rows: int, columns: int) -> None:
         presentation.slides[1].shapes.add_table(rows, columns, 500_000, 4_500_000, 5_000_000, 1_500_000)
 
     def check(folder: Path, answer: str) -> list[str]:
@@ -186,7 +185,7 @@ def _table() -> Case:
 
 
 def _align() -> Case:
-    def align(presentation: Any, sides: tuple[str, ...]) -> None:
+    def align(presentation: Presentation, sides: tuple[str, ...]) -> None:
         names = require("pptx.enum.text", "office").PP_ALIGN
         for slide, side in zip(list(presentation.slides)[1:], sides, strict=True):
             for paragraph in slide.shapes.title.text_frame.paragraphs:
@@ -207,7 +206,7 @@ def _align() -> Case:
 
 
 def _portrait() -> Case:
-    def turn(presentation: Any, *, keeps_inside: bool) -> None:
+    def turn(presentation: Presentation, *, keeps_inside: bool) -> None:
         presentation.slide_width, presentation.slide_height = presentation.slide_height, presentation.slide_width
         for slide in presentation.slides if keeps_inside else ():
             for shape in slide.shapes:
@@ -235,7 +234,7 @@ def _portrait() -> Case:
 
 
 def _fill_slide() -> Case:
-    def enlarge(presentation: Any, *, keeps_shape: bool) -> None:
+    def enlarge(presentation: Presentation, *, keeps_shape: bool) -> None:
         wide, high = presentation.slide_width, presentation.slide_height
         image = next(one for one in presentation.slides[1].shapes if one.shape_type == 13)
         image.width = int(high * 1.5) if keeps_shape else wide

@@ -53,9 +53,8 @@ class PackageFile:
 def given_file(file: PackageFile, name: str, case: Case) -> Case:
     """A case that is given a file of a package, under a name, and lacks it where the package is not installed."""
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         file.copy_to(folder / name)
-        return ""
 
     return replace(case, prepare=prepare, lacks=lambda: case.lacks() or file.lacks)
 

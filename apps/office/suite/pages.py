@@ -78,21 +78,19 @@ def _draw(path: Path, width: int = 900, height: int = 300) -> None:
 def _slides(name: str) -> Case:
     outline = _OUTLINES[name]
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         lines = []
         for title, points, notes in outline:
             lines += [f"# {title}", *(f"- {point}" for point in points), f"Notes: {notes}", ""]
         (folder / "outline.md").write_text("\n".join(lines), "utf-8")
         _draw(folder / "wide.png")
-        return ""
 
-    def act(folder: Path, *, with_notes: bool) -> str:
+    def act(folder: Path, *, with_notes: bool) -> None:
         presentation = _presentation()
         for title, points, notes in outline:
             fill_body(new_slide(presentation, "Title and Content", title, notes if with_notes else ""), list(points))
         place_image(new_slide(presentation, "Title Only", "In pictures"), folder / "wide.png")
         save_presentation(presentation, folder / "slides.pptx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         presentation, faults = _presentation(opened(folder / "slides.pptx")), Faults()
@@ -128,14 +126,13 @@ def _slides(name: str) -> Case:
 def _rename(name: str) -> Case:
     old, new = _OUTLINES[name][1][0], "A better title"
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         presentation = _presentation()
         for title, points, notes in _OUTLINES[name]:
             fill_body(new_slide(presentation, "Title and Content", title, f"{notes} ({title})"), list(points))
         save_presentation(presentation, folder / "slides.pptx")
-        return ""
 
-    def act(folder: Path, *, notes_too: bool) -> str:
+    def act(folder: Path, *, notes_too: bool) -> None:
         presentation = _presentation(folder / "slides.pptx")
         slide = presentation.slides[1]
         slide.shapes.title.text_frame.text = new
@@ -143,7 +140,6 @@ def _rename(name: str) -> Case:
             frame = slide.notes_slide.notes_text_frame
             frame.text = frame.text.replace(old, new)
         presentation.save(str(folder / "slides.pptx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         presentation, faults = _presentation(opened(folder / "slides.pptx")), Faults()
@@ -169,15 +165,13 @@ def _rename(name: str) -> Case:
 def _equations(name: str) -> Case:
     equations = _EQUATIONS[name]
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         (folder / "equations.tex").write_text("\n".join(equations) + "\n", "utf-8")
-        return ""
 
-    def act(folder: Path, *, typeset: bool) -> str:
+    def act(folder: Path, *, typeset: bool) -> None:
         body = "\n\n".join(equations) if typeset else "\n\n".join(f"`{one}`" for one in equations)
         text = f"# Equations of {name}\n\nSee [the source](https://example.com/{name}).\n\n{body}\n"
         write_pdf(Manuscript(text=text, title=name.title(), folder=folder), folder / "equations.pdf")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         path, faults = folder / "equations.pdf", Faults()
@@ -243,15 +237,13 @@ def _form(number: int) -> Case:
     first, _, last = name.partition(" ")
     fields = ("given_name", "family_name", "town", "office_use")
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         make_form(folder / "form.pdf", fields)
         (folder / "person.txt").write_text(f"{last}, {first} lives in {town}.\n", "utf-8")
-        return ""
 
-    def act(folder: Path, given: str, family: str) -> str:
+    def act(folder: Path, given: str, family: str) -> None:
         values = {"given_name": given, "family_name": family, "town": town}
         fill_form(folder / "form.pdf", values, folder / "filled.pdf")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         found = {one.name: one.value for one in read_form(folder / "filled.pdf")}
@@ -272,18 +264,16 @@ def _form(number: int) -> Case:
 def _merge(count: int) -> Case:
     names = [f"part-{number}" for number in range(1, count + 1)]
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         for name in names:
             write_pdf(
                 Manuscript(text=f"# Title of {name}\n\nBody of {name}.\n", folder=folder),
                 folder / f"{name}.pdf",
                 contents=False,
             )
-        return ""
 
-    def act(folder: Path, order: Sequence[str]) -> str:
+    def act(folder: Path, order: Sequence[str]) -> None:
         merge_pdfs([folder / f"{name}.pdf" for name in order], folder / "whole.pdf")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         reader, faults = require("pypdf", "office").PdfReader(str(folder / "whole.pdf")), Faults()
@@ -313,11 +303,10 @@ def _invoice(seed: int) -> Case:
     net = round(sum(count * price for _, count, price in lines), 2)
     gross = round(net * 1.19, 2)
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         rows = "\n".join(f"| {item} | {count} | {price:.2f} |" for item, count, price in lines)
         text = f"# Invoice {seed}0{seed}\n\nAll prices are net; 19 % VAT is added.\n\n| Item | Count | Price of one |\n|---|--:|--:|\n{rows}\n"
         write_pdf(Manuscript(text=text, folder=folder), folder / "invoice.pdf", contents=False)
-        return ""
 
     def check(folder: Path, answer: str) -> list[str]:
         found = re.findall(r"\d[\d,]{0,30}\.\d\d", answer)
@@ -338,9 +327,8 @@ def _layouts() -> Case:
     def names(folder: Path) -> list[str]:
         return [one.name for one in _presentation(folder / "default.pptx").slide_layouts]
 
-    def act(folder: Path, order: int) -> str:
+    def act(folder: Path, order: int) -> None:
         (folder / "layouts.txt").write_text("\n".join(sorted(names(folder))[::order]) + "\n", "utf-8")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         found = [line.strip() for line in (folder / "layouts.txt").read_text("utf-8").splitlines() if line.strip()]
@@ -362,9 +350,8 @@ def _styles() -> Case:
         document = require("docx", "office").Document(str(folder / "default.docx"))
         return sorted(one.name for one in document.styles if one.type == kind)
 
-    def act(folder: Path, kind: int) -> str:
+    def act(folder: Path, kind: int) -> None:
         (folder / "styles.txt").write_text("\n".join(names(folder, kind)) + "\n", "utf-8")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         found = [line.strip() for line in (folder / "styles.txt").read_text("utf-8").splitlines() if line.strip()]

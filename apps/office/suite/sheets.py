@@ -41,10 +41,9 @@ def _sales(seed: int, count: int = 40) -> Any:
     return workbook
 
 
-def write_sales(seed: int, folder: Path) -> str:
+def write_sales(seed: int, folder: Path) -> None:
     """Write sales.xlsx."""
     _sales(seed).save(folder / "sales.xlsx")
-    return ""
 
 
 def load_book(folder: Path, name: str = "sales.xlsx", *, values: bool = False) -> Any:
@@ -53,7 +52,7 @@ def load_book(folder: Path, name: str = "sales.xlsx", *, values: bool = False) -
 
 
 def _totals(seed: int) -> Case:
-    def act(folder: Path, *, as_values: bool) -> str:
+    def act(folder: Path, *, as_values: bool) -> None:
         workbook = load_book(folder)
         sheet = workbook["Sales"]
         sheet["E1"], last = "Revenue", sheet.max_row
@@ -65,7 +64,6 @@ def _totals(seed: int) -> Case:
         sheet.cell(last + 1, 1, "Total")
         sheet.cell(last + 1, 5, round(total, 2) if as_values else f"=SUM(E2:E{last})")
         workbook.save(folder / "sales.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         sheet, faults = load_book(folder)["Sales"], Faults()
@@ -113,19 +111,17 @@ def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any)
             faults.found += check_pivot(one, values[source], values[one.sheet])
         return faults.found
 
-    def solve(folder: Path) -> str:
+    def solve(folder: Path) -> None:
         workbook = load_book(folder)
         sheet = workbook.create_sheet("Pivot")
         add_pivot(sheet, workbook["Sales"], rows=rows, columns=columns, values={"Units": how})
         workbook.save(folder / "sales.xlsx")
-        return "Done."
 
-    def miss(folder: Path) -> str:
+    def miss(folder: Path) -> None:
         solve(folder)
         workbook = load_book(folder)
         workbook["Pivot"]._pivots.clear()  # the numbers alone look the same
         workbook.save(folder / "sales.xlsx")
-        return "Done."
 
     across = f" and {columns[0]} in the columns" if columns else ""
     return Case(
@@ -141,7 +137,7 @@ def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any)
 
 
 def _chart(seed: int) -> Case:
-    def act(folder: Path, last: int) -> str:
+    def act(folder: Path, last: int) -> None:
         charts = require("openpyxl.chart", "office")
         workbook = load_book(folder)
         sheet = workbook["Shops"]
@@ -151,16 +147,14 @@ def _chart(seed: int) -> Case:
         chart.set_categories(charts.Reference(sheet, min_col=1, min_row=2, max_row=last))
         sheet.add_chart(chart, "D2")
         workbook.save(folder / "sales.xlsx")
-        return "Done."
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         workbook, draw = _sales(seed), random.Random(seed)
         sheet = workbook.create_sheet("Shops")
         sheet.append(["Shop", "Units"])
         for shop in SHOPS:
             sheet.append([shop, draw.randint(100, 900)])
         workbook.save(folder / "sales.xlsx")
-        return ""
 
     def check(folder: Path, answer: str) -> list[str]:
         package, faults = open_package(opened(folder / "sales.xlsx")), Faults()
@@ -190,7 +184,7 @@ def _chart(seed: int) -> Case:
 def _rules(seed: int) -> Case:
     limit = 40 + seed
 
-    def act(folder: Path, shown: int) -> str:
+    def act(folder: Path, shown: int) -> None:
         rules = require("openpyxl.formatting.rule", "office")
         styles = require("openpyxl.styles", "office")
         validations = require("openpyxl.worksheet.datavalidation", "office")
@@ -204,7 +198,6 @@ def _rules(seed: int) -> Case:
         sheet.add_data_validation(shops)
         shops.add("A2:A41")
         workbook.save(folder / "sales.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         sheet, faults = load_book(folder)["Sales"], Faults()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import PdfReader
 from apps.office.libreoffice import convert, find_soffice
 from apps.office.markdown import Manuscript, write_docx
 from apps.office.suite.case import Case, Faults, nothing
@@ -35,14 +36,13 @@ def shipped_document_cases() -> Iterator[Case]:
 
 
 def _photo() -> Case:
-    def act(folder: Path, *, keeps_shape: bool) -> str:
+    def act(folder: Path, *, keeps_shape: bool) -> None:
         document, cm = require("docx", "office").Document(), require("docx.shared", "office").Cm
         document.add_heading("Grace Hopper", 1)
         size = {"width": cm(8)} if keeps_shape else {"width": cm(8), "height": cm(8)}
         document.add_picture(str(folder / "hopper.jpg"), **size)
         add_caption(document.add_paragraph(), "Figure", "Grace Hopper in uniform")
         document.save(str(folder / "hopper.docx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         document, faults = load_document(folder, "hopper.docx"), Faults()
@@ -73,14 +73,13 @@ def _photo() -> Case:
 
 
 def _every_layout() -> Case:
-    def act(folder: Path, count: int | None) -> str:
+    def act(folder: Path, count: int | None) -> None:
         presentation = load_deck(folder, "default.pptx")
         for layout in list(presentation.slide_layouts)[:count]:
             slide = presentation.slides.add_slide(layout)
             if slide.shapes.title is not None:
                 slide.shapes.title.text_frame.text = layout.name
         presentation.save(str(folder / "layouts.pptx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         wanted = [one.name for one in load_deck(folder, "default.pptx").slide_layouts]
@@ -111,7 +110,7 @@ _BODY = (
 
 
 def _letter() -> Case:
-    def act(folder: Path, texts: Sequence[str]) -> str:
+    def act(folder: Path, texts: Sequence[str]) -> None:
         document = require("docx", "office").Document(str(convert(folder / "letter.ott", folder / "letter.docx")))
         lorem = [one for one in document.paragraphs if one.text.startswith("Lorem ipsum")]
         for paragraph, text in zip(lorem, texts, strict=False):
@@ -119,7 +118,6 @@ def _letter() -> Case:
             for run in paragraph.runs[1:]:
                 run.text = ""
         document.save(str(folder / "letter.docx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         document, faults = load_document(folder, "letter.docx"), Faults()
@@ -153,10 +151,9 @@ def _placeholders() -> Case:
             text = package.read("content.xml").decode("utf-8")
         return list(dict.fromkeys(re.findall(r"&lt;[\w-]+&gt;", re.sub(r"<[^>]+>", "", text))))
 
-    def act(folder: Path, lines: Sequence[str]) -> str:
+    def act(folder: Path, lines: Sequence[str]) -> None:
         names = [one.replace("&lt;", "<").replace("&gt;", ">") for one in lines]
         (folder / "placeholders.txt").write_text("\n".join(names) + "\n", "utf-8")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         lines = [line.strip() for line in (folder / "placeholders.txt").read_text("utf-8").splitlines() if line.strip()]
@@ -179,7 +176,7 @@ def _placeholders() -> Case:
     return given_file(AGENDA, "agenda.ott", case)
 
 
-def _outline(reader: Any, marks: Any, level: int = 1) -> Iterator[list[str]]:
+def _outline(reader: PdfReader, marks: Any, level: int = 1) -> Iterator[list[str]]:
     for one in marks:
         if isinstance(one, list):
             yield from _outline(reader, one, level + 1)
@@ -192,11 +189,10 @@ def _bookmarks() -> Case:
         reader = require("pypdf", "office").PdfReader(str(folder / "specification.pdf"))
         return list(_outline(reader, reader.outline))
 
-    def act(folder: Path, deepest: int) -> str:
+    def act(folder: Path, deepest: int) -> None:
         with (folder / "contents.csv").open("w", newline="", encoding="utf-8") as file:
             kept = [row for row in rows(folder) if int(row[0]) <= deepest]
             csv.writer(file).writerows([["level", "title", "page"], *kept])
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "contents.csv").open(newline="", encoding="utf-8-sig") as file:
@@ -222,13 +218,12 @@ def _pages() -> Case:
     def texts(folder: Path, name: str) -> list[str]:
         return [page.extract_text() for page in require("pypdf", "office").PdfReader(str(folder / name)).pages]
 
-    def act(folder: Path, first: int) -> str:
+    def act(folder: Path, first: int) -> None:
         pypdf = require("pypdf", "office")
         reader, writer = pypdf.PdfReader(str(folder / "specification.pdf")), pypdf.PdfWriter()
         for page in reader.pages[first - 1 : first + 2]:
             writer.add_page(page)
         writer.write(str(folder / "part.pdf"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         found, wanted = texts(folder, "part.pdf"), texts(folder, "specification.pdf")[2:5]
@@ -252,10 +247,9 @@ def _readme() -> Case:
         found = re.findall(r"^(#+) +(.+?) *$", text, re.MULTILINE)
         return [(len(marks), _plain(re.sub(r"[*_`]", "", title))) for marks, title in found]
 
-    def act(folder: Path, change: Callable[[str], str]) -> str:
+    def act(folder: Path, change: Callable[[str], str]) -> None:
         text = change((folder / "README.md").read_text("utf-8"))
         write_docx(Manuscript(text=text, folder=folder), folder / "readme.docx", contents=False)
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         document, faults = load_document(folder, "readme.docx"), Faults()

@@ -37,7 +37,7 @@ def _price_rows(folder: Path) -> list[list[Any]]:
 
 
 def _prices() -> Case:
-    def act(folder: Path, *, as_dates: bool) -> str:
+    def act(folder: Path, *, as_dates: bool) -> None:
         workbook, rows = load_openpyxl().Workbook(), _price_rows(folder)
         workbook.active.title = "Prices"
         for row in rows:
@@ -45,7 +45,6 @@ def _prices() -> Case:
             workbook.active.append([row[0].strftime("%d-%b-%y") if is_text else row[0], *row[1:]])
         workbook.active.append(["Highest", None, None, None, f"=MAX(E2:E{len(rows)})"])
         workbook.save(folder / "prices.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         rows, faults = _price_rows(folder), Faults()
@@ -103,10 +102,9 @@ def _yearly() -> Case:
                 years.setdefault(row["Date"][:4], []).append(float(row["GOOGL"] or 0))
         return [["year", "mean"], *([year, f"{statistics.fmean(found):.2f}"] for year, found in years.items())]
 
-    def act(folder: Path, *, blank_is_zero: bool) -> str:
+    def act(folder: Path, *, blank_is_zero: bool) -> None:
         with (folder / "yearly.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(means(folder, blank_is_zero=blank_is_zero))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "yearly.csv").open(newline="", encoding="utf-8-sig") as file:
@@ -129,7 +127,7 @@ def _yearly() -> Case:
 
 
 def _passengers() -> Case:
-    def act(folder: Path, how: Any) -> str:
+    def act(folder: Path, how: Any) -> None:
         workbook = load_openpyxl().Workbook()
         sheet = workbook.active
         sheet.title = "Passengers"
@@ -138,7 +136,6 @@ def _passengers() -> Case:
                 sheet.append([int(one) if one.isdigit() else one or None for one in row])
         add_pivot(workbook.create_sheet("Pivot"), sheet, rows=("Pclass",), columns=("Sex",), values={"Survived": how})
         workbook.save(folder / "titanic.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         found, faults = read_pivots(open_package(folder / "titanic.xlsx")), Faults()

@@ -48,7 +48,7 @@ def _ledgers(seed: int) -> tuple[dict[str, float], dict[str, float], list[tuple[
 def _reconcile(seed: int) -> Case:
     ours, theirs, wanted = _ledgers(seed)
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         for name, ledger in (("books", ours), ("bank", theirs)):
             workbook, keys = load_openpyxl().Workbook(), list(ledger)
             random.Random(f"{seed}{name}").shuffle(keys)
@@ -58,15 +58,13 @@ def _reconcile(seed: int) -> Case:
                     [f" {key.lower()}" if name == "bank" and key.endswith("7") else key, ledger[key]]
                 )
             workbook.save(folder / f"{name}.xlsx")
-        return ""
 
-    def act(folder: Path, rows: Sequence[tuple[str, str, str]]) -> str:
+    def act(folder: Path, rows: Sequence[tuple[str, str, str]]) -> None:
         workbook = load_openpyxl().Workbook()
         workbook.active.append(["Reference", "What", "Amount"])
         for key, what, amount in sorted(rows):
             workbook.active.append([key, what, float(amount)])
         workbook.save(folder / "differences.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         rows = [
@@ -102,7 +100,7 @@ _BROKEN: tuple[Mapping[str, str], ...] = (
 
 
 def _repair(number: int, fault: Mapping[str, str]) -> Case:
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         workbook = load_openpyxl().Workbook()
         sheet = workbook.active
         rows = [["Month", "Hours"], ["Jan", 11], ["Feb", 22], ["Mar", 33], ["Apr", 44], ["May", 40]]
@@ -110,13 +108,11 @@ def _repair(number: int, fault: Mapping[str, str]) -> Case:
             sheet.append(row)
         sheet[fault["cell"]] = fault["broken"]
         workbook.save(folder / "hours.xlsx")
-        return ""
 
-    def act(folder: Path, formula: str) -> str:
+    def act(folder: Path, formula: str) -> None:
         workbook = load_book(folder, "hours.xlsx")
         workbook.active[fault["cell"]] = float(formula) if formula.isdigit() else formula
         workbook.save(folder / "hours.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         sheet, faults = load_book(folder, "hours.xlsx").active, Faults()
@@ -147,12 +143,11 @@ _ROWS = {
 
 
 def _from_csv(number: int) -> Case:
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         with (folder / "people.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("code", "note", "amount"), *_ROWS[number]])
-        return ""
 
-    def act(folder: Path, *, is_careful: bool) -> str:
+    def act(folder: Path, *, is_careful: bool) -> None:
         workbook = load_openpyxl().Workbook()
         workbook.active.append(["code", "note", "amount"])
         for row, (code, note, amount) in enumerate(_ROWS[number], 2):
@@ -163,7 +158,6 @@ def _from_csv(number: int) -> Case:
                     workbook.active.cell(row, column, float(text) if text.isdigit() else text)
             workbook.active.cell(row, 3, float(amount))
         workbook.save(folder / "people.xlsx")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         rows, faults = list(load_book(folder, "people.xlsx").active.iter_rows(min_row=2)), Faults()
@@ -189,15 +183,14 @@ def _from_csv(number: int) -> Case:
 def _to_csv(number: int) -> Case:
     names = ("Ann; Bo", 'Chris "C"', "Dana, E.") if number == 1 else ("Zoë", "line\nbreak", "plain")
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         workbook = load_openpyxl().Workbook()
         workbook.active.append(["name", "points"])
         for points, name in enumerate(names, 3):
             workbook.active.append([name, points])
         workbook.save(folder / "points.xlsx")
-        return ""
 
-    def act(folder: Path, *, quotes: bool) -> str:
+    def act(folder: Path, *, quotes: bool) -> None:
         rows = [("name", "points"), *((name, str(points)) for points, name in enumerate(names, 3))]
         with (folder / "points.csv").open(
             "w", newline="", encoding="utf-8" if quotes else "ascii", errors="replace"
@@ -206,7 +199,6 @@ def _to_csv(number: int) -> Case:
                 csv.writer(file).writerows(rows)
             else:
                 file.write("\n".join(",".join(row) for row in rows))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "points.csv").open(newline="", encoding="utf-8-sig") as file:
@@ -273,12 +265,11 @@ _TABLES: tuple[tuple[tuple[str, float], ...], ...] = (
 def _table(number: int, rows: Sequence[tuple[str, float]]) -> Case:
     total = sum(value for _, value in rows)
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         lines = ["name,amount", *(f"{name},{value}" for name, value in rows)]
         (folder / "data.csv").write_text("\n".join(lines) + "\n", "utf-8")
-        return ""
 
-    def act(folder: Path, shown: float) -> str:
+    def act(folder: Path, shown: float) -> None:
         document = require("docx", "office").Document()
         document.add_heading("Amounts", 1)
         table = document.add_table(rows=0, cols=2, style="Table Grid")
@@ -286,7 +277,6 @@ def _table(number: int, rows: Sequence[tuple[str, float]]) -> Case:
             row = table.add_row()
             row.cells[0].text, row.cells[1].text = cells
         document.save(str(folder / "table.docx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         document, faults = require("docx", "office").Document(str(opened(folder / "table.docx"))), Faults()

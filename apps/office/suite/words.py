@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Document
 from apps.office.suite.case import Case, Faults, opened
 from apps.office.word.comments import add_comment, read_comments, reply_to, resolve
 from apps.office.word.fields import add_contents, add_footnote, contents_paragraphs, headings
@@ -75,7 +76,7 @@ def _load(path: Path) -> Any:
     return require("docx", "office").Document(str(path))
 
 
-def _write(folder: Path, name: str) -> str:
+def _write(folder: Path, name: str) -> None:
     document = require("docx", "office").Document()
     document.add_heading(name.title(), 1)
     for text in _TEXTS[name]:
@@ -84,10 +85,9 @@ def _write(folder: Path, name: str) -> str:
         paragraph.add_run(text[:half])
         paragraph.add_run(text[half:]).italic = True
     document.save(str(folder / f"{name}.docx"))
-    return ""
 
 
-def _texts(document: Any) -> list[str]:
+def _texts(document: Document) -> list[str]:
     return [text_of(one._p) for one in document.paragraphs if text_of(one._p).strip()]
 
 
@@ -105,11 +105,10 @@ def _comment(name: str) -> Case:
         faults.expect(_texts(document)[1:] == list(_TEXTS[name]), "the text was changed")
         return faults.found
 
-    def act(folder: Path, words: str) -> str:
+    def act(folder: Path, words: str) -> None:
         document = _load(folder / f"{name}.docx")
         add_comment(document, words, says, author="Reviewer")
         document.save(str(folder / f"{name}.docx"))
-        return "Done."
 
     return Case(
         name=f"comment-{name}",
@@ -137,18 +136,16 @@ def _change(name: str) -> Case:
         faults.expect(_texts(document) == before, "with all changes rejected it is not the text from before")
         return faults.found
 
-    def solve(folder: Path) -> str:
+    def solve(folder: Path) -> None:
         document = _load(folder / f"{name}.docx")
         replace_tracked(document, old, new, author="Editor")
         document.save(str(folder / f"{name}.docx"))
-        return "Done."
 
-    def miss(folder: Path) -> str:
+    def miss(folder: Path) -> None:
         solve(folder)
         document = _load(folder / f"{name}.docx")
         accept_revisions(document)
         document.save(str(folder / f"{name}.docx"))
-        return "Done."
 
     return Case(
         name=f"track-{name}",
@@ -165,7 +162,7 @@ def _settle(author: str, *, accepts: bool) -> Case:
     verb = "accept" if accepts else "reject"
     settle = accept_revisions if accepts else reject_revisions
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         _write(folder, "contract")
         document = _load(folder / "contract.docx")
         replace_tracked(document, "40 chairs", "44 chairs", author="Ann")
@@ -173,13 +170,11 @@ def _settle(author: str, *, accepts: bool) -> Case:
         delete_tracked(document, " of delivery", author="Ann")
         replace_tracked(document, "60 days", "90 days", author="Bo")
         document.save(str(folder / "contract.docx"))
-        return ""
 
-    def act(folder: Path, whose: str) -> str:
+    def act(folder: Path, whose: str) -> None:
         document = _load(folder / "contract.docx")
         settle(document, author=whose)
         document.save(str(folder / "contract.docx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         import tempfile
@@ -209,7 +204,7 @@ def _settle(author: str, *, accepts: bool) -> Case:
 def _collect(name: str) -> Case:
     on, says = _ON[name]
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         _write(folder, name)
         document = _load(folder / f"{name}.docx")
         first = add_comment(document, on, says, author="Ann")
@@ -217,9 +212,8 @@ def _collect(name: str) -> Case:
         other = add_comment(document, name.title(), "A good title.", author="Bo")
         resolve(document, other)
         document.save(str(folder / f"{name}.docx"))
-        return ""
 
-    def act(folder: Path, *, with_replies: bool) -> str:
+    def act(folder: Path, *, with_replies: bool) -> None:
         found = read_comments(_load(folder / f"{name}.docx"))
         with (folder / "comments.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -227,7 +221,6 @@ def _collect(name: str) -> Case:
             for one in found:
                 if with_replies or one.parent is None:
                     writer.writerow([one.author, one.anchor, one.text, "yes" if one.is_resolved else "no"])
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "comments.csv").open(newline="", encoding="utf-8") as file:
@@ -257,15 +250,14 @@ def _collect(name: str) -> Case:
 def _structure(name: str) -> Case:
     titles = ["1 Purpose", "1.1 Scope", "2 Details", "2.1 Dates", "2.2 Sums"]
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         document = require("docx", "office").Document()
         for number, title in enumerate(titles):
             document.add_paragraph().add_run(title).bold = True
             document.add_paragraph(_TEXTS[name][number % 3])
         document.save(str(folder / f"{name}.docx"))
-        return ""
 
-    def act(folder: Path, *, with_contents: bool) -> str:
+    def act(folder: Path, *, with_contents: bool) -> None:
         document = _load(folder / f"{name}.docx")
         for paragraph in document.paragraphs:
             if paragraph.text in titles:
@@ -276,7 +268,6 @@ def _structure(name: str) -> Case:
         else:
             document.paragraphs[0].insert_paragraph_before("Contents: " + ", ".join(titles))
         document.save(str(folder / f"{name}.docx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         document, faults = _load(opened(folder / f"{name}.docx")), Faults()
@@ -300,11 +291,10 @@ def _structure(name: str) -> Case:
 
 
 def _footnote(name: str, after: str, note: str) -> Case:
-    def act(folder: Path, words: str) -> str:
+    def act(folder: Path, words: str) -> None:
         document = _load(folder / f"{name}.docx")
         add_footnote(document, words, note)
         document.save(str(folder / f"{name}.docx"))
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         package = require("zipfile", "office").ZipFile(opened(folder / f"{name}.docx"))
@@ -330,20 +320,18 @@ def _footnote(name: str, after: str, note: str) -> Case:
 
 
 def _to_markdown(name: str) -> Case:
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         _write(folder, name)
         document = _load(folder / f"{name}.docx")
         document.add_heading("Points", 2)
         for text in ("First point", "Second point"):
             document.add_paragraph(text, style="List Bullet")
         document.save(str(folder / f"{name}.docx"))
-        return ""
 
-    def act(folder: Path, mark: str) -> str:
+    def act(folder: Path, mark: str) -> None:
         lines = [f"# {name.title()}", "", *(f"{text}\n" for text in _TEXTS[name]), "## Points", ""]
         lines += [f"{mark} First point", f"{mark} Second point"]
         (folder / f"{name}.md").write_text("\n".join(lines), "utf-8")
-        return "Done."
 
     def check(folder: Path, answer: str) -> list[str]:
         lines = [line.strip() for line in (folder / f"{name}.md").read_text("utf-8").splitlines() if line.strip()]

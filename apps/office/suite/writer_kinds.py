@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from apps.office.libraries import Document
 from apps.office.suite.case import Case, Check, Faults, opened
 from apps.office.word.fields import append_field
 from envs.errors import require
@@ -38,17 +39,15 @@ def load_document(folder: Path, name: str = NAME) -> Any:
 def _case(name: str, instruction: str, make: Change, check: Check, solve: Change, miss: Change) -> Case:
     """A case on one document."""
 
-    def prepare(folder: Path) -> str:
+    def prepare(folder: Path) -> None:
         document = require("docx", "office").Document()
         make(document)
         document.save(str(folder / NAME))
-        return ""
 
-    def changed(change: Change, folder: Path) -> str:
+    def changed(change: Change, folder: Path) -> None:
         document = load_document(folder)
         change(document)
         document.save(str(folder / NAME))
-        return "Done."
 
     return Case(
         name=name,
@@ -61,18 +60,18 @@ def _case(name: str, instruction: str, make: Change, check: Check, solve: Change
     )
 
 
-def _write(document: Any) -> None:
+def _write(document: Document) -> None:
     for text in _TEXTS:
         document.add_paragraph(text)
 
 
-def _same_text(document: Any, faults: Faults, texts: Sequence[str] = _TEXTS) -> None:
+def _same_text(document: Document, faults: Faults, texts: Sequence[str] = _TEXTS) -> None:
     found = [one.text for one in document.paragraphs if one.text.strip()]
     faults.expect(found == list(texts), f"the text was changed: {found}")
 
 
 def _spacing() -> Case:
-    def space(document: Any, count: int) -> None:
+    def space(document: Document, count: int) -> None:
         for paragraph in document.paragraphs[:count]:
             paragraph.paragraph_format.line_spacing = 2.0
 
@@ -91,7 +90,7 @@ def _spacing() -> Case:
 
 
 def _page_numbers() -> Case:
-    def number(document: Any, *, is_field: bool) -> None:
+    def number(document: Document, *, is_field: bool) -> None:
         paragraph = document.sections[0].footer.paragraphs[0]
         paragraph.alignment = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.LEFT
         if is_field:
@@ -99,7 +98,7 @@ def _page_numbers() -> Case:
         else:
             paragraph.add_run("1")
 
-    def make(document: Any) -> None:
+    def make(document: Document) -> None:
         for number in range(60):
             document.add_paragraph(_TEXTS[number % 4])
 
@@ -131,11 +130,11 @@ def _has_page_field(paragraph: Any) -> bool:
 
 
 def _strike() -> Case:
-    def strike(document: Any, at: int) -> None:
+    def strike(document: Document, at: int) -> None:
         for run in document.paragraphs[at].runs:
             run.font.strike = True
 
-    def make(document: Any) -> None:
+    def make(document: Document) -> None:
         for text in _TEXTS:
             first, rest = text[:9], text[9:]
             paragraph = document.add_paragraph(first)
@@ -162,7 +161,7 @@ _LOWERED = tuple((line, one.end() - 1) for line, text in enumerate(_FORMULAS) fo
 
 
 def _subscript() -> Case:
-    def lower(document: Any, *, every: bool) -> None:
+    def lower(document: Document, *, every: bool) -> None:
         for number, text in enumerate(_FORMULAS):
             places = [at for line, at in _LOWERED if line == number]
             if every:
@@ -195,7 +194,7 @@ def _subscript() -> Case:
 
 
 def _highlight() -> Case:
-    def make(document: Any) -> None:
+    def make(document: Document) -> None:
         colors = require("docx.enum.text", "office").WD_COLOR_INDEX
         for number, text in enumerate(_TEXTS):
             paragraph = document.add_paragraph(text[:12])
@@ -203,7 +202,7 @@ def _highlight() -> Case:
             run.italic = True
             run.font.highlight_color = colors.YELLOW if number != 2 else colors.TURQUOISE
 
-    def clear(document: Any, *, all_colors: bool) -> None:
+    def clear(document: Document, *, all_colors: bool) -> None:
         yellow = require("docx.enum.text", "office").WD_COLOR_INDEX.YELLOW
         for run in (run for paragraph in document.paragraphs for run in paragraph.runs):
             if all_colors or run.font.highlight_color == yellow:
@@ -233,13 +232,13 @@ _LINES = ("Mill,Built,Wheel", "Upper,1702,overshot", "Lower,1744,breast", "Town,
 
 
 def _to_table() -> Case:
-    def make(document: Any) -> None:
+    def make(document: Document) -> None:
         document.add_paragraph("The mills of the valley:")
         for line in _LINES:
             document.add_paragraph(line)
         document.add_paragraph("All three stand, but none works.")
 
-    def convert(document: Any, *, keeps_lines: bool) -> None:
+    def convert(document: Document, *, keeps_lines: bool) -> None:
         lines = document.paragraphs[1:-1]
         table = document.add_table(0, 3)
         for line in _LINES:
@@ -271,7 +270,7 @@ def _to_table() -> Case:
 
 
 def _italics() -> Case:
-    def make(document: Any) -> None:
+    def make(document: Document) -> None:
         pt = require("docx.shared", "office").Pt
         for text in _TEXTS:
             words = text.split()
@@ -280,7 +279,7 @@ def _italics() -> Case:
                 run = paragraph.add_run(word + (" " if at < len(words) - 1 else ""))
                 run.italic, run.font.size = (True if at % 3 == 1 else None), pt(12)
 
-    def enlarge(document: Any, *, everything: bool) -> None:
+    def enlarge(document: Document, *, everything: bool) -> None:
         pt = require("docx.shared", "office").Pt
         for run in (run for paragraph in document.paragraphs for run in paragraph.runs):
             if run.italic or everything:

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+from apps.office.libraries import Document, Element
 from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, paragraph_of, run_text, text_of, w
 from envs.errors import require
@@ -36,7 +37,7 @@ class Comment:
     is_resolved: bool = False
 
 
-def add_comment(document: Any, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1) -> int:
+def add_comment(document: Document, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1) -> int:
     """Put a comment on words of the document.
 
     Args:
@@ -62,7 +63,7 @@ def add_comment(document: Any, on: str, text: str, *, author: str, initials: str
     return int(document.add_comment(wrapped, text=text, author=author, initials=initials).comment_id)
 
 
-def reply_to(document: Any, comment: int, text: str, *, author: str) -> int:
+def reply_to(document: Document, comment: int, text: str, *, author: str) -> int:
     """Answer a comment, on the same words; returns the answer's number.
 
     Raises:
@@ -88,7 +89,7 @@ def reply_to(document: Any, comment: int, text: str, *, author: str) -> int:
     return int(answer.comment_id)
 
 
-def resolve(document: Any, comment: int, *, is_done: bool = True) -> None:
+def resolve(document: Document, comment: int, *, is_done: bool = True) -> None:
     """Mark a comment's thread as done.
 
     Raises:
@@ -98,7 +99,7 @@ def resolve(document: Any, comment: int, *, is_done: bool = True) -> None:
     _save_extended(document)
 
 
-def read_comments(document: Any) -> list[Comment]:
+def read_comments(document: Document) -> list[Comment]:
     """All comments in the file's order."""
     anchors, extended = _anchors(document), _read_extended(document)
     by_para = {
@@ -126,18 +127,18 @@ def read_comments(document: Any) -> list[Comment]:
     return found
 
 
-def _find(document: Any, comment: int) -> Any:
+def _find(document: Document, comment: int) -> Any:
     found = document.comments.get(comment)
     if found is None:
         raise OfficeError(f"there is no comment {comment}; there are: {[one.comment_id for one in document.comments]}")
     return found
 
 
-def _anchors(document: Any) -> dict[str, str]:
+def _anchors(document: Document) -> dict[str, str]:
     """The words between the marks of each comment."""
     open_ids: dict[str, list[str]] = {}
     done: dict[str, str] = {}
-    last: Any = None
+    last: Element | None = None
     for element in document.element.body.iter(w("commentRangeStart"), w("commentRangeEnd"), w("r")):
         number = element.get(w("id"), "")
         if element.tag == w("commentRangeStart"):
@@ -158,7 +159,7 @@ def _anchors(document: Any) -> dict[str, str]:
     return done
 
 
-def _ensure_style(document: Any) -> None:
+def _ensure_style(document: Document) -> None:
     """The style that the mark of a comment refers to, which the default template lacks."""
     enum = require("docx.enum.style", "office")
     shared = require("docx.shared", "office")
@@ -169,14 +170,14 @@ def _ensure_style(document: Any) -> None:
         style.font.size = shared.Pt(8)
 
 
-def _extended_part(document: Any) -> Any:
+def _extended_part(document: Document) -> Any:
     for relation in document.part.rels.values():
         if relation.reltype == _EXTENDED_RELATION:
             return relation.target_part
     return None
 
 
-def _tree(document: Any) -> Any:
+def _tree(document: Document) -> Element:
     """The root of the part of answers; kept on the document until it is saved."""
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
@@ -191,13 +192,13 @@ def _tree(document: Any) -> Any:
     return part.k25_root
 
 
-def _read_extended(document: Any) -> dict[str | None, Any]:
+def _read_extended(document: Document) -> dict[str | None, Element]:
     if _extended_part(document) is None:
         return {}
     return {one.get(f"{{{_W15}}}paraId"): one for one in _tree(document)}
 
 
-def _entry(document: Any, paragraph: Any) -> Any:
+def _entry(document: Document, paragraph: Element) -> Element:
     """What the part of answers says of a comment's last paragraph; made when it says nothing."""
     etree = require("lxml.etree", "office")
     root = _tree(document)
@@ -213,7 +214,7 @@ def _entry(document: Any, paragraph: Any) -> Any:
     return etree.SubElement(root, f"{{{_W15}}}commentEx", {f"{{{_W15}}}paraId": number, f"{{{_W15}}}done": "0"})
 
 
-def _save_extended(document: Any) -> None:
+def _save_extended(document: Document) -> None:
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
     part._blob = etree.tostring(part.k25_root, xml_declaration=True, encoding="UTF-8", standalone=True)

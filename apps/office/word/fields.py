@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from apps.office.libraries import Document, Element, Paragraph
 from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, run_text, text_of, w
 from envs.errors import require
@@ -16,7 +17,7 @@ _FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingm
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
-def headings(document: Any) -> list[tuple[int, str, Any]]:
+def headings(document: Document) -> list[tuple[int, str, Element]]:
     """Level, text and `w:p` of each heading in order."""
     found = []
     for paragraph in document.paragraphs:
@@ -26,7 +27,9 @@ def headings(document: Any) -> list[tuple[int, str, Any]]:
     return found
 
 
-def add_contents(document: Any, *, levels: int = 3, before: Any = None, title: str = "Contents") -> None:
+def add_contents(
+    document: Document, *, levels: int = 3, before: Paragraph | None = None, title: str = "Contents"
+) -> None:
     """Put a table of contents before a paragraph (the first heading when none is named).
 
     Its entries are those of now with "0" for each page; `fill_contents` knows the pages.
@@ -51,7 +54,7 @@ def add_contents(document: Any, *, levels: int = 3, before: Any = None, title: s
         anchor.addprevious(paragraph)
 
 
-def fill_contents(document: Any, pages: Sequence[int]) -> int:
+def fill_contents(document: Document, pages: Sequence[int]) -> int:
     """Write the contents anew with page numbers.
 
     Args:
@@ -83,9 +86,9 @@ def fill_contents(document: Any, pages: Sequence[int]) -> int:
     return len(listed)
 
 
-def contents_paragraphs(document: Any) -> list[Any]:
+def contents_paragraphs(document: Document) -> list[Element]:
     """The `w:p` elements of the first table of contents; [] when there is none."""
-    inside: list[Any] = []
+    inside: list[Element] = []
     depth = 0
     for paragraph in document.element.body.iter(w("p")):
         if not depth and not any((one.text or "").strip().startswith("TOC ") for one in paragraph.iter(w("instrText"))):
@@ -99,7 +102,7 @@ def contents_paragraphs(document: Any) -> list[Any]:
 
 
 def add_caption(
-    paragraph: Any, label: Literal["Figure", "Table", "Equation"], text: str, *, bookmark: str = ""
+    paragraph: Paragraph, label: Literal["Figure", "Table", "Equation"], text: str, *, bookmark: str = ""
 ) -> None:
     """Make a paragraph a numbered caption; the number is a field, so that programs count on.
 
@@ -123,7 +126,7 @@ def add_caption(
     paragraph._p.append(_text_run(paragraph._p, f": {text}" if text else ""))
 
 
-def add_reference(paragraph: Any, bookmark: str) -> None:
+def add_reference(paragraph: Paragraph, bookmark: str) -> None:
     """Append a reference to a caption that has a bookmark, such as "Figure 3".
 
     Raises:
@@ -136,7 +139,7 @@ def add_reference(paragraph: Any, bookmark: str) -> None:
     append_field(paragraph._p, f"REF {bookmark} \\h", shown)
 
 
-def bookmarked_text(root: Any, name: str) -> str | None:
+def bookmarked_text(root: Element, name: str) -> str | None:
     """The text within a bookmark; None when there is none of that name."""
     start = next((one for one in root.iter(w("bookmarkStart")) if one.get(w("name")) == name), None)
     if start is None:
@@ -149,14 +152,14 @@ def bookmarked_text(root: Any, name: str) -> str | None:
     return "".join(pieces)
 
 
-def sequence_fields(root: Any, label: str) -> list[Any]:
+def sequence_fields(root: Element, label: str) -> list[Element]:
     """The fields that count captions of a label, in order."""
     pattern = re.compile(rf"^\s*SEQ\s+{re.escape(label)}\b")
     complex_ones = [one for one in root.iter(w("instrText")) if pattern.match(one.text or "")]
     return complex_ones + [one for one in root.iter(w("fldSimple")) if pattern.match(one.get(w("instr"), ""))]
 
 
-def add_footnote(document: Any, after: str, text: str, *, occurrence: int = 1) -> int:
+def add_footnote(document: Document, after: str, text: str, *, occurrence: int = 1) -> int:
     """Put a footnote behind words of the document; returns its number.
 
     Raises:
@@ -184,10 +187,12 @@ def add_footnote(document: Any, after: str, text: str, *, occurrence: int = 1) -
     return number
 
 
-def _contents(document: Any, found: Sequence[tuple[int, str, Any]], levels: int, pages: Mapping[int, int]) -> list[Any]:
+def _contents(
+    document: Document, found: Sequence[tuple[int, str, Element]], levels: int, pages: Mapping[int, int]
+) -> list[Element]:
     """The paragraphs of a table of contents, the first and last of which hold the ends of its field."""
     root = document.element.body
-    made: list[Any] = []
+    made: list[Element] = []
     for level, text, heading in found:
         name = _bookmark_of(heading)
         paragraph = root.makeelement(w("p"), {})
@@ -206,7 +211,7 @@ def _contents(document: Any, found: Sequence[tuple[int, str, Any]], levels: int,
     return made
 
 
-def _bookmark_of(heading: Any) -> str:
+def _bookmark_of(heading: Element) -> str:
     for one in heading.iter(w("bookmarkStart")):
         if one.get(w("name"), "").startswith("_Toc"):
             return str(one.get(w("name")))
@@ -218,28 +223,28 @@ def _bookmark_of(heading: Any) -> str:
     return name
 
 
-def _free_bookmark(root: Any) -> str:
+def _free_bookmark(root: Element) -> str:
     taken = [int(one.get(w("id"), "0")) for one in root.iter(w("bookmarkStart")) if one.get(w("id"), "").isdigit()]
     return str(max(taken, default=0) + 1)
 
 
-def _mark(near: Any, tag: str, number: str, name: str) -> Any:
+def _mark(near: Element, tag: str, number: str, name: str) -> Element:
     return near.makeelement(w(tag), {w("id"): number, **({w("name"): name} if name else {})})
 
 
-def _with_style(near: Any, style: str) -> Any:
+def _with_style(near: Element, style: str) -> Element:
     properties = near.makeelement(w("pPr"), {})
     properties.append(properties.makeelement(w("pStyle"), {w("val"): style}))
     return properties
 
 
-def _reference_style(near: Any) -> Any:
+def _reference_style(near: Element) -> Element:
     properties = near.makeelement(w("rPr"), {})
     properties.append(properties.makeelement(w("rStyle"), {w("val"): "FootnoteReference"}))
     return properties
 
 
-def _text_run(near: Any, text: str) -> Any:
+def _text_run(near: Element, text: str) -> Element:
     run = near.makeelement(w("r"), {})
     piece = run.makeelement(w("t"), {_SPACE: "preserve"})
     piece.text = text
@@ -247,13 +252,13 @@ def _text_run(near: Any, text: str) -> Any:
     return run
 
 
-def _append_mark(paragraph: Any, kind: str) -> None:
+def _append_mark(paragraph: Element, kind: str) -> None:
     run = paragraph.makeelement(w("r"), {})
     run.append(run.makeelement(w("fldChar"), {w("fldCharType"): kind}))
     paragraph.append(run)
 
 
-def _open_field(paragraph: Any, instruction: str) -> None:
+def _open_field(paragraph: Element, instruction: str) -> None:
     _append_mark(paragraph, "begin")
     run = paragraph.makeelement(w("r"), {})
     text = run.makeelement(w("instrText"), {_SPACE: "preserve"})
@@ -263,14 +268,14 @@ def _open_field(paragraph: Any, instruction: str) -> None:
     _append_mark(paragraph, "separate")
 
 
-def append_field(paragraph: Any, instruction: str, shown: str) -> None:
+def append_field(paragraph: Element, instruction: str, shown: str) -> None:
     """Append a field to a `w:p` or `w:hyperlink` element, with what it shows until it is updated."""
     _open_field(paragraph, instruction)
     paragraph.append(_text_run(paragraph, shown))
     _append_mark(paragraph, "end")
 
 
-def _footnotes(document: Any) -> tuple[Any, Any]:
+def _footnotes(document: Document) -> tuple[Element, Element]:
     """The part of the footnotes and its root; made, with the two lines that programs expect, when there is none."""
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
@@ -288,7 +293,7 @@ def _footnotes(document: Any) -> tuple[Any, Any]:
     return part, root
 
 
-def _ensure_style(document: Any, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
+def _ensure_style(document: Document, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
     """A new style, to be dressed; None when the document has it."""
     if any(style.style_id == style_id for style in document.styles):
         return None
@@ -300,7 +305,7 @@ def _ensure_style(document: Any, name: str, style_id: str, *, is_character: bool
     return style
 
 
-def _ensure_contents_styles(document: Any, levels: int) -> None:
+def _ensure_contents_styles(document: Document, levels: int) -> None:
     shared, text = require("docx.shared", "office"), require("docx.enum.text", "office")
     section = document.sections[0]
     margins = (section.left_margin or shared.Cm(2.5)) + (section.right_margin or shared.Cm(2.5))
@@ -316,7 +321,7 @@ def _ensure_contents_styles(document: Any, levels: int) -> None:
         style.font.size, style.font.bold = shared.Pt(16), True
 
 
-def _ensure_note_styles(document: Any) -> None:
+def _ensure_note_styles(document: Document) -> None:
     shared = require("docx.shared", "office")
     style = _ensure_style(document, "footnote text", "FootnoteText")
     if style is not None:

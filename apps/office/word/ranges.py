@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
+from apps.office.libraries import Document, Element
 from apps.office.safe_xml import OfficeError
 from envs.errors import nearest
 
@@ -28,17 +28,17 @@ class Place:
         end: After the last one.
     """
 
-    paragraph: Any
+    paragraph: Element
     start: int
     end: int
 
 
-def body_paragraphs(document: Any) -> Iterator[Any]:
+def body_paragraphs(document: Document) -> Iterator[Element]:
     """All `w:p` elements of the body in order, those in tables too."""
     yield from document.element.body.iter(w("p"))
 
 
-def live_runs(paragraph: Any, *, with_deleted: bool = False) -> list[Any]:
+def live_runs(paragraph: Element, *, with_deleted: bool = False) -> list[Element]:
     """The runs of a paragraph in order, those in links and insertions too."""
     runs = []
     for run in paragraph.iter(w("r")):
@@ -50,12 +50,12 @@ def live_runs(paragraph: Any, *, with_deleted: bool = False) -> list[Any]:
     return runs
 
 
-def paragraph_of(element: Any) -> Any:
+def paragraph_of(element: Element) -> Element:
     """The nearest `w:p` above."""
     return next(one for one in element.iterancestors() if one.tag == w("p"))
 
 
-def run_text(run: Any) -> str:
+def run_text(run: Element) -> str:
     """The text of a run; tabs and breaks count one character each."""
     pieces = []
     for child in run:
@@ -66,12 +66,12 @@ def run_text(run: Any) -> str:
     return "".join(pieces)
 
 
-def text_of(paragraph: Any, *, with_deleted: bool = False) -> str:
+def text_of(paragraph: Element, *, with_deleted: bool = False) -> str:
     """The text of a paragraph as it reads now: what is deleted by a tracked change is left out."""
     return "".join(run_text(run) for run in live_runs(paragraph, with_deleted=with_deleted))
 
 
-def find_text(document: Any, text: str, occurrence: int = 1) -> Place:
+def find_text(document: Document, text: str, occurrence: int = 1) -> Place:
     """Where a text stands for the n-th time in the body.
 
     Raises:
@@ -96,7 +96,7 @@ def find_text(document: Any, text: str, occurrence: int = 1) -> Place:
     raise OfficeError(f"{text[:80]!r} does not stand in one paragraph of the document{hint}")
 
 
-def isolate(place: Place) -> list[Any]:
+def isolate(place: Place) -> list[Element]:
     """Cut runs at both ends of a place, so that some runs hold its text and nothing else; returns them."""
     chosen, at = [], 0
     for run in live_runs(place.paragraph):
@@ -111,7 +111,7 @@ def isolate(place: Place) -> list[Any]:
     return chosen
 
 
-def _cut(run: Any, at: int) -> tuple[Any, Any]:
+def _cut(run: Element, at: int) -> tuple[Element, Element]:
     """Make two runs of one, alike in all but text; the first keeps what is no text and stands before the cut."""
     second = deepcopy(run)
     run.addnext(second)
@@ -120,7 +120,7 @@ def _cut(run: Any, at: int) -> tuple[Any, Any]:
     return run, second
 
 
-def _keep(run: Any, start: int, end: int) -> None:
+def _keep(run: Element, start: int, end: int) -> None:
     """Leave only these characters in a run; its properties stay."""
     at = 0
     for child in list(run):

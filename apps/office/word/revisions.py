@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from apps.office.libraries import Document, Element
 from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, live_runs, paragraph_of, run_text, w
 
@@ -48,7 +49,7 @@ class Revision:
     paragraph: str
 
 
-def replace_tracked(document: Any, old: str, new: str, *, author: str, occurrence: int = 1) -> None:
+def replace_tracked(document: Document, old: str, new: str, *, author: str, occurrence: int = 1) -> None:
     """Replace words by a tracked deletion and insertion; the new words look as the old ones.
 
     Raises:
@@ -60,12 +61,12 @@ def replace_tracked(document: Any, old: str, new: str, *, author: str, occurrenc
         deleted.addnext(_inserted(document, new, runs[0], author))
 
 
-def delete_tracked(document: Any, text: str, *, author: str, occurrence: int = 1) -> None:
+def delete_tracked(document: Document, text: str, *, author: str, occurrence: int = 1) -> None:
     """Delete words by a tracked change; raises as `replace_tracked`."""
     _mark_deleted(document, isolate(find_text(document, text, occurrence)), author)
 
 
-def insert_tracked(document: Any, text: str, *, after: str, author: str, occurrence: int = 1) -> None:
+def insert_tracked(document: Document, text: str, *, after: str, author: str, occurrence: int = 1) -> None:
     """Insert words after others by a tracked change; raises as `replace_tracked`."""
     place = find_text(document, after, occurrence)
     runs = isolate(place)
@@ -74,7 +75,7 @@ def insert_tracked(document: Any, text: str, *, after: str, author: str, occurre
     anchor.addnext(_inserted(document, text, runs[-1], author))
 
 
-def read_revisions(document: Any) -> list[Revision]:
+def read_revisions(document: Document) -> list[Revision]:
     """All tracked changes of the body in order."""
     found = []
     for element in document.element.body.iter(*_KINDS):
@@ -102,18 +103,18 @@ def read_revisions(document: Any) -> list[Revision]:
     return found
 
 
-def accept_revisions(document: Any, *, author: str | None = None) -> int:
+def accept_revisions(document: Document, *, author: str | None = None) -> int:
     """Make tracked changes final; returns how many. Of one author only, when named."""
     return _settle(document, author, keep=_NEW, drop=_OLD, settle_format=_drop)
 
 
-def reject_revisions(document: Any, *, author: str | None = None) -> int:
+def reject_revisions(document: Document, *, author: str | None = None) -> int:
     """Take tracked changes back; returns how many. Of one author only, when named."""
     return _settle(document, author, keep=_OLD, drop=_NEW, settle_format=_restore)
 
 
 def _settle(
-    document: Any, author: str | None, *, keep: set[str], drop: set[str], settle_format: Callable[[Any], None]
+    document: Document, author: str | None, *, keep: set[str], drop: set[str], settle_format: Callable[[Element], None]
 ) -> int:
     count = 0
     for element in list(document.element.body.iter(*_KINDS)):
@@ -133,7 +134,7 @@ def _settle(
     return count
 
 
-def _settle_mark(element: Any, *, is_dropped: bool) -> None:
+def _settle_mark(element: Element, *, is_dropped: bool) -> None:
     """The end of a paragraph, or a row of a table, that was inserted or deleted."""
     holder = element.getparent()
     holder.remove(element)
@@ -153,7 +154,7 @@ def _settle_mark(element: Any, *, is_dropped: bool) -> None:
         paragraph.getparent().remove(paragraph)
 
 
-def _unwrap(element: Any) -> None:
+def _unwrap(element: Element) -> None:
     parent, at = element.getparent(), element.getparent().index(element)
     for child in reversed(list(element)):
         for text in child.iter(w("delText")):
@@ -162,11 +163,11 @@ def _unwrap(element: Any) -> None:
     parent.remove(element)
 
 
-def _drop(element: Any) -> None:
+def _drop(element: Element) -> None:
     element.getparent().remove(element)
 
 
-def _restore(element: Any) -> None:
+def _restore(element: Element) -> None:
     """Put the earlier format in the place of the present one."""
     holder = element.getparent()
     earlier = element[0] if len(element) else None
@@ -176,7 +177,7 @@ def _restore(element: Any) -> None:
     holder.getparent().replace(holder, deepcopy(earlier))
 
 
-def _mark_deleted(document: Any, runs: list[Any], author: str) -> Any:
+def _mark_deleted(document: Document, runs: list[Element], author: str) -> Element:
     """Wrap each run in a deletion; returns the last one. An insertion of the same author just goes."""
     last: Any = None
     for run in runs:
@@ -199,7 +200,7 @@ def _mark_deleted(document: Any, runs: list[Any], author: str) -> Any:
     return last
 
 
-def _split_before_and_after(inserted: Any, run: Any) -> None:
+def _split_before_and_after(inserted: Element, run: Element) -> None:
     """Give one run of an insertion an insertion of its own."""
     own = inserted.makeelement(inserted.tag, dict(inserted.attrib))
     rest = inserted.makeelement(inserted.tag, dict(inserted.attrib))
@@ -213,12 +214,12 @@ def _split_before_and_after(inserted: Any, run: Any) -> None:
         inserted.getparent().remove(inserted)
 
 
-def _to_deleted_text(run: Any) -> None:
+def _to_deleted_text(run: Element) -> None:
     for text in run.iter(w("t")):
         text.tag = w("delText")
 
 
-def _inserted(document: Any, text: str, like: Any, author: str) -> Any:
+def _inserted(document: Document, text: str, like: Element, author: str) -> Element:
     """An insertion whose run looks as another run."""
     wrapped = _change(document, "ins", author, like)
     run = like.makeelement(w("r"), {})
@@ -235,7 +236,7 @@ def _inserted(document: Any, text: str, like: Any, author: str) -> Any:
     return wrapped
 
 
-def _change(document: Any, name: str, author: str, near: Any) -> Any:
+def _change(document: Document, name: str, author: str, near: Element) -> Element:
     if not author.strip():
         raise OfficeError("a tracked change needs an author; expected a name")
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -243,7 +244,7 @@ def _change(document: Any, name: str, author: str, near: Any) -> Any:
     return near.makeelement(w(name), {w("id"): number, w("author"): author, w("date"): stamp})
 
 
-def _free_ids(document: Any) -> Iterator[int]:
+def _free_ids(document: Document) -> Iterator[int]:
     """Numbers that no change and no bookmark has."""
     taken = {
         int(value)

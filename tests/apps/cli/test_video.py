@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from apps.cli.main import app
 from apps.cli.running import exit_code_of
 from apps.video_showcase.events import Event
-from apps.video_showcase.synthetic import Recipe, make_video
+from benchmarks.made_videos import Recipe, make_video
 from tests.apps.cli.running import Ended, cua
 
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from apps.cli.main import app
 from apps.cli.running import exit_code_of
-from apps.video2web.recordings import record as record_page
 from apps.video2web.render import Renderer
+from benchmarks.web_recordings.scripts import record as record_page
 
 PAGE = "<!doctype html><body style='margin:0;font:20px sans-serif'><h1>Plants</h1><p>We grow two hundred kinds."
 

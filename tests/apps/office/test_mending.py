@@ -12,11 +12,11 @@ from apps.office.chapters import CHAPTER, Chapter, chapter_faults, lay_out_chapt
 from apps.office.check.document import Sections
 from apps.office.check.findings import CheckReport
 from apps.office.long_report import make_long_document
-from apps.office.mending import MENDING, MendingModel, Rounds, faults_by_chapter, left_over
+from apps.office.mending import MENDING, Rounds, faults_by_chapter, left_over
 from apps.office.safe_xml import OfficeError
 from cua.config import Settings
-from cua.messages import Message, TextPart, Usage
-from cua.models.scripted import ConversationScript, ScriptedModel
+from cua.messages import Usage
+from cua.models.scripted import ConversationScript
 from cua.run.end import End, RunResult
 
 RESULT = RunResult(
@@ -127,12 +127,6 @@ def test_what_is_left_of_the_limits() -> None:
     assert left_over(settings, RESULT) == {"max_tokens": 500, "max_time": 55.0}
     with pytest.raises(OfficeError, match=r"nothing is left of max_tokens \(1000\)"):
         left_over(Settings(max_tokens=1000), RESULT)
-
-
-async def test_writers_are_asked_and_the_orchestrator_is_planned() -> None:
-    inner = ScriptedModel(["Mended."])
-    reply = await MendingModel((), inner).generate([Message(role="system", parts=(TextPart(text="You write."),))])
-    assert reply.content == "Mended."
 
 
 WRITE = """

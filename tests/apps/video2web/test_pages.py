@@ -1,6 +1,6 @@
 import pytest
 
-from apps.video2web.pages import KINDS, make_page
+from benchmarks.web_pages import KINDS, make_page
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import pytest
 from apps.video_showcase.events import Event
 from apps.video_showcase.sources import Source, take_inventory
 from apps.video_showcase.spans import Span
-from apps.video_showcase.synthetic import Recipe, make_video
+from benchmarks.made_videos import Recipe, make_video
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,17 @@ from typing import Any
 import pytest
 
 from apps.video_showcase.events import Event
-from apps.video_showcase.planned import WATCHER_PROMPT
-from apps.video_showcase.run import VideoOptions, VideoResult, load_plan, make_plan, resume_video, run_video
-from apps.video_showcase.synthetic import Recipe, make_video
+from apps.video_showcase.run import (
+    WATCHER_PROMPT,
+    VideoOptions,
+    VideoResult,
+    load_plan,
+    make_plan,
+    resume_video,
+    run_video,
+)
 from apps.video_showcase.wish import read_wish
+from benchmarks.made_videos import Recipe, make_video
 from cua.errors import ConfigError
 from cua.messages import ImagePart, Message, Reply, Sampling, ToolCall
 from cua.model import Tool

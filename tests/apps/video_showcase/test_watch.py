@@ -8,8 +8,8 @@ import pytest
 from apps.video_showcase.events import Event, alike, event_of
 from apps.video_showcase.sources import Source, take_inventory
 from apps.video_showcase.spans import Span
-from apps.video_showcase.synthetic import Recipe, make_icon, make_video
 from apps.video_showcase.watch import watch
+from benchmarks.made_videos import Recipe, make_icon, make_video
 from tests.apps.video_showcase.conftest import whole
 from visual_tools.images import save_image
 

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.video2web.filming import VideoForm, encode
 from apps.video2web.inputs import read_inputs
 from apps.video2web.recording import read_recording, tell_facts, to_json
 from apps.video2web.recording.frames import RecordingError
+from benchmarks.web_recordings.filming import VideoForm, encode
 from visual_tools.box import Box
 
 Pixels = NDArray[np.uint8]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from apps.video2web.filming import encode, load_recording
 from apps.video2web.recording import read_recording, storyboard_image, to_json
 from apps.video2web.recording.frames import RecordingError
-from apps.video2web.recordings import record
 from apps.video2web.render import Renderer
+from benchmarks.web_recordings.filming import encode, load_recording
+from benchmarks.web_recordings.scripts import record
 
 DEMO = Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
 

@@ -6,10 +6,10 @@ They show how well rules do on what nobody has looked at while writing them, as 
 import random
 from collections.abc import Sequence
 
-from apps.video2web.drawn_clicks import CLICKED
-from apps.video2web.drawn_widgets import HOVERED, LAST, Look, Play, Widget
-from apps.video2web.filming import Take, VideoForm
-from apps.video2web.hand import POINTERS, Hand
+from benchmarks.web_recordings.drawn_clicks import CLICKED
+from benchmarks.web_recordings.drawn_widgets import HOVERED, LAST, Look, Play, Widget
+from benchmarks.web_recordings.filming import Take, VideoForm
+from benchmarks.web_recordings.hand import POINTERS, Hand
 
 _SIZES = ((1280, 720), (1024, 768), (800, 600), (1366, 768), (1100, 820))
 _PHONE_PX = (390, 844)

@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
-from apps.video2web.filming import VIEWPORT_PX, Recording, Take, record_take
-from apps.video2web.hand import Hand
 from apps.video2web.render import Renderer
+from benchmarks.web_recordings.filming import VIEWPORT_PX, Recording, Take, record_take
+from benchmarks.web_recordings.hand import Hand
 from cua.errors import CuaError
+
+_PAGES = Path(__file__).with_name("pages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Script:
 
     Attributes:
         play: Moves the pointer.
-        page: File of its first page in `data/recordings`.
+        page: File of its first page in `pages`.
         fixed: Sides where something stays while the page scrolls.
         is_dark_pointer: A black pointer with a white edge, instead of a white one with a black edge.
         viewport_px: Size of the video.
@@ -44,10 +45,9 @@ async def record(renderer: Renderer, name: str, folder: Path) -> Recording:
     if name not in SCRIPTS:
         raise CuaError(f"there is no recording {name!r}; there are: {', '.join(SCRIPTS)}")
     script = SCRIPTS[name]
-    data = files("apps.video2web").joinpath("data", "recordings")
     take = Take(
         name=name,
-        pages={item.name: item.read_text("utf-8") for item in data.iterdir() if item.name.endswith(".html")},
+        pages={page.name: page.read_text("utf-8") for page in _PAGES.glob("*.html")},
         first=script.page,
         play=script.play,
         viewport_px=script.viewport_px,

@@ -1,6 +1,6 @@
 """Parts of pages that do something, drawn from a seed: markup, style, script, and what a hand does with them.
 
-They share nothing with the pages in `data/recordings`: another markup, other effects, other sizes, speeds and curves.
+They share nothing with the pages in `pages`: another markup, other effects, other sizes, speeds and curves.
 """
 
 import random
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from string import Template
 
-from apps.video2web.hand import Hand
+from benchmarks.web_recordings.hand import Hand
 
 Play = Callable[[Hand], Awaitable[None]]
 CURVES = (

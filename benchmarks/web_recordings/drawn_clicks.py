@@ -1,7 +1,7 @@
 """Parts of pages that a click or keys change, drawn from a seed: menus, windows, tabs, fields."""
 
-from apps.video2web.drawn_widgets import Look, Widget, fill, name_curve
-from apps.video2web.hand import Hand
+from benchmarks.web_recordings.drawn_widgets import Look, Widget, fill, name_curve
+from benchmarks.web_recordings.hand import Hand
 
 
 def make_menu(look: Look) -> Widget:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from apps.video2web.hand import Hand, Happening, pointer_script
 from apps.video2web.render import Renderer, SitePages, open_page
+from benchmarks.web_recordings.hand import Hand, Happening, pointer_script
 from cua.errors import CuaError
 from visual_tools.errors import require
 

@@ -1,0 +1,180 @@
+"""Types of what the office libraries give, as far as it is used here; the libraries are optional, most are untyped."""
+
+# ruff: noqa: D102  # their own documentation says more
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, overload
+
+
+class Element(Protocol):
+    """An element of lxml."""
+
+    tag: str
+    text: str | None
+    attrib: MutableMapping[str, str]
+    nsmap: MutableMapping[str | None, str]
+
+    @overload
+    def get(self, key: str) -> str | None: ...
+    @overload
+    def get(self, key: str, default: str) -> str: ...
+    def set(self, key: str, value: str) -> None: ...
+    def iter(self, *tags: str) -> Iterator["Element"]: ...
+    def itertext(self) -> Iterator[str]: ...
+    def itersiblings(self, *tags: str) -> Iterator["Element"]: ...
+    def iterancestors(self, *tags: str) -> Iterator["Element"]: ...
+    def find(self, path: str) -> "Element | None": ...
+    def findall(self, path: str) -> list["Element"]: ...
+    def append(self, child: "Element") -> None: ...
+    def insert(self, index: int, child: "Element") -> None: ...
+    def remove(self, child: "Element") -> None: ...
+    def replace(self, old: "Element", new: "Element") -> None: ...
+    def index(self, child: "Element") -> int: ...
+    def addnext(self, other: "Element") -> None: ...
+    def addprevious(self, other: "Element") -> None: ...
+    def getnext(self) -> "Element | None": ...
+    def getprevious(self) -> "Element | None": ...
+    def getparent(self) -> "Element": ...
+    def makeelement(self, tag: str, attrib: MutableMapping[str, str]) -> "Element": ...
+    def getroottree(self) -> "Tree": ...
+    def __iter__(self) -> Iterator["Element"]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> "Element": ...
+    def __setitem__(self, index: slice, children: Sequence["Element"]) -> None: ...
+
+
+class Tree(Protocol):
+    """A whole document of lxml."""
+
+    def getroot(self) -> Element: ...
+
+
+class DocumentElement(Protocol):
+    """The root element of a document of python-docx."""
+
+    body: Element
+
+
+class Paragraph(Protocol):
+    """A paragraph of python-docx."""
+
+    _p: Element
+    text: str
+    style: Any
+
+
+class Document(Protocol):
+    """A document of python-docx."""
+
+    element: DocumentElement
+    paragraphs: Sequence[Any]
+    tables: Sequence[Any]
+    sections: Sequence[Any]
+    inline_shapes: Sequence[Any]
+    styles: Any
+    comments: Any
+    part: Any
+
+    def add_paragraph(self, text: str = "", style: str | None = None) -> Any: ...
+    def add_heading(self, text: str, level: int) -> Any: ...
+    def add_table(self, rows: int, cols: int, style: str | None = None) -> Any: ...
+    def add_picture(self, path: str, **size: Any) -> Any: ...
+    def add_comment(self, runs: Any, text: str, author: str, initials: str) -> Any: ...
+    def save(self, path: str) -> None: ...
+
+
+class Slide(Protocol):
+    """A slide of python-pptx."""
+
+    shapes: Any
+    placeholders: Any
+    background: Any
+    slide_layout: Any
+    notes_slide: Any
+    has_notes_slide: bool
+    follow_master_background: bool
+    part: Any
+    _element: Element
+
+
+class Presentation(Protocol):
+    """A presentation of python-pptx; lengths in EMU."""
+
+    slides: Any
+    slide_layouts: Any
+    slide_width: int
+    slide_height: int
+
+    def save(self, path: str) -> None: ...
+
+
+class Shape(Protocol):
+    """A shape of python-pptx; lengths in EMU, the share that is cropped from 0 to 1."""
+
+    name: str
+    left: int
+    top: int
+    width: int
+    height: int
+    crop_left: float
+    crop_right: float
+    crop_top: float
+    crop_bottom: float
+    shape_type: int | None
+    has_text_frame: bool
+    is_placeholder: bool
+    placeholder_format: Any
+    text_frame: Any
+    image: Any
+    _element: Any
+
+
+class Sheet(Protocol):
+    """A worksheet of openpyxl."""
+
+    title: str
+    parent: "Workbook"
+    max_row: int
+    freeze_panes: str | None
+    sheet_view: Any
+    row_dimensions: Any
+    column_dimensions: Any
+    conditional_formatting: Any
+    data_validations: Any
+    _pivots: list[Any]
+
+    def append(self, row: Sequence[Any]) -> None: ...
+    def cell(self, row: int, column: int, value: Any = None) -> Any: ...
+    def iter_rows(self, min_row: int | None = None, max_row: int | None = None) -> Iterator[Sequence[Any]]: ...
+    def delete_rows(self, index: int) -> None: ...
+    def add_pivot(self, pivot: Any) -> None: ...
+    def add_chart(self, chart: Any, anchor: str) -> None: ...
+    def add_data_validation(self, rule: Any) -> None: ...
+    def __getitem__(self, cells: str | int) -> Any: ...
+    def __setitem__(self, cell: str, value: Any) -> None: ...
+
+
+class Workbook(Protocol):
+    """A workbook of openpyxl."""
+
+    active: Sheet
+    worksheets: list[Sheet]
+    sheetnames: list[str]
+    defined_names: Any
+
+    def create_sheet(self, title: str, index: int | None = None) -> Sheet: ...
+    def save(self, path: Path) -> None: ...
+    def __getitem__(self, sheet: str) -> Sheet: ...
+
+
+class PdfReader(Protocol):
+    """A PDF file of pypdf."""
+
+    pages: Sequence[Any]
+    trailer: Any
+    outline: list[Any]
+    named_destinations: MutableMapping[str, Any]
+
+    def get_fields(self) -> MutableMapping[str, Any] | None: ...
+    def get_destination_page_number(self, destination: Any) -> int: ...

@@ -1,0 +1,1 @@
+"""Recordings of web pages with known events, for benchmarks and tests."""

@@ -1,0 +1,111 @@
+"""A swarm whose assignments code hands out: no orchestrator decides on them, and they cost no tokens of its own."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cua.messages import Reply, ToolCall
+from cua.step import CallOutcome
+from cua.swarm.child import Assignment, SubagentConfig, assignment_data
+from cua.swarm.protocol import ASSIGN_TASK, CREATE_SUBAGENT
+from cua.tool_agent.agent import ToolAgent
+from cua.tool_agent.calls import with_own_ids
+from cua.tool_agent.conversation import numbered_parts, words_of
+
+_PLAN_NOTE = "the results of the planned steps are told to the model in one message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Then:
+    """What follows once all assignments have ended.
+
+    Attributes:
+        call: Tool of the orchestrator that is called first, without arguments; "" for none.
+        answer: Makes the answer from the results of the last calls; None: the model answers, from all results.
+        note: What the model is told with the results.
+    """
+
+    call: str = ""
+    answer: Callable[[Sequence[CallOutcome]], str] | None = None
+    note: str = ""
+
+
+def plan_steps(assignments: Sequence[Assignment], then: Then) -> list[tuple[ToolCall, ...]]:
+    """The calls of an orchestrator that hands out assignments, step by step."""
+    configs = dict.fromkeys(assignment.config for assignment in assignments)
+    steps = [
+        tuple(_call(CREATE_SUBAGENT["name"], **_given(config)) for config in configs),
+        tuple(
+            _call(ASSIGN_TASK["name"], agent=one.config.name, **_without_empty(assignment_data(one)))
+            for one in assignments
+        ),
+    ]
+    return [*steps, (_call(then.call),)] if then.call else steps
+
+
+def _given(config: SubagentConfig) -> dict[str, Any]:
+    usual = SubagentConfig(name="", system_prompt="")
+    more = {name: value for name, value in asdict(config).items() if value != getattr(usual, name)}
+    return {"name": config.name, "system_prompt": config.system_prompt, **more}
+
+
+def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value}
+
+
+def _call(tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id=tool, name=tool, arguments=json.dumps(arguments, ensure_ascii=False))
+
+
+class PlannedAgent(ToolAgent):
+    """An orchestrator whose first steps are given; then it answers by code, or goes on with its model.
+
+    A resumed run goes on at the first planned step that is not on record.
+
+    Args:
+        assignments: Handed out all at once.
+        then: What follows.
+        agent: As for `ToolAgent`.
+    """
+
+    def __init__(self, assignments: Sequence[Assignment], then: Then, **agent: Any) -> None:
+        super().__init__(**agent)
+        self._planned, self._then = plan_steps(assignments, then), then
+
+    async def _ask(self, index: int) -> tuple[Reply, str | None]:
+        if index > len(self._planned) and self._then.answer is None:
+            self._tell_results()
+            return await super()._ask(index)
+        if index > len(self._planned):
+            reply = Reply(content=self._answer(), finish_reason="stop", model=self.model.name)
+        else:
+            calls = self._planned[index - 1]
+            reply = Reply(content="", tool_calls=calls, finish_reason="tool_calls", model=self.model.name)
+        reply = with_own_ids(reply, self.num_calls)
+        await self.scope.record.replied(index, reply)
+        return reply, None
+
+    async def _last_answer(self, why: str) -> str | None:
+        if self._then.answer is not None:
+            await self._close_cut()
+            return self._answer()
+        if len(self.steps) >= len(self._planned):
+            self._tell_results()
+        return await super()._last_answer(why)
+
+    def _answer(self) -> str:
+        assert self._then.answer is not None
+        done = self.steps[: len(self._planned)]
+        return self._then.answer(done[-1].outcomes if done else ())
+
+    def _tell_results(self) -> None:
+        """Have the results of the planned steps stand as one message: they are not the model's own."""
+        count = len(self._planned)
+        if self._compaction.num_discarded >= count:
+            return
+        outcomes = [outcome for step in self.steps[1:count] for outcome in step.outcomes]
+        texts = [words_of(numbered_parts(outcome)) for outcome in outcomes]
+        summary = "\n\n".join(filter(None, (*texts, self._then.note)))
+        self._compaction = replace(self._compaction, num_discarded=count, summary=summary)
+        self.scope.note("context", _PLAN_NOTE, **asdict(self._compaction))
