@@ -235,12 +235,12 @@ PAIRS: tuple[Rule, ...] = (
     rule(rf"{_ENTER} (?P<pairs>.+?)(?: (?:into|in|to|on) {_PAIR_FIELDS})?", _pairs),
     rule(
         r"(?:fill(?: in| out)?|complete) (?:the|this|that) (?:[\w-]+ )?form (?:with|using|by entering)"
-        rf" (?P<pairs>.+)",
+        r" (?P<pairs>.+)",
         _pairs,
     ),
     rule(
         r"(?:log ?in|sign ?in|log on|log yourself in)(?: to (?:the|this|your) (?:site|page|account|app|application))?"
-        rf" (?:with|using|by entering) (?P<pairs>.+)",
+        r" (?:with|using|by entering) (?P<pairs>.+)",
         _log_in,
     ),
     rule(
