@@ -4,10 +4,21 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_QUOTED = re.compile(
-    r"\"([^\"]*)\"|“([^”]*)”|„([^“”]*)[“”]|«\s*([^»]*?)\s*»|`([^`]*)`"
-    r"|(?<![^\s(\[,;:=])'((?:[^'\n]|'(?=\w))*)'(?!\w)|(?<![^\s(\[,;:=])‘((?:[^’\n]|’(?=\w))*)’(?!\w)"
-)
+_OPENING = re.compile(r"[\"“„«`]|(?<![^\s(\[,;:=])['‘]")
+_CLOSING = {
+    '"': re.compile('"'),
+    "“": re.compile("”"),
+    "„": re.compile("[“”]"),
+    "«": re.compile("»"),
+    "`": re.compile("`"),
+    "'": re.compile(r"'(?!\w)|\n"),
+    "‘": re.compile(r"’(?!\w)|\n"),
+}
+"""What closes a quote; a line's end closes no single quotes, which may be apostrophes."""
+MAX_CLAUSE_CHARS = 1000
+"""A step of one sentence that has more, each quoted text counted as a few, is not read."""
+_MAX_START_CHARS = 200
+"""Where the verb has to stand with which a step begins, politeness before it."""
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _BULLET = re.compile(
     r"^\s*(?:(?:step\s+)?\d{1,3}\s*[.):]\s+|step\s+\d{1,3}\s*:?\s+|\(\d{1,3}\)\s+|[a-z][.)]\s+|[-*•–—+·]\s+)+", re.I
@@ -46,14 +57,28 @@ class Quotes:
 
 def mask_quotes(instruction: str) -> tuple[str, Quotes]:
     """Replace each quoted text by a mark that no splitting touches; a full stop in its quotes may end the sentence."""
+    instruction = re.sub("[\ue000\ue001]", " ", instruction)
     texts: list[str] = []
-
-    def keep(match: re.Match[str]) -> str:
-        texts.append(next(group for group in match.groups() if group is not None))
-        ends_sentence = texts[-1].endswith((".", "!", "?")) and _SENTENCE.match(instruction, match.end())
-        return f"\ue000{len(texts) - 1}\ue001" + ("." if ends_sentence else "")
-
-    return _QUOTED.sub(keep, instruction), Quotes(tuple(texts))
+    parts: list[str] = []
+    end = 0
+    closings: dict[str, tuple[int, bool]] = {}  # where the next one of a kind stands, and whether it closes
+    for opening in _OPENING.finditer(instruction):
+        kind = opening[0]
+        start = opening.end()
+        if opening.start() < end:
+            continue
+        if closings.get(kind, (-1, False))[0] < start:
+            found = _CLOSING[kind].search(instruction, start)
+            closings[kind] = (len(instruction), False) if found is None else (found.start(), found[0] != "\n")
+        closing, does_close = closings[kind]
+        if not does_close:
+            continue
+        texts.append(instruction[start:closing].strip() if kind == "«" else instruction[start:closing])
+        parts += [instruction[end : opening.start()], f"\ue000{len(texts) - 1}\ue001"]
+        end = closing + 1
+        if texts[-1].endswith((".", "!", "?")) and _SENTENCE.match(instruction, end):
+            parts.append(".")
+    return "".join([*parts, instruction[end:]]), Quotes(tuple(texts))
 
 
 def split_clauses(masked: str, starts_step: Callable[[str, str], bool]) -> list[str]:
@@ -61,11 +86,12 @@ def split_clauses(masked: str, starts_step: Callable[[str, str], bool]) -> list[
 
     Args:
         masked: An instruction with its quotes masked.
-        starts_step: Whether a text (second) begins a step, after what stands before it (first).
+        starts_step: Whether a text (second) begins a step, after what stands before it (first). It gets no more of
+            either than bears on that.
     """
     clauses: list[str] = []
     for line in masked.replace("\r", "\n").split("\n"):
-        line = _BULLET.sub("", line).strip()
+        line = _BULLET.sub("", " ".join(line.split()) + " ").strip()
         if len(_INLINE_NUMBER.findall(line)) > 1 or re.match(r"1[.)]\s", line):
             line = _INLINE_NUMBER.sub("; ", line)
         for part in re.split(r";|(?<=[^\s.])[.!?](?=\s*$|\s+[A-Z\ue000(\d])", line):
@@ -78,7 +104,7 @@ def _split_sentences(text: str, starts_step: Callable[[str, str], bool]) -> list
     """Cut at full stops before a verb in small letters."""
     parts, start = [], 0
     for stop in re.finditer(r"[.!?]\s+", text):
-        if starts_step("", text[stop.end() :]):
+        if starts_step("", text[stop.end() : stop.end() + _MAX_START_CHARS]):
             parts.append(text[start : stop.start()])
             start = stop.end()
     return [*parts, text[start:]]
@@ -87,10 +113,11 @@ def _split_sentences(text: str, starts_step: Callable[[str, str], bool]) -> list
 def _split_at_verbs(text: str, starts_step: Callable[[str, str], bool]) -> list[str]:
     parts, start = [], 0
     for joint in _JOINT.finditer(text):
-        is_then = re.search(r"then|after", joint[0], re.I) is not None
-        if joint.start() < start or _FIND.search(text[start : joint.start()]) is not None:
+        if joint.start() < start or _FIND.search(text[max(start, joint.start() - 20) : joint.start()]) is not None:
             continue
-        if starts_step(text[start : joint.start()], text[joint.end() :]) or (is_then and text[: joint.start()].strip()):
+        is_then = re.search(r"then|after", joint[0], re.I) is not None
+        before = text[start : min(joint.start(), start + MAX_CLAUSE_CHARS)]
+        if starts_step(before, text[joint.end() : joint.end() + _MAX_START_CHARS]) or (is_then and joint.start() > 0):
             parts.append(text[start : joint.start()])
             start = joint.end()
     return [*parts, text[start:]]

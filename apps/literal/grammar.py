@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-from apps.literal.clauses import Quotes, mask_quotes, split_clauses
+from apps.literal.clauses import MAX_CLAUSE_CHARS, Quotes, mask_quotes, split_clauses
 from apps.literal.moves import NotUnderstoodError
 from apps.literal.rules import RULES
 from apps.literal.rules.words import DEEDS, NOUN_DEEDS
@@ -65,6 +66,9 @@ _FIELD_VERB = re.compile(
     r"(?:type|enter|write|put|input|insert|fill\s+in)\b.*\s(?:into|in)\s.*\b(?:field|box|input)$", re.I
 )
 _FIELD_PAIR = re.compile(r"\S+(?:\s\S+){0,3}?\s(?:into|in)\s+(?:the\s+)?(?:[\w-]+\s+){1,3}(?:field|box|input)\b", re.I)
+_PAIR = re.compile(
+    r"(?:the\s+)?(?:(?P<quoted>\ue000\d+\ue001)|\w+(?:\s\w+)?)\s+(?P<joint>to|with|into|in|from|as|for)\s"
+)
 _PRONOUNS = frozenset({"it", "that", "this", "them", "there"})
 _NOTHING = re.compile(
     r"that(?:'s|\s+is)\s+(?:it|all)|done|stop(?:\s+there)?|finish(?:\s+the\s+task)?|end|you\s+are\s+done|thank(?:s|\s+you)+"
@@ -73,15 +77,41 @@ _NOTHING = re.compile(
 )
 
 
+_MAX_CHARS = 20_000
+
+
+@lru_cache(maxsize=64)
+def read_instruction(instruction: str) -> tuple[PlainStep | Unreadable, ...]:
+    """The steps of an instruction, as `parse_instruction` returns them, kept for the next screenshots.
+
+    Raises:
+        ValueError: The instruction is too long.
+    """
+    if len(instruction) <= _MAX_CHARS:
+        return tuple(parse_instruction(instruction))
+    raise ValueError(
+        f"the instruction ({len(instruction)} characters) cannot be read as plain steps: the limit is {_MAX_CHARS} "
+        f"characters. Write short steps, one a line, such as: {'; '.join(FORMS)}"
+    )
+
+
 def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
-    """The steps of an instruction, in order; parts that are no step stand among them as `Unreadable`."""
+    """The steps of an instruction, in order; parts that are no step stand among them as `Unreadable`.
+
+    It takes time linear in the instruction's length: what decides where a step begins, and each step, is bounded.
+    """
     masked, quotes = mask_quotes(instruction)
     clauses = split_clauses(masked, _starts_step_after)
     steps: list[PlainStep | Unreadable] = []
     verb = ""
     opener: OpenerKind | None = None
+    has_answer = False
     for index, clause in enumerate(clauses):
-        text = _POLITE.sub("", clause).strip(" ,.")
+        if len(clause) > MAX_CLAUSE_CHARS:
+            hint = f"a step has at most {MAX_CLAUSE_CHARS} characters outside of quotes: say it in several"
+            steps.append(Unreadable(text=quotes.unmask(clause), hint=hint))
+            continue
+        text = _without_politeness(clause).strip(" ,.")
         if not text or _NOTHING.fullmatch(text) or _is_heading(text, is_last=index == len(clauses) - 1):
             verb = _first_words(text) or verb
             continue
@@ -105,7 +135,10 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
             steps.append(_look_for(opener, found[0], clauses[index - 1]))
             opener = None
         for step in found:
-            steps.append(_check_answered(_resolve_it(step, steps), steps, clause))
+            is_baseless = isinstance(step, TypeAnswer) and not has_answer
+            hint = "quote what shall be typed letter by letter"
+            steps.append(Unreadable(text=clause, hint=hint) if is_baseless else _resolve_it(step, steps))
+            has_answer = has_answer or isinstance(step, (Work, Report))
     return steps
 
 
@@ -118,32 +151,31 @@ def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unr
             return Unreadable(text=clause, hint="say what to find there, and click")
 
 
-def _check_answered(step: PlainStep, before: Sequence[PlainStep | Unreadable], clause: str) -> PlainStep | Unreadable:
-    """A step that types an answer, when a step before it gives one."""
-    if not isinstance(step, TypeAnswer) or any(isinstance(each, (Work, Report)) for each in before):
-        return step
-    return Unreadable(text=clause, hint="quote what shall be typed letter by letter")
-
-
 def starts_step(text: str) -> bool:
     """Whether a text begins with a verb that can begin a step."""
-    return _VERB.match(_POLITE.sub("", text.strip())) is not None
+    return _VERB.match(_without_politeness(text)) is not None
+
+
+def _without_politeness(text: str) -> str:
+    text = text.strip()
+    polite = _POLITE.match(text)
+    return text if polite is None else text[polite.end() :]
 
 
 def _starts_step_after(before: str, text: str) -> bool:
     """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
     if starts_step(text):
         return True
-    if _DEED.match(text) is not None and not _PRESSING.match(_POLITE.sub("", before.strip())):
+    if _DEED.match(text) is not None and not _PRESSING.match(_without_politeness(before)):
         return True
-    if _FIELD_VERB.match(_POLITE.sub("", before.strip())) and _FIELD_PAIR.match(text):
+    if _FIELD_PAIR.match(text) and _FIELD_VERB.match(_without_politeness(before)):
         return True
-    verb = _PAIR_VERB.match(_POLITE.sub("", before.strip()))
-    if verb is None:
+    pair = _PAIR.match(text)
+    verb = None if pair is None else _PAIR_VERB.match(_without_politeness(before))
+    if pair is None or verb is None:
         return False
     joint = next(word for word in (verb["to"], verb["with"], verb["into"]) if word)
-    name = r"\ue000\d+\ue001" if verb["into"] else r"(?:\ue000\d+\ue001|\w+(?:\s\w+)?)"
-    return re.match(rf"(?:the\s+)?{name}\s+{joint}\s", text) is not None
+    return pair["joint"] == joint and (pair["quoted"] is not None or not verb["into"])
 
 
 def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apps.literal.grammar import FORMS
+from apps.literal.grammar import FORMS, read_instruction
 from apps.literal.plan import PlannedStep, decide, give_up
 from apps.literal.progress import read_progress
-from apps.literal.reading import read_instruction
 from apps.literal.research import can_research, research
 from apps.literal.screen import Sight, decode_image
 from apps.literal.steps import PlainStep, Unreadable

@@ -188,8 +188,7 @@ _NOUN = rf"{_WORD}(?:\s+{_WORD}){{0,3}}?"
 _THE = r"(?:(?:the|a|an|my|your|his|her|their)\s+)?"
 _FIRST = re.compile(rf"{_THE}(?P<noun>{_NOUN})\s*(?:[:=]|\s(?:as|of|is|to|to\s+be))?\s*(?P<text>{MARK})", re.I)
 _LAST = re.compile(rf"(?P<text>{MARK})\s+(?:as|for)\s+{_THE}(?P<noun>{_NOUN})", re.I)
-_PAIR = rf"(?<!\w)(?:{_THE}{_NOUN}\s*(?:[:=]|\s(?:as|of|is|to|to\s+be))?\s*{MARK}|{MARK}\s+(?:as|for)\s+{_THE}{_NOUN})"
-_PAIRS = rf"{_PAIR}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_PAIR})*"
+_PAIR_JOINT = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+", re.I)
 _PAIR_FIELDS = (
     r"(?:the|their|these|those)\s+(?:(?:two|three|respective|corresponding|text|input|form|log-?in|sign-?in|sign-?up)\s+)*"
     r"(?:fields|boxes|inputs|form|text\s?boxes|text\s?fields|text\s?areas)(?:\s+(?:below|above|provided|given))?"
@@ -199,6 +198,8 @@ _ENTER = r"(?:type(?: in)?|enter|write|put|insert|input|key in|fill in|fill out|
 
 def _pairs(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep] | None:
     pairs = _split(match["pairs"])
+    if not pairs:
+        return None
     if len(pairs) == 1 and re.fullmatch(TEXT_NOUN, pairs[0][0], re.I):
         return None  # 'the text "x"' names no field
     steps: list[PlainStep] = []
@@ -225,25 +226,21 @@ def _log_in_as(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
 
 
 def _split(words: str) -> list[tuple[str, str]]:
-    """The pairs of noun and marked text."""
-    found = []
-    for part in re.findall(rf"{_PAIR}(?=\s*,|\s+and\s|\s*$)", words, re.I):
-        pair = _FIRST.fullmatch(part) or _LAST.fullmatch(part)
-        if pair is not None:
-            found.append((pair["noun"], pair["text"]))
-    return found
+    """The pairs of noun and marked text; empty when there is anything else."""
+    found = [_FIRST.fullmatch(part) or _LAST.fullmatch(part) for part in _PAIR_JOINT.split(words)]
+    return [] if None in found else [(pair["noun"], pair["text"]) for pair in found if pair is not None]
 
 
 PAIRS: tuple[Rule, ...] = (
-    rule(rf"{_ENTER} (?P<pairs>{_PAIRS})(?: (?:into|in|to|on) {_PAIR_FIELDS})?", _pairs),
+    rule(rf"{_ENTER} (?P<pairs>.+?)(?: (?:into|in|to|on) {_PAIR_FIELDS})?", _pairs),
     rule(
         r"(?:fill(?: in| out)?|complete) (?:the|this|that) (?:[\w-]+ )?form (?:with|using|by entering)"
-        rf" (?P<pairs>{_PAIRS})",
+        r" (?P<pairs>.+)",
         _pairs,
     ),
     rule(
         r"(?:log ?in|sign ?in|log on|log yourself in)(?: to (?:the|this|your) (?:site|page|account|app|application))?"
-        rf" (?:with|using|by entering) (?P<pairs>{_PAIRS})",
+        r" (?:with|using|by entering) (?P<pairs>.+)",
         _log_in,
     ),
     rule(
