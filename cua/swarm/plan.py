@@ -102,10 +102,12 @@ class PlannedAgent(ToolAgent):
     def _tell_results(self) -> None:
         """Have the results of the planned steps stand as one message: they are not the model's own."""
         count = len(self._planned)
-        if self._compaction.num_discarded >= count:
+        compaction = self.conversation.compaction
+        if compaction.num_discarded >= count:
             return
         outcomes = [outcome for step in self.steps[1:count] for outcome in step.outcomes]
         texts = [words_of(numbered_parts(outcome)) for outcome in outcomes]
         summary = "\n\n".join(filter(None, (*texts, self._then.note)))
-        self._compaction = replace(self._compaction, num_discarded=count, summary=summary)
-        self.scope.note("context", _PLAN_NOTE, **asdict(self._compaction))
+        compaction = replace(compaction, num_discarded=count, summary=summary)
+        self.conversation = replace(self.conversation, compaction=compaction)
+        self.scope.note("context", _PLAN_NOTE, **asdict(compaction))
