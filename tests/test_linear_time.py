@@ -25,11 +25,10 @@ from cua.tool_agent import mcp_file, resume
 from envs.judge import read_verdict
 from envs.suites.apps.tasks_dokuwiki import _DAY_OF_JUNE
 from envs.suites.osworld.program_settings import _CONDITION
+from envs.suites.webarena.network_trace import _clean_form
 from envs.suites.webarena.scoring import includes, includes_all
-from envs.suites.webarena.trace_recorder import _clean_form
 from envs.suites.webarena.verified import parse_answer
-from envs.suites.webarena.verified_measures import read_distance, read_duration
-from envs.suites.webarena.verified_values import KINDS, _read_markdown, read_value
+from envs.suites.webarena.verified_values import KINDS, _read_markdown, read_distance, read_duration, read_value
 from envs.suites.widesearch.scoring import _CITED
 from visual_tools.charts.scales import parse_label
 

@@ -12,8 +12,7 @@ from cua.cluster import RayChannel, connect_ray, open_actor
 from envs import Env, EnvSpec, Task, registry
 from envs.pool import EnvPool
 from envs.registry import EnvSecrets
-from envs.remote import OpenChannel, RemoteEnv, RemoteTask, SuiteRef, open_server
-from envs.remote_process import ProcessChannel
+from envs.remote import OpenChannel, ProcessChannel, RemoteEnv, RemoteTask, SuiteRef, open_server
 
 ExecutorKind = Literal["local", "process", "ray"]
 

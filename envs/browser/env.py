@@ -23,7 +23,7 @@ from envs.browser.screencast import watch_session
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.domain_rules import DomainRules
-from envs.env import Env, Task
+from envs.env import Task
 from envs.errors import (
     ActionError,
     AddressError,
@@ -382,8 +382,8 @@ def check_start(url: str | None) -> None:
         raise EnvSetupError(f"the start page cannot be opened: {error}") from error
 
 
-def _make(request: EnvRequest) -> Env:
-    """A browser as settings and task files name it.
+def parse_options(request: EnvRequest) -> BrowserOptions:
+    """Options of a browser as settings and task files name them; other names in the request are left alone.
 
     Raises:
         ValueError: A value that is not taken.
@@ -410,7 +410,7 @@ def _make(request: EnvRequest) -> Env:
     same = ("device_scale", "locale", "timezone", "proxy", "ignore_https_errors", "a11y_tree")
     values |= {name: options.get(name) for name in same}
     given = {name: value for name, value in values.items() if value is not None}
-    return BrowserEnv(BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
+    return BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins)
 
 
 def _parse_position(text: str | None) -> tuple[float, float] | None:
@@ -429,7 +429,7 @@ def _parse_position(text: str | None) -> tuple[float, float] | None:
 
 _SHOWN = ("viewport", "device_scale", "headed", "locale", "timezone", "allow_domains", "deny_domains")
 KIND = EnvKind(
-    make=_make,
+    make=lambda request: BrowserEnv(parse_options(request)),
     options=frozenset(_SHOWN)
     | {"url", "geolocation", "proxy", "storage_state", "uploads", "har", "ignore_https_errors", "a11y_tree"},
     shown=_SHOWN,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from envs.actions import Action
-from envs.browser.env import BrowserEnv, OpenBrowser
+from envs.browser.env import BrowserEnv, OpenBrowser, parse_options
 from envs.browser.gate import Gate
 from envs.browser.launch import RunningBrowser, launch
 from envs.browser.options import BrowserOptions
@@ -18,7 +18,6 @@ from envs.desktop.programs import Programs
 from envs.domain_rules import DomainRules
 from envs.env import Env, Task
 from envs.errors import EnvDiedError, EnvSetupError, nearest
-from envs.geometry import parse_size
 from envs.observation import Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
 from envs.suites.apps.app import Facts, RunningApp, WebApp
@@ -184,16 +183,7 @@ def _make(request: EnvRequest) -> Env:
     """
     from envs.suites.apps.suite import APPS
 
-    options = dict(request.options)
-    values: dict[str, Any] = {
-        "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
-        "device_scale": options.get("device_scale"),
-        "headless": not options.get("headed", False),
-        "a11y_tree": options.get("a11y_tree"),
-        "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
-    }
-    given = {name: value for name, value in values.items() if value is not None}
-    return AppsEnv(APPS, BrowserOptions(**given, masked_texts=request.masked_texts, http_logins=request.http_logins))
+    return AppsEnv(APPS, parse_options(request))
 
 
 _SHOWN = ("viewport", "device_scale", "headed")

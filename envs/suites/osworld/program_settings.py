@@ -10,6 +10,8 @@ import ast
 import json
 import operator
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -18,8 +20,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from envs.errors import EvaluationError
-from envs.suites.osworld.patterns import find_patterns
 
+_TIMEOUT_S = 10.0
+_SCRIPT = """
+import json, re, sys
+asked = json.load(sys.stdin)
+patterns = [re.compile(pattern, asked["flags"]) for pattern in asked["patterns"]]
+print(json.dumps([any(pattern.search(text) for text in asked["texts"]) for pattern in patterns]))
+"""
 Rules = Mapping[str, Any]
 
 CHROME_PROFILE = "~/.config/google-chrome/Default"
@@ -34,6 +42,25 @@ _REGISTRY = "{http://openoffice.org/2001/registry}"
 _PREF = re.compile(r'user_pref\("(?P<key>(?:[^"\\]|\\.)+)", (?P<value>.+)\);')
 _CONDITION = re.compile(r"\b(?:AND|OR) \([\w ]{1,200},[\w ']{1,200},(?:\"[^\"]{1,500}\"|[^)]{1,500})\)|\bALL\b")
 _MAX_BLACKISH = 100
+
+
+def find_patterns(patterns: Sequence[str], texts: Sequence[str], flags: int = 0) -> list[bool]:
+    """Return for each pattern whether it is found in any of the texts. Blocks for at most some seconds.
+
+    Raises:
+        EvaluationError: One is not a regular expression, or searching takes too long.
+    """
+    asked = json.dumps({"patterns": list(patterns), "texts": list(texts), "flags": int(flags)})
+    command = [sys.executable, "-I", "-S", "-c", _SCRIPT]
+    try:
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        told = f"searching for {str(list(patterns))[:200]} takes longer than {_TIMEOUT_S:g} s"
+        raise EvaluationError(f"{told}; it was ended") from error
+    if done.returncode != 0:
+        told = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise EvaluationError(f"{str(list(patterns))[:200]} cannot be searched for: {told[:300]}")
+    return [found is True for found in json.loads(done.stdout)]
 
 
 def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:

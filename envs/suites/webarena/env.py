@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from envs.browser.env import BrowserEnv, OpenBrowser
+from envs.browser.env import BrowserEnv, OpenBrowser, parse_options
 from envs.browser.options import BrowserOptions
 from envs.env import Env
 from envs.errors import EnvSetupError
-from envs.geometry import parse_size
 from envs.judge import KEY, EndpointJudge
 from envs.registry import EnvKind, EnvRequest
 from envs.suites.webarena.page_checks import Shop
@@ -115,17 +114,9 @@ def _make(request: EnvRequest) -> Env:
     if "sites" not in options:
         raise ValueError("the option sites is needed: a TOML file that names WebArena's sites")
     file = with_resets(read_sites(Path(str(options["sites"]))), str(options.get("reset_command", "")))
-    values: dict[str, Any] = {
-        "viewport_px": parse_size("viewport", options["viewport"]) if "viewport" in options else None,
-        "device_scale": options.get("device_scale"),
-        "headless": not options.get("headed", False),
-        "har_path": options.get("har"),
-        "downloads_dir": request.files_dir / "downloads" if request.files_dir else None,
-    }
-    given = {name: value for name, value in values.items() if value is not None}
-    masked = (*request.masked_texts, *(site.password for site in file.sites.values() if site.password))
-    browser = BrowserOptions(**given, masked_texts=masked, http_logins=request.http_logins)
-    return WebArenaEnv(file, browser, parity=options.get("parity") is True)
+    browser = parse_options(request)
+    masked = (*browser.masked_texts, *(site.password for site in file.sites.values() if site.password))
+    return WebArenaEnv(file, replace(browser, masked_texts=masked), parity=options.get("parity") is True)
 
 
 _SHOWN = ("viewport", "device_scale", "headed")

@@ -12,13 +12,12 @@ from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.suite import FAMILY, LABELS, Suite
 from envs.suites.webarena.env import WebArenaEnv
-from envs.suites.webarena.network_trace import AGENT_RESPONSE, NETWORK
+from envs.suites.webarena.network_trace import AGENT_RESPONSE, NETWORK, TraceRecorder
 from envs.suites.webarena.preflight import find_unavailable, without_judge
 from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.suites.webarena.site_state import take_sites
 from envs.suites.webarena.sites import Site, SiteFile, find_shared_hosts, read_sites, with_resets
 from envs.suites.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
-from envs.suites.webarena.trace_recorder import TraceRecorder
 from envs.suites.webarena.verdict import Evidence, Grader
 
 PREFIX = "webarena/"

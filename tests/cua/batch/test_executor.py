@@ -31,8 +31,7 @@ from envs.check_env import check_env
 from envs.fake import FakeEnv, FakeOptions
 from envs.pool import EnvPool
 from envs.registry import EnvSecrets, load_suite
-from envs.remote import RemoteEnv, RemoteTask, SuiteRef
-from envs.remote_process import ProcessChannel
+from envs.remote import ProcessChannel, RemoteEnv, RemoteTask, SuiteRef
 from envs.secret_texts import HttpLogin
 from tests.cua.batch import chores
 from tests.ray_cluster import lose_node, ray_cluster
@@ -158,7 +157,7 @@ async def test_an_env_that_cannot_be_made_there_says_so_here(tmp_path: Path) -> 
 PARENT = """
 import asyncio, sys
 from tests.cua.batch.test_executor import SUITE, chores
-from envs.remote_process import ProcessChannel
+from envs.remote import ProcessChannel
 
 async def main():
     channel = await ProcessChannel.open(chores.ENV, SUITE)

@@ -12,7 +12,7 @@ from PIL import Image
 from envs.actions import Hotkey, PressKey, TypeText, Wait
 from envs.browser import BrowserEnv
 from envs.browser.context import safe_name
-from envs.browser.file_views import view_file
+from envs.browser.downloads import view_file
 from envs.observation import Observation
 from tests.envs.browser.driving import OpenPage, click, do, picture
 from tests.envs.browser.pages import PageServer

@@ -11,7 +11,7 @@ from Xlib import XK
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll
 from envs.actions import KEY_NAMES
 from envs.desktop import DesktopEnv
-from envs.desktop.x11.keymap import keysym_of_key
+from envs.desktop.x11.keyboard import keysym_of_key
 from tests.envs.desktop.conftest import HERE, TASK, MakeEnv, needs_display, until
 
 pytestmark = needs_display

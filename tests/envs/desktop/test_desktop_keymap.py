@@ -3,7 +3,7 @@ from Xlib import XK
 
 from envs import ActionError
 from envs.actions import KEY_NAMES
-from envs.desktop.x11.keymap import NAMED_KEYSYMS, keysym_of_character, keysym_of_key
+from envs.desktop.x11.keyboard import NAMED_KEYSYMS, keysym_of_character, keysym_of_key
 
 XK.load_keysym_group("xf86")
 _PAIRS = """

@@ -6,9 +6,9 @@ import pytest
 
 from envs import ActionError, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import Action
-from envs.desktop.action_executor import ActionExecutor
 from envs.desktop.backend import Clock, Frame, Region
 from envs.desktop.pyautogui_backend import PyAutoGuiBackend
+from envs.desktop.session import ActionExecutor
 
 
 class Recorded:

@@ -9,7 +9,7 @@ import pytest
 
 from envs import EnvError
 from envs.errors import EvaluationError
-from envs.suites.osworld import patterns
+from envs.suites.osworld import program_settings
 from envs.suites.osworld.downloads import inside
 from envs.suites.osworld.evaluators import METRICS, Scene, UnsupportedError, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestClient
@@ -162,7 +162,7 @@ async def test_the_guest_is_asked(tmp_path: Path) -> None:
 def test_a_pattern_of_a_task_that_takes_for_ever_is_an_error_of_the_evaluator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patterns, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(program_settings, "_TIMEOUT_S", 1.0)
     file = tmp_path / "printed.txt"
     file.write_text("a" * 40 + "!\nEnd\n")
     check = METRICS["check_list"]

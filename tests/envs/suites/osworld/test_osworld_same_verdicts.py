@@ -303,7 +303,7 @@ def test_they_agree(cases: list[Case]) -> None:
 def test_they_agree_on_sheets(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("pandas")
-    from envs.suites.osworld.tables import compare_table
+    from envs.suites.osworld.evaluators import compare_table
 
     assert OFFICIAL is not None
     rng = random.Random(0)

@@ -11,8 +11,7 @@ import pytest
 
 from envs.errors import EnvSetupError, EvaluationError
 from envs.suites.osworld.downloads import get_file
-from envs.suites.osworld.evaluators import why_unsupported
-from envs.suites.osworld.tables import compare_table
+from envs.suites.osworld.evaluators import compare_table, why_unsupported
 from envs.suites.osworld.task_file import TaskData
 
 openpyxl = pytest.importorskip("openpyxl")

@@ -11,7 +11,7 @@ from envs import EnvDiedError, EnvError, EnvSetupError, Hotkey, PressKey, Termin
 from envs.errors import EvaluationError
 from envs.registry import load_suite
 from envs.suite import Suite
-from envs.suites.osworld import preflight, tasks
+from envs.suites.osworld import tasks
 from envs.suites.osworld.env import GuestEnv
 from envs.suites.osworld.evaluators import Scene, judge
 from envs.suites.osworld.guest_client import GuestClient
@@ -293,12 +293,12 @@ def test_tasks_that_cannot_be_evaluated_are_known_beforehand(
 
 
 def test_programs_of_a_local_guest_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "why_impossible", lambda: None)
-    monkeypatch.setattr(preflight.shutil, "which", lambda name, path: None if name == "gimp" else f"/usr/bin/{name}")
+    monkeypatch.setattr(tasks, "why_impossible", lambda: None)
+    monkeypatch.setattr(tasks.shutil, "which", lambda name, path: None if name == "gimp" else f"/usr/bin/{name}")
     suite = make_suite(provider="local", list=LOCAL)
     found = suite.find_unavailable(suite.task_ids)
     assert set(found.values()) == {"needs the program gimp, which is not on this machine"}
-    monkeypatch.setattr(preflight, "why_impossible", lambda: "bwrap not found")
+    monkeypatch.setattr(tasks, "why_impossible", lambda: "bwrap not found")
     with pytest.raises(EnvSetupError, match="bwrap not found"):
         suite.find_unavailable(suite.task_ids)
     with pytest.raises(EnvSetupError, match="pip install desktop-env"):
