@@ -1,4 +1,7 @@
-"""Build the parts of a session from settings: model, guard, profile, sandbox, the record's header."""
+"""Build the parts of a session from settings: model, guard, profile, sandbox, the record's header.
+
+A setting or file that is wrong or missing, and a task that cannot be answered without a screen, is a `ConfigError`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -134,11 +137,7 @@ def visual_settings(resolved: Resolved) -> Settings:
 
 
 def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, with what the task is searched in.
-
-    Raises:
-        ConfigError: It cannot be answered without a screen, or is searched in something else than what is given.
-    """
+    """Settings by name, with what the task is searched in."""
     search = search_of(task)
     if search is None:
         raise ConfigError(f"the task {spec_of(task).id!r} needs a screen; run it with `cua.run_task`")
