@@ -1,4 +1,7 @@
-"""Build the parts of a run from settings: env, guard, model, options. Nothing is started here."""
+"""Build the parts of a run from settings: env, guard, model, options. Nothing is started here.
+
+A setting or file that is wrong or missing, and a task that needs another environment, is a `ConfigError`.
+"""
 
 import functools
 import importlib.metadata
@@ -33,11 +36,7 @@ INSTANT = "kimi-k2.5-instant"
 
 
 def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secrets | None = None) -> Secrets:
-    """The secrets and logins of a run; a login of the start page's address and values of the caller win over files.
-
-    Raises:
-        ConfigError: A file is missing or wrong.
-    """
+    """The secrets and logins of a run; a login of the start page's address and values of the caller win over files."""
     secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
     if given is not None:
         secrets = replace(secrets, by_name={**secrets.by_name, **given.by_name})
@@ -46,11 +45,7 @@ def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secr
 
 
 def env_spec(settings: Settings, *, url: str | None = None, app: str | None = None) -> EnvSpec:
-    """The environment that the settings name, with those of them that it takes.
-
-    Raises:
-        ConfigError: There is no such environment, or it starts at something else.
-    """
+    """The environment that the settings name, with those of them that it takes."""
     kind = _find_env(settings.env)
     for flag, value, wanted in (("--app", app, "a desktop"), ("--url", url, "a browser")):
         if value and not kind.takes(flag[2:]):
@@ -72,9 +67,6 @@ def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = F
     """Settings by name, `url` and `app` that the task's spec asks for and that are not given.
 
     An env that is made already (`is_made`) may have a name that is unknown here.
-
-    Raises:
-        ConfigError: The task needs another environment than the one given, or there is none of that name.
     """
     spec = task.spec.env
     if spec is None:
@@ -98,11 +90,7 @@ def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = F
 
 
 def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Options of an environment as they are typed, NAME=VALUE; a value that reads as JSON is that, else it is text.
-
-    Raises:
-        ConfigError: Not of that form.
-    """
+    """Options of an environment as they are typed, NAME=VALUE; a value that reads as JSON is that, else it is text."""
     found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -116,11 +104,7 @@ def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
-    """The environment that the settings name.
-
-    Raises:
-        ConfigError: Settings that do not fit together.
-    """
+    """The environment that the settings name."""
     try:
         spec = env_spec(settings, url=url, app=app)
         return registry.make_env(spec, files_dir=files_dir, masked_texts=secrets.values, http_logins=secrets.logins)
@@ -141,11 +125,7 @@ def _find_env(name: str) -> EnvKind:
 
 
 def make_guard(settings: Settings, secrets: Secrets, approver: Approver | None) -> Guard:
-    """The guard that the settings name.
-
-    Raises:
-        ConfigError: The policy file is missing or wrong; nothing may run then.
-    """
+    """The guard that the settings name."""
     return Guard(
         mode=settings.approve,
         rules=load_rules(settings.policy) if settings.policy else Rules(),
@@ -172,11 +152,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
 
 
 def make_settings_model(settings: Settings, listener: Listener | None = None) -> Model:
-    """The model that the settings name.
-
-    Raises:
-        ConfigError: No endpoint for it, or a wrong setting.
-    """
+    """The model that the settings name."""
     from cua.models.accumulator import Delta
     from cua.models.gate import Retry
     from cua.models.make import ModelSettings, make_model

@@ -26,6 +26,15 @@ def read_json(text: str | bytes, *, strict: bool = True) -> Any:
     return value
 
 
+def read_object(text: str | bytes, *, strict: bool = True) -> dict[str, Any] | None:
+    """The object that a JSON text holds; None for anything else."""
+    try:
+        value = read_json(text, strict=strict)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def well_formed(text: str) -> str:
     """The text with lone surrogates replaced, which no UTF-8 file or request can hold; scripts of pages make them."""
     try:

@@ -13,9 +13,8 @@ from apps.evals.statistics import Key
 from cua.batch import EpisodeKind, EpisodeResult
 from cua.batch.episode import MAX_REASON_CHARS
 from cua.batch.journal import FILE as EPISODES
-from cua.batch.journal import read_object
 from cua.errors import TrajectoryError
-from cua.json_text import well_formed
+from cua.json_text import read_object, well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from cua.batch.episode import Episode, EpisodeResult
 from cua.errors import TrajectoryError
-from cua.json_text import read_json
+from cua.json_text import read_object
 from cua.messages import Usage
 from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_lines
 from cua.trajectory.journal import Committer
@@ -111,7 +111,7 @@ class EpisodeJournal:
 
     def _read(self, lines: list[bytes]) -> None:
         for number, line in enumerate(lines, start=1):
-            entry = read_object(line)
+            entry = read_object(line)  # None for a line that another program has written
             if number > 1 and entry is None:
                 continue
             try:
@@ -129,15 +129,6 @@ class EpisodeJournal:
                     f"{self.folder / FILE}, line {number}, is no line of a batch's journal ({error}); "
                     "name another folder, or remove the file"
                 ) from error
-
-
-def read_object(line: bytes) -> dict[str, Any] | None:
-    """The content of a line; None for one that another program has written: it is not a JSON object."""
-    try:
-        value = read_json(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _from_json(entry: dict[str, Any]) -> EpisodeResult:

@@ -19,7 +19,7 @@ from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.notebook import cell_data, repeating_code
 from cua.evidence.recorded_inputs import lay_out
 from cua.images import decode_image
-from cua.json_text import read_json
+from cua.json_text import read_json, read_object
 from cua.messages import ImagePart
 from cua.step import CallOutcome
 from cua.trajectory.chain import changed_files
@@ -234,11 +234,7 @@ def _asked_code(outcome: CallOutcome) -> str | None:
     name = {"ipython": "code", "shell": "command"}.get(outcome.call.name)
     if name is None:
         return None
-    try:
-        arguments = read_json(outcome.call.arguments, strict=False)
-    except ValueError:
-        return None
-    code = arguments.get(name) if isinstance(arguments, dict) else None
+    code = (read_object(outcome.call.arguments, strict=False) or {}).get(name)
     return code if isinstance(code, str) else None
 
 

@@ -26,7 +26,7 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 from cua.errors import UnusableReplyError
-from cua.json_text import read_json, well_formed
+from cua.json_text import read_json, read_object, well_formed
 from cua.messages import Reply, ToolCall
 from cua.model import Tool
 from cua.models.accumulator import MAX_CALLS
@@ -334,18 +334,11 @@ def plain_arguments(text: str) -> str:
             value = _value_in(value)
     if not isinstance(value, dict):
         return well_formed(text)
-    is_plain = "\\ud" not in text.lower() and _is_json_object(text)
+    is_plain = "\\ud" not in text.lower() and read_object(text) is not None
     try:
         return text if is_plain else well_formed(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
         return well_formed(text)
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(read_json(text), dict)
-    except ValueError:
-        return False
 
 
 def _value_in(text: str) -> Any:

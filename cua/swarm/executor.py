@@ -39,16 +39,13 @@ class _Progress:
     def __init__(self, start: ToolStart | None) -> None:
         self.conversation = start.conversation if start else Conversation()
         self._reply: Reply | None = None
-        self._seen: Any = None
         self.num_gui_steps = 0
 
-    def took(self, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Take a line of the record; gives its values with the objects that lines before it were made of."""
+    def took(self, name: str, values: Sequence[Any]) -> None:
+        """Take a line of the record."""
         match name, values:
             case "asked", (parts, *_):
                 self.conversation = self.conversation.with_question(parts)
-            case "observed", (_, seen):
-                self._seen = seen
             case "replied", (_, reply):
                 self._reply = reply
             case "calling", (index, calls) if self._reply is not None:
@@ -56,12 +53,8 @@ class _Progress:
                 self.conversation = self.conversation.with_calls(index, reply)
             case "called", (step,):
                 self.conversation = self.conversation.with_step(step)
-            case "acted", (step, *more):
+            case "acted", _:
                 self.num_gui_steps += 1
-                is_seen, is_replied = step.observation == self._seen, step.reply == self._reply
-                step = replace(step, observation=self._seen) if is_seen else step
-                return (replace(step, reply=self._reply) if is_replied else step, *more)
-        return tuple(values)
 
     def gave_up(self, data: Mapping[str, Any]) -> None:
         """Part of the conversation is no longer shown."""
@@ -189,7 +182,8 @@ class ParentDesk:
     async def _record(self, name: str, values: Sequence[Any], named: Mapping[str, Any], files: Files) -> None:
         if files:
             await asyncio.to_thread(write_files, self._folder, files)
-        await getattr(self._scope.record, name)(*self._progress.took(name, values), **named)
+        self._progress.took(name, values)
+        await getattr(self._scope.record, name)(*values, **named)
 
     async def _approve(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
         assert self._approver is not None

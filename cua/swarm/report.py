@@ -15,8 +15,7 @@ from cua.trajectory.describe import describe_cost, describe_duration, describe_t
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.load import load_run
-from cua.trajectory.report import render_report
-from cua.trajectory.report.page import write_report
+from cua.trajectory.report import render_report, write_report
 from cua.trajectory.report.shell import inline_policy
 from cua.trajectory.run_files import REPORT
 from cua.trajectory.run_record import MAIN, RunRecord

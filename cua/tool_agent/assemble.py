@@ -1,4 +1,7 @@
-"""Build the parts of a session from settings: model, guard, profile, sandbox, the record's header."""
+"""Build the parts of a session from settings: model, guard, profile, sandbox, the record's header.
+
+A setting or file that is wrong or missing, and a task that cannot be answered without a screen, is a `ConfigError`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """A run of `ask` as other programs read it: one conversation in OpenAI's form, and its notebook."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,6 @@ SHOWN_TOOLS = "tools"
 """Kind of the note that holds what the model was told at the start: `system_prompt`, and `tools` as on the wire."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What the model was told before the first question; empty for records of earlier versions."""
-
-    system_prompt: str = ""
-    tools: tuple[Any, ...] = ()
-
-
 async def export_conversation(record: RunRecord, result_dir: Path | str, name: str) -> Path:
     """Write `conversation.jsonl` and `notebook.ipynb`.
 
@@ -43,12 +35,12 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
         raise TrajectoryError(f"{record.run_dir.name} is a run of `cua task`: it has no conversation with tools")
     if len(check_name(name)) != 1:
         raise TrajectoryError(f"{name!r} cannot name a folder of results; use letters, digits, '-' and '_'")
-    shown, whole = shown_at_start(record), replace(start_of(record).conversation, compaction=Compaction())
-    messages = to_messages(shown.system_prompt, whole)
+    system_prompt, tools = _shown_at_start(record)
+    messages = to_messages(system_prompt, replace(start_of(record).conversation, compaction=Compaction()))
     wire = await to_wire(messages, ImageEncoder(ImageFormat()), keep_reasoning=True)
     line = {
-        "messages": wire if shown.system_prompt else wire[1:],
-        "tools": list(shown.tools),
+        "messages": wire if system_prompt else wire[1:],
+        "tools": tools,
         "metadata": {
             "run": record.run_id,
             "model": record.header.model,
@@ -66,13 +58,8 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
     return folder
 
 
-def shown_at_start(record: RunRecord) -> Shown:
-    """The system prompt and tools of the first request, as far as they are recorded."""
-    note = next((note for note in reversed(record.notes) if note.kind == SHOWN_TOOLS), None)
-    if note is None:
-        return Shown()
-    prompt, tools = note.data.get("system_prompt"), note.data.get("tools")
-    return Shown(
-        system_prompt=prompt if isinstance(prompt, str) else "",
-        tools=tuple(tools) if isinstance(tools, list | tuple) else (),
-    )
+def _shown_at_start(record: RunRecord) -> tuple[str, list[Any]]:
+    """The system prompt and tools of the first request; empty for records of earlier versions."""
+    data = next((note.data for note in reversed(record.notes) if note.kind == SHOWN_TOOLS), {})
+    prompt, tools = data.get("system_prompt"), data.get("tools")
+    return prompt if isinstance(prompt, str) else "", list(tools) if isinstance(tools, list | tuple) else []

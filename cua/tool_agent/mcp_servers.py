@@ -1,7 +1,8 @@
 """Tools of MCP servers: started or reached for one session, ended with it.
 
 A server is a stranger: what it says is bounded in size and time, its names are cleaned and prefixed, it gets no
-environment but PATH and what is named, and its processes end with the session whatever becomes of us.
+environment but PATH and what is named, and its processes end with the session whatever becomes of us. One that does
+not answer, or does not tell its tools, is a `ConfigError`.
 """
 
 import asyncio
@@ -244,12 +245,7 @@ class McpConnection:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start or reach the server.
-
-        Raises:
-            ConfigError: It does not answer.
-            MissingPackageError: The official SDK is not installed.
-        """
+        """Start or reach the server."""
         require("mcp", "mcp")
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
@@ -262,11 +258,7 @@ class McpConnection:
         raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
 
     async def tools(self, taken: set[str]) -> list[McpTool]:
-        """Its tools, with names of their own.
-
-        Raises:
-            ConfigError: The server does not tell them.
-        """
+        """Its tools, with names of their own."""
         mcp = require("mcp", "mcp")
         found: list[Any] = []
         cursor = None
@@ -470,11 +462,7 @@ class McpTools:
 async def open_mcp_tools(
     servers: Sequence[McpServer], stack: AsyncExitStack, *, limits: Limits, redact: Callable[[str], str]
 ) -> McpTools:
-    """Connect to all servers.
-
-    Raises:
-        ConfigError: A server does not answer.
-    """
+    """Connect to all servers."""
     connections = [McpConnection(server) for server in servers]
     for connection in connections:
         stack.push_async_callback(connection.close)

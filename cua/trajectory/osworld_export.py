@@ -24,13 +24,11 @@ ACTION_SPACE, OBSERVATION_TYPE = "pyautogui", "screenshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OSWorldNames:
-    """The path of a result in OSWorld's result tree, as parts."""
+    """The parts of a result's path in OSWorld's result tree that differ."""
 
     domain: str
     task_id: str
     model: str
-    action_space: str = ACTION_SPACE
-    observation_type: str = OBSERVATION_TYPE
 
 
 def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldNames) -> Path:
@@ -44,7 +42,7 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
     """
     if record.is_tool_run:
         raise TrajectoryError(f"{record.run_dir.name} is a run of `cua ask`: it has no screens")
-    parts = (names.action_space, names.observation_type, names.model, names.domain, names.task_id)
+    parts = (ACTION_SPACE, OBSERVATION_TYPE, names.model, names.domain, names.task_id)
     for part in parts:
         try:
             check_name(part)

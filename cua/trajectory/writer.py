@@ -120,9 +120,9 @@ class TrajectoryWriter:
 
     def acted(self, step: Step, reward: float = 0.0, info: Mapping[str, Any] | None = None) -> None:
         """Write a finished step, with the parts of it that no earlier event has written."""
-        if self._index != step.index or self._observation is not step.observation:
+        if self._index != step.index or self._observation != step.observation:
             self.observed(step.index, step.observation)
-        if self._reply is not step.reply:
+        if self._reply != step.reply:
             self.replied(step.index, step.reply)
         is_told = self._acting == (step.turn, step.actions)
         self._append(

@@ -1,4 +1,4 @@
-"""What the page shows, as plain values: the template only lays them out."""
+"""What the page shows, as plain values by the names that the template lays them out by."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,50 +17,30 @@ from cua.trajectory.describe import (
     told_arguments,
 )
 from cua.trajectory.disk import is_locked
-from cua.trajectory.events import Note
-from cua.trajectory.report.images import Format, PageImage, make_page_image, page_images
+from cua.trajectory.report.images import LOST, Format, PageImage, make_page_image, page_images
 from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
+
+View = dict[str, Any]
+"""Values for the template; its names are those in the function that makes it."""
 
 STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
 """Stages that have a colour of their own; any other is `other`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """A piece of a time bar: shares of its length in percent."""
-
-    stage: str
-    name: str
-    start: float
-    length: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCost:
+def step_cost(record: RunRecord, step: Step | ToolStep) -> View:
     """What a step took, in words; `since_start` and `duration` are "" where they are not known."""
-
-    since_start: str = ""
-    duration: str = ""
-    tokens: str = ""
-    cost: str = ""
-    slices: tuple[Slice, ...] = ()
-
-
-def step_cost(record: RunRecord, step: Step | ToolStep) -> StepCost:
-    """What one step of a run took."""
     usage, since_s = step.reply.usage, step.started_at - record.header.started_at
-    return StepCost(
-        since_start=describe_duration(max(0.0, since_s)) if step.started_at else "",
-        duration=describe_duration(sum(step.timings.values())) if step.timings else "",
-        tokens=f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out",
-        cost=describe_cost(usage.cost_usd),
-        slices=time_slices(step.timings),
-    )
+    return {
+        "since_start": describe_duration(max(0.0, since_s)) if step.started_at else "",
+        "duration": describe_duration(sum(step.timings.values())) if step.timings else "",
+        "tokens": f"{describe_tokens(usage.input_tokens)} in, {describe_tokens(usage.output_tokens)} out",
+        "cost": describe_cost(usage.cost_usd),
+        "slices": time_slices(step.timings),
+    }
 
 
-def run_slices(record: RunRecord) -> tuple[Slice, ...]:
+def run_slices(record: RunRecord) -> list[View]:
     """The time bar of a whole run."""
     totals: dict[str, float] = {}
     for timings in [step.timings for step in record.steps] + [step.timings for step in record.tool_steps]:
@@ -69,101 +49,28 @@ def run_slices(record: RunRecord) -> tuple[Slice, ...]:
     return time_slices(totals)
 
 
-def time_slices(timings: Mapping[str, float]) -> tuple[Slice, ...]:
-    """A bar of the stages in their order; nothing for less than a millisecond."""
+def time_slices(timings: Mapping[str, float]) -> list[View]:
+    """A bar of the stages in their order, in percent of its length; nothing for less than a millisecond."""
     total_s = sum(timings.values())
     if total_s < 1e-3:
-        return ()
-    slices, start = [], 0.0
+        return []
+    slices: list[View] = []
+    start = 0.0
     rank = {stage: position for position, stage in enumerate(STAGES)}
     for name in sorted(timings, key=lambda stage: rank.get(stage, len(rank))):
         length = 100 * timings[name] / total_s
         stage = name if name in rank else "other"
-        slices.append(Slice(stage=stage, name=name, start=start, length=length, text=describe_duration(timings[name])))
+        text = describe_duration(timings[name])
+        slices.append({"stage": stage, "name": name, "start": start, "length": length, "text": text})
         start += length
-    return tuple(slices)
+    return slices
 
 
 _BUDGET_BYTES = 18 * 2**20
 _MAX_OUTPUT_CHARS = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownImage:
-    """An image with what stands below it."""
-
-    source: str
-    caption: str
-    anchor: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A run of text, or a mark that leads to `target`."""
-
-    text: str
-    target: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimView:
-    """One statement and its marks."""
-
-    text: str
-    is_supported: bool
-    marks: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallView:
-    """One call and its result."""
-
-    number: int
-    name: str
-    code: str
-    text: str
-    is_error: bool
-    duration: str
-    images: tuple[ShownImage, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedView:
-    """A question after the first one."""
-
-    words: str
-    files: tuple[ShownImage, ...]
-    other_files: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView:
-    """One step, and the question before it where a new one begins."""
-
-    asked: AskedView | None
-    number: int
-    is_answer: bool
-    thought: str
-    said: str
-    pieces: tuple[Piece, ...]
-    calls: tuple[CallView, ...]
-    remark: str
-    claims: tuple[ClaimView, ...]
-    notes: tuple[Note, ...]
-    cost: StepCost
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    """The whole run."""
-
-    files: tuple[ShownImage, ...]
-    other_files: tuple[str, ...]
-    turns: tuple[TurnView, ...]
-    unanswered: tuple[AskedView, ...]
-
-
-def conversation_view(record: RunRecord, form: Format) -> Conversation:
+def conversation_view(record: RunRecord, form: Format) -> View:
     """Everything that the page shows of a tool-using run."""
     parts = [
         *(part for turn in record.turns for part in turn.question),
@@ -171,33 +78,22 @@ def conversation_view(record: RunRecord, form: Format) -> Conversation:
     ]
     budget_bytes = _BUDGET_BYTES // max(1, sum(isinstance(part, ImagePart) for part in parts))
     show = _Images(form, budget_bytes)
-    files, others = _files(record.question, record.header.instruction, show)
-    asked = [_asked(turn, show) if number else None for number, turn in enumerate(record.turns)]
-    return Conversation(
-        files=files,
-        other_files=others,
-        turns=tuple(
-            _turn(record, turn, step, question if step is turn.steps[0] else None, show)
-            for turn, question in zip(record.turns, asked, strict=True)
-            for step in turn.steps
-        ),
-        unanswered=tuple(
-            question for turn, question in zip(record.turns, asked, strict=True) if question and not turn.steps
-        ),
-    )
+    asked = [_asked(turn.question, turn.words, show) if at else None for at, turn in enumerate(record.turns)]
+    return {
+        **_asked(record.question, record.header.instruction, show),
+        "turns": [
+            _turn(record, turn, number, asked[at] if number == 0 else None, show)
+            for at, turn in enumerate(record.turns)
+            for number in range(len(turn.steps))
+        ],
+        "unanswered": [asked[at] for at, turn in enumerate(record.turns) if at and not turn.steps],
+    }
 
 
-def _asked(turn: ToolTurn, show: "_Images") -> AskedView:
-    files, others = _files(turn.question, turn.words, show)
-    return AskedView(words=turn.words.strip(), files=files, other_files=others)
-
-
-def _claims(text: str, record: RunRecord) -> Iterator[ClaimView]:
+def _claims(text: str, record: RunRecord) -> Iterator[View]:
     for claim in find_claims(text, record.tool_steps):
-        marks = tuple(
-            Piece(text=_number(c.number, c.image), target=_target(c.number, c.image)) for c in claim.citations
-        )
-        yield ClaimView(text=claim.text, is_supported=claim.is_supported, marks=marks)
+        marks = [_piece(citation.number, citation.image) for citation in claim.citations]
+        yield {"text": claim.text, "is_supported": claim.is_supported, "marks": marks}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,78 +105,78 @@ class _Images:
         return make_page_image(part.data, form=self.form, budget_bytes=self.budget_bytes).full if part.data else ""
 
 
-def _files(question: Sequence[Part], instruction: str, show: _Images) -> tuple[tuple[ShownImage, ...], tuple[str, ...]]:
-    """Images with the text before each; texts that no image follows."""
+def _asked(question: Sequence[Part], words: str, show: _Images) -> View:
+    """The words of a question, its images with the text before each, and texts that no image follows."""
     images, others, pending = [], [], ""
     for part in question:
         if isinstance(part, ImagePart):
-            images.append(ShownImage(source=show.source(part), caption=pending.strip()))
+            images.append({"source": show.source(part), "caption": pending.strip(), "anchor": ""})
             pending = ""
         elif isinstance(part, TextPart):
             others += [pending.strip()] if pending.strip() else []
             pending = part.text
-    others += [pending.strip()] if pending.strip() and pending.strip() != instruction.strip() else []
-    return tuple(images), tuple(others)
+    others += [pending.strip()] if pending.strip() and pending.strip() != words.strip() else []
+    return {"words": words.strip(), "files": images, "other_files": others}
 
 
-def _turn(record: RunRecord, turn: ToolTurn, step: ToolStep, asked: AskedView | None, show: _Images) -> TurnView:
+def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, show: _Images) -> View:
+    """The step of that place in a turn, and the question before it where a new one begins."""
+    step = turn.steps[number]
     said = step.reply.content.strip()
-    is_answer = step is turn.steps[-1] and turn.result is not None and turn.result.end.answer is not None
-    return TurnView(
-        asked=asked,
-        number=step.index,
-        is_answer=is_answer,
-        thought=step.reply.reasoning.strip(),
-        said=said,
-        pieces=tuple(_pieces(said)),
-        calls=tuple(_view_call(outcome, show) for outcome in step.outcomes),
-        remark=step.remark or "",
-        claims=tuple(_claims(step.reply.content, record)) if is_answer else (),
-        notes=tuple(note for note in record.notes if note.index == step.index and note.kind != "parse_error"),
-        cost=step_cost(record, step),
-    )
+    is_last = number == len(turn.steps) - 1
+    is_answer = is_last and turn.result is not None and turn.result.end.answer is not None
+    return {
+        "asked": asked,
+        "number": step.index,
+        "is_answer": is_answer,
+        "thought": step.reply.reasoning.strip(),
+        "said": said,
+        "pieces": _pieces(said),
+        "calls": [_view_call(outcome, show) for outcome in step.outcomes],
+        "remark": step.remark or "",
+        "claims": list(_claims(step.reply.content, record)) if is_answer else [],
+        "notes": [note for note in record.notes if note.index == step.index and note.kind != "parse_error"],
+        "cost": step_cost(record, step),
+    }
 
 
-def _view_call(outcome: CallOutcome, show: _Images) -> CallView:
+def _view_call(outcome: CallOutcome, show: _Images) -> View:
     images = [part for part in outcome.result.parts if isinstance(part, ImagePart)]
-    return CallView(
-        number=outcome.number,
-        name=outcome.call.name,
-        code=told_arguments(outcome.call),
-        text=outcome.result.text[:_MAX_OUTPUT_CHARS],
-        is_error=outcome.result.is_error,
-        duration=describe_duration(outcome.duration_s),
-        images=tuple(
-            ShownImage(
-                source=show.source(part),
-                caption=_number(outcome.number, position),
-                anchor=_target(outcome.number, position),
-            )
+    return {
+        "number": outcome.number,
+        "name": outcome.call.name,
+        "code": told_arguments(outcome.call),
+        "text": outcome.result.text[:_MAX_OUTPUT_CHARS],
+        "is_error": outcome.result.is_error,
+        "duration": describe_duration(outcome.duration_s),
+        "images": [
+            {
+                "source": show.source(part),
+                "caption": f"{outcome.number}.{position}",
+                "anchor": f"image-{outcome.number}-{position}",
+            }
             for position, part in enumerate(images, start=1)
-        ),
-    )
+        ],
+    }
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def _pieces(text: str) -> Iterator[View]:
+    """Runs of text, and marks that lead to a target."""
     start = 0
     for match in MARK.finditer(text):
-        number, image = int(match[1]), int(match[2]) if match[2] else None
-        yield Piece(text=text[start : match.start()])
-        yield Piece(text=_number(number, image), target=_target(number, image))
+        yield {"text": text[start : match.start()], "target": ""}
+        yield _piece(int(match[1]), int(match[2]) if match[2] else None)
         start = match.end()
-    yield Piece(text=text[start:])
+    yield {"text": text[start:], "target": ""}
 
 
-def _number(number: int, image: int | None) -> str:
-    return str(number) if image is None else f"{number}.{image}"
-
-
-def _target(number: int, image: int | None) -> str:
-    return f"call-{number}" if image is None else f"image-{number}-{image}"
+def _piece(number: int, image: int | None) -> View:
+    if image is None:
+        return {"text": str(number), "target": f"call-{number}"}
+    return {"text": f"{number}.{image}", "target": f"image-{number}-{image}"}
 
 
 Point = tuple[float, float]
-_NO_COST = StepCost()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,119 +263,75 @@ def _turn_deg(action: Scroll) -> int:
     return 270 if action.dx > 0 else 90
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionLine:
-    """One action in words."""
-
-    number: int
-    text: str
-    has_marker: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepView:
-    """One card. `state` is `done`, `failed`, `refused`, `interrupted`, or `last` (a screen without a step)."""
-
-    number: int
-    state: str
-    observation: Observation
-    image: PageImage
-    shapes: tuple[Marker, ...] = ()
-    thought: str = ""
-    action_text: str = ""
-    code: str = ""
-    actions: tuple[ActionLine, ...] = ()
-    error: str = ""
-    raw_reply: str = ""
-    discarded: tuple[str, ...] = ()
-    notes: tuple[Note, ...] = ()
-    cost: StepCost = _NO_COST
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
-    """The whole page."""
-
-    run_id: str
-    instruction: str
-    status: str
-    reason: str
-    verdict: str
-    answer: str | None
-    facts: tuple[tuple[str, str, str], ...]
-    slices: tuple[Slice, ...]
-    settings: tuple[tuple[str, str], ...]
-    early_notes: tuple[Note, ...]
-    steps: tuple[StepView, ...]
-    conversation: Conversation | None = None
-
-
-def run_view(record: RunRecord, form: Format = "small") -> RunView:
+def run_view(record: RunRecord, form: Format = "small") -> View:
     """Everything that the page shows of a run."""
     images = page_images(record, sorted(record.images), form)
     steps = [
         _step_view(record, step, outcome, images) for step, outcome in zip(record.steps, record.outcomes, strict=True)
     ]
-    last = _last_view(record, images)
-    numbers = {step.number for step in steps} | ({last.number} if last else set())
-    numbers |= {step.index for step in record.tool_steps}
+    steps += _last_view(record, images)
+    numbers = {step["number"] for step in steps} | {step.index for step in record.tool_steps}
     status, reason = _status(record)
-    return RunView(
-        run_id=record.run_dir.name,
-        instruction=record.task_instruction,
-        status=status,
-        reason=reason,
-        verdict=_verdict(record),
-        answer=record.end.answer if record.end else None,
-        facts=tuple(_facts(record)),
-        slices=run_slices(record),
-        settings=tuple(_settings(record)),
-        early_notes=tuple(note for note in record.notes if note.index not in numbers),
-        steps=(*steps, *([last] if last else [])),
-        conversation=conversation_view(record, form) if record.is_tool_run else None,
-    )
+    return {
+        "run_id": record.run_dir.name,
+        "instruction": record.task_instruction,
+        "status": status,
+        "reason": reason,
+        "verdict": _verdict(record),
+        "answer": record.end.answer if record.end else None,
+        "facts": _facts(record),
+        "slices": run_slices(record),
+        "settings": _settings(record),
+        "early_notes": [note for note in record.notes if note.index not in numbers],
+        "steps": steps,
+        "conversation": conversation_view(record, form) if record.is_tool_run else None,
+    }
 
 
-def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, images: Mapping[int, PageImage]) -> StepView:
+def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, images: Mapping[int, PageImage]) -> View:
+    """A card; `state` is `done`, `failed`, `refused`, `interrupted`, or `last` (a screen without a step)."""
     shapes = markers(step.actions, step.observation)
     marked = {shape.number for shape in shapes}
-    return StepView(
-        number=step.index,
-        state=_state(step, outcome),
-        observation=step.observation,
-        image=images.get(step.index, PageImage(full="", thumbnail="")),
-        shapes=shapes,
-        thought=step.turn.thought.strip(),
-        action_text=step.turn.action_text.strip(),
-        code=step.turn.code.strip(),
-        actions=tuple(
-            ActionLine(number=number, text=describe_action(action), has_marker=number in marked)
+    return {
+        **_card(record, step.index, _state(step, outcome), step.observation, images),
+        "shapes": shapes,
+        "thought": step.turn.thought.strip(),
+        "action_text": step.turn.action_text.strip(),
+        "code": step.turn.code.strip(),
+        "actions": [
+            {"number": number, "text": describe_action(action), "has_marker": number in marked}
             for number, action in enumerate(step.actions, start=1)
-        ),
-        error=step.error or "",
-        discarded=_discarded(record, step.index),
-        notes=_notes(record, step.index),
-        cost=step_cost(record, step),
-    )
+        ],
+        "error": step.error or "",
+        "cost": step_cost(record, step),
+    }
 
 
-def _last_view(record: RunRecord, images: Mapping[int, PageImage]) -> StepView | None:
+def _last_view(record: RunRecord, images: Mapping[int, PageImage]) -> list[View]:
     """The card of what was going on when the record ends; after an end, the last screen."""
     pending = record.pending
     if pending is None:
-        return None
+        return []
     step = interrupted_step(pending)
     if step:
-        return _step_view(record, step, ActionsOutcome(), images)
-    return StepView(
-        number=pending.index,
-        state="last",
-        observation=pending.observation,
-        image=images.get(pending.index, PageImage(full="", thumbnail="")),
-        raw_reply=_raw(pending.reply) if pending.reply else "",
-        discarded=_discarded(record, pending.index),
-        notes=_notes(record, pending.index),
-    )
+        return [_step_view(record, step, ActionsOutcome(), images)]
+    card = _card(record, pending.index, "last", pending.observation, images)
+    return [card | {"raw_reply": _raw(pending.reply) if pending.reply else ""}]
+
+
+def _card(record: RunRecord, index: int, state: str, observation: Observation, images: Mapping[int, PageImage]) -> View:
+    empty = dict.fromkeys(("thought", "action_text", "code", "error", "raw_reply"), "")
+    return {
+        **empty,
+        "number": index,
+        "state": state,
+        "observation": observation,
+        "image": images.get(index, LOST),
+        "shapes": (),
+        "actions": (),
+        "discarded": [_raw(reply) for at, reply in record.discarded if at == index],
+        "notes": [note for note in record.notes if note.index == index],
+    }
 
 
 def _state(step: Step, outcome: ActionsOutcome) -> str:
@@ -490,16 +342,8 @@ def _state(step: Step, outcome: ActionsOutcome) -> str:
     return "failed" if step.error else "done"
 
 
-def _discarded(record: RunRecord, index: int) -> tuple[str, ...]:
-    return tuple(_raw(reply) for at, reply in record.discarded if at == index)
-
-
 def _raw(reply: Reply) -> str:
     return "\n\n".join(text for text in (reply.reasoning.strip(), reply.content.strip()) if text) or "(empty)"
-
-
-def _notes(record: RunRecord, index: int) -> tuple[Note, ...]:
-    return tuple(note for note in record.notes if note.index == index)
 
 
 def _status(record: RunRecord) -> tuple[str, str]:
