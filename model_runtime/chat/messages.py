@@ -42,7 +42,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """One message; `name` is shown in place of the role, and roles that are unknown are read as system.
+    """A message; `name` is shown in place of the role, and roles that are unknown are read as system.
 
     `reasoning` is an assistant's, without its markers; `tool_call_id` says which call a `tool` message answers.
     """

@@ -33,7 +33,7 @@ MAX_CACHED_TOKENS = 2**21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpec:
-    """What every rank loads; see `launch.options.NativeOptions` for what is not named here.
+    """The model part that every rank loads; see `launch.options.NativeOptions` for what is not named here.
 
     Attributes:
         size: Ranks.

@@ -48,7 +48,7 @@ _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What is left of a file: `data` of the same format with the same pixels.
+    """The drawn part of a file: `data` of the same format with the same pixels.
 
     `size` (width, height) in px is known as far as the header was found; `orientation` is 1 to 8, by EXIF or XMP.
     """

@@ -81,7 +81,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """What one step showed: losses before it, the gradients' norm before clipping, the share of the highest rates.
+    """Report of one step: losses before it, the gradients' norm before clipping, the share of the highest rates.
 
     `imbalance` is the tokens of the busiest expert over the mean; `num_clipped` counts heads whose scores were scaled.
     """
