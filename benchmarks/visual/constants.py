@@ -322,10 +322,7 @@ SUBJECTS: dict[str, tuple[tuple[str, ...], Callable[[], Callable[[], Answers]]]]
     "colors": (("visual_tools.colors",), colors),
     "paths": (("visual_tools.paths",), paths),
     "diff": (("visual_tools.diff",), diff),
-    "ocr": (
-        ("visual_tools.ocr", "visual_tools.text_detection", "visual_tools.ocr", "visual_tools.ink"),
-        ocr,
-    ),
+    "ocr": (("visual_tools.ocr", "visual_tools.text_detection", "visual_tools.ink"), ocr),
     "charts": (("visual_tools.charts",), charts),
     "search": (("visual_tools.search",), search),
     "video": (("visual_tools.video.cuts",), video),
@@ -367,7 +364,7 @@ def measure(subject: str, module: str, say: Callable[[str], None]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=tuple(SUBJECTS), action="append")
-    parser.add_argument("--module", default="", help="only modules whose name holds this, such as diff.kinds")
+    parser.add_argument("--module", default="", help="only modules whose name holds this, such as diff.maps")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     lines = [line for subject in arguments.only or SUBJECTS for line in measure(subject, arguments.module, print)]

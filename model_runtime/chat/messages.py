@@ -42,15 +42,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """One message.
+    """A message; `name` is shown in place of the role, and roles that are unknown are read as system.
 
-    Attributes:
-        role: `system`, `user`, `assistant`, `tool` or another; the template treats unknown ones as system.
-        parts: Content in order.
-        name: Shown in place of the role, where given.
-        reasoning: An assistant's reasoning, without its markers.
-        tool_calls: An assistant's calls.
-        tool_call_id: Which call a `tool` message answers.
+    `reasoning` is an assistant's, without its markers; `tool_call_id` says which call a `tool` message answers.
     """
 
     role: str

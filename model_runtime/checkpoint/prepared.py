@@ -44,7 +44,7 @@ class PreparedFiles:
     device: torch.device
 
     def get_or_make(self, name: str, make: Callable[[], Any]) -> Any:
-        """What the file `name` holds; where there is none, or a broken one, what `make` gives, which is kept.
+        """Return the content of the file `name`, or, without one or with a broken one, that of `make`, which is kept.
 
         `make` gives a dataclass of this package whose fields are tensors; `name` is that of a module, for example
         `language_model.model.layers.1.mlp.experts.`.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -20,10 +20,6 @@ from model_runtime.checkpoint.names import TensorInfo, expected_tensors
 from model_runtime.checkpoint.shard import StoredTensor, read_head
 from model_runtime.config.types import K25Config, QuantizationConfig
 from model_runtime.errors import CheckpointError, require
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -314,15 +310,9 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A checkpoint in numbers.
+    """A checkpoint in numbers: parameters and bytes of each part, bytes of each dtype.
 
-    Attributes:
-        num_params: Parameters of each part; packed values count as parameters, their scales do not.
-        size_bytes: Bytes of each part in the files.
-        dtypes: Bytes of each dtype in the files.
-        group_size: Of packed experts; None where nothing is packed.
-        num_tensors: Tensors in the files.
-        num_shards: Files with tensors.
+    Packed values count as parameters, their scales do not. `group_size` is None where nothing is packed.
     """
 
     num_params: dict[str, int]

@@ -214,7 +214,7 @@ def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextCo
     if section.is_null("q_lora_rank"):
         section.fault("q_lora_rank", None, "a whole number (queries go through a latent)")
     theta, scaling = _parse_rope(section)
-    numbers = {
+    numbers: dict[str, Any] = {
         name: section.take(name, getattr(release, name), *TEXT_ALIASES.get(name, ()), at_least=LOWEST.get(name, 1))
         for name in TextConfig.__dataclass_fields__
         if name not in ("latent_norm_eps", "rope_theta", "rope_scaling", *TOKENS)

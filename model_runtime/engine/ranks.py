@@ -33,16 +33,10 @@ MAX_CACHED_TOKENS = 2**21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpec:
-    """What every rank loads.
+    """The model part that every rank loads; see `launch.options.NativeOptions` for what is not named here.
 
     Attributes:
-        model_dir: The release folder.
         size: Ranks.
-        device: `cpu`, `cuda` or `cuda:N`; ranks take neighbouring GPUs, from the one that is named on.
-        dtype: Of the weights, None for the checkpoint's.
-        latent_norm_eps: Replaces the config's, where given.
-        kernels: `auto`, `torch` or `triton`.
-        kernel_cache_dir: For packed experts in the kernels' form.
         options: Sizes of the engine; the number of blocks is settled once all ranks are loaded.
         num_blocks: Blocks of the cache, None for as many as `cache_bytes` hold.
         cache_bytes: Memory for the cache, None for what is free.

@@ -23,10 +23,8 @@ class Sequence:
     """Tokens known so far, and how many of them the cache holds.
 
     Attributes:
-        request: What was asked.
         arrival: Counter of arrivals; with the request's priority it says who goes first.
         arrived_at: Seconds on the monotonic clock.
-        max_tokens: Tokens to generate at most.
         token_ids: Prompt, then output.
         num_computed: Tokens from the start whose latents are in the cache.
         num_cached: Prompt tokens that came from the prefix cache, the first time it was admitted.

@@ -76,19 +76,10 @@ def norm_turn_write(
 def write_latent(
     cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
 ) -> None:
-    """Norm each token's latent, turn its rotary key, and write both as one row to its slot, in place.
-
-    Args:
-        cache: (blocks, block_size, latent_dim) of one layer; latent_dim is kv_lora_rank + rope_dim.
-        slot_mapping: (N,) int64, `block * block_size + row`; each inside of the cache, which nothing here checks.
-        latent: (N, kv_lora_rank); rows may be strided.
-        k_rope: (N, rope_dim); rows may be strided.
-        weight: (kv_lora_rank,) of the norm.
-        eps: Of the norm.
-        rotations: (N, rope_dim / 2) complex64.
+    """As `ops.reference.norm.write_latent`; that a slot is inside of the cache is not checked.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as above.
+        LaunchError: Shapes, dtypes or strides are not as there.
     """
     run(make_write_latent(cache, slot_mapping, latent, k_rope, weight, eps, rotations))
 

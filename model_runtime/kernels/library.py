@@ -23,36 +23,32 @@ from model_runtime.ops.registry import CuSeqlens, DenseExperts, RouteOptions, re
 define = torch.library.custom_op
 
 
-@define("k25::rms_norm", mutates_args=())
-def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return norm.rms_norm(x, weight, eps)
+def _make_twin(
+    name: str, kernel: Callable[..., Any], fake: Callable[..., Any], *, mutates: tuple[str, ...] = ()
+) -> Any:
+    """Register an operator whose arguments torch's library takes as they are.
+
+    Args:
+        name: Of the operator.
+        kernel: Runs it.
+        fake: Gives an empty result of the right shape.
+        mutates: Names of the arguments that are written to.
+    """
+    twin = define(f"k25::{name}", mutates_args=mutates)(kernel)
+    twin.register_fake(fake)
+
+    def operator(*args: Any) -> Any:
+        return (twin if is_compiling() else kernel)(*args)
+
+    register(name, "triton")(operator)
+    return twin
 
 
-@_rms_norm.register_fake
-def _(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return x.new_empty(x.shape)
-
-
-@register("rms_norm", "triton")
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """See `norm.rms_norm`."""
-    return _rms_norm(x, weight, eps) if is_compiling() else norm.rms_norm(x, weight, eps)
-
-
-@define("k25::add_rms_norm", mutates_args=())
-def _add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    return norm.add_rms_norm(x, residual, weight, eps)
-
-
-@_add_rms_norm.register_fake
-def _(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), x.new_empty(x.shape)
-
-
-@register("add_rms_norm", "triton")
-def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """See `norm.add_rms_norm`."""
-    return (_add_rms_norm if is_compiling() else norm.add_rms_norm)(x, residual, weight, eps)
+_rms_norm = _make_twin("rms_norm", norm.rms_norm, lambda x, weight, eps: x.new_empty(x.shape))
+_add_rms_norm = _make_twin(
+    "add_rms_norm", norm.add_rms_norm, lambda x, residual, weight, eps: (x.new_empty(x.shape), x.new_empty(x.shape))
+)
+_write_latent = _make_twin("write_latent", latent.write_latent, lambda *args: None, mutates=("cache",))
 
 
 @define("k25::route", mutates_args=())
@@ -106,29 +102,6 @@ def _gather(matrices: Sequence[Tensor]) -> PreparedExperts:
         return DenseExperts(gate_up=matrices[0], down=matrices[1])
     gate_up, gate_up_scale, down, down_scale = matrices
     return HalfSplitExperts(gate_up=gate_up, gate_up_scale=gate_up_scale, down=down, down_scale=down_scale)
-
-
-@define("k25::write_latent", mutates_args=("cache",))
-def _write_latent(
-    cache: Tensor, slot_mapping: Tensor, latents: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
-) -> None:
-    latent.write_latent(cache, slot_mapping, latents, k_rope, weight, eps, rotations)
-
-
-@_write_latent.register_fake
-def _(
-    cache: Tensor, slot_mapping: Tensor, latents: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
-) -> None:
-    return None
-
-
-@register("write_latent", "triton")
-def write_latent(
-    cache: Tensor, slot_mapping: Tensor, latents: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
-) -> None:
-    """See `latent.write_latent`."""
-    write = _write_latent if is_compiling() else latent.write_latent
-    write(cache, slot_mapping, latents, k_rope, weight, eps, rotations)
 
 
 @define("k25::mla_decode", mutates_args=())

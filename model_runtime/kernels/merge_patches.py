@@ -81,21 +81,10 @@ def merge_patches(
     bias: Tensor,
     eps: float,
 ) -> Tensor:
-    """The mean over each item's frames, a layer norm of each patch, and neighbours side by side; fp32 inside.
-
-    Args:
-        x: (N, width), the patches of all items end to end; rows may be strided.
-        grids: (t, h, w) of each item, in patches.
-        merge: Neighbours in a column and in a row that become one row of the result; they divide h and w.
-        weight: (width,) of the norm.
-        bias: (width,) of the norm.
-        eps: Of the norm.
-
-    Returns:
-        (tokens of all items, merge[0] * merge[1] * width), neighbours row by row.
+    """As `ops.reference.attention.merge_patches`, fp32 inside; rows of x may be strided.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as above.
+        LaunchError: Shapes, dtypes or strides are not as there.
     """
     check_shape("x", x, (None, None))
     tokens = sum(h * w for _, h, w in grids) // (merge[0] * merge[1])

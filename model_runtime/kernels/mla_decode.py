@@ -205,17 +205,9 @@ def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) ->
 
 
 def mla_decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
-    """Attention of absorbed queries over the latents: the row is key for all heads, its first values are the value.
+    """As `ops.reference.attention.mla_decode`; rows and heads of q may be strided.
 
-    Args:
-        q: (S, heads, latent_dim); rows and heads may be strided.
-        cache: (blocks, block_size, latent_dim) of one layer, the new tokens already written.
-        plan: Of `plan_decode` or `make_plan`, for S sequences.
-        value_dim: How many of a row's values, from the first, are the value.
-        scale: Factor on the scores before the softmax.
-
-    Returns:
-        (S, heads, value_dim); zeros for a sequence of length 0 of a plan that lasts.
+    A plan that lasts (`make_plan`) gives zeros for a sequence of length 0.
 
     Raises:
         LaunchError: Shapes, dtypes or strides do not fit; the text says which.

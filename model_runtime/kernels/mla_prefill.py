@@ -126,22 +126,11 @@ def attend_prompt(
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:
-    """Causal attention within each sequence, whose queries are its last tokens: ends are aligned.
+    """As `ops.reference.attention.mla_prefill`; rows and heads may be strided, and `scale` is above 0.
 
     Keys shared by all heads are a kernel's work only when the values are their first columns, as in the cache; for
-    values of their own it is the reference's.
-
-    Args:
-        q: (N, heads, key_dim); here and below, rows and heads may be strided.
-        k: (M, heads, key_dim), or (M, 1, key_dim) when all heads share one.
-        v: (M, heads, value_dim), or (M, 1, value_dim), a view of k. Values that begin between two multiples of 16
-            bytes, as those behind keys of an odd width do, are copied.
-        cu_seqlens_q: Bounds of the sequences in q.
-        cu_seqlens_k: Bounds of the sequences in k and v.
-        scale: Factor on the scores before the softmax, above 0.
-
-    Returns:
-        (N, heads, value_dim).
+    values of their own it is the reference's. Values that begin between two multiples of 16 bytes, as those behind
+    keys of an odd width do, are copied.
 
     Raises:
         LaunchError: Shapes, dtypes, strides or bounds do not fit; the text says which.

@@ -117,16 +117,7 @@ def prepare_experts(experts: Experts) -> PreparedExperts:
 
 
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: PreparedExperts) -> Tensor:
-    """Sum over each token's experts of weight * down(silu(gate x) * up x); the host waits for nothing.
-
-    Args:
-        hidden: (N, H), bf16 or fp32; that of the experts where these are dense.
-        weights: (N, K) fp32.
-        ids: (N, K) int64; those outside of 0..E-1 are experts held elsewhere and add nothing.
-        experts: Of `prepare_experts`.
-
-    Returns:
-        (N, H) of hidden's dtype.
+    """As `ops.reference.moe.run_experts`, with experts of `prepare_experts`; the host waits for nothing.
 
     Raises:
         LaunchError: Shapes or dtypes do not fit.

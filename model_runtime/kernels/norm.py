@@ -53,18 +53,10 @@ def norm_rows(
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Rows over their root mean square, sqrt(mean(x^2) + eps), times weight.
-
-    Args:
-        x: (N, H); rows may be strided.
-        weight: (H,).
-        eps: Added to the mean square.
-
-    Returns:
-        (N, H) of x's dtype.
+    """As `ops.reference.norm.rms_norm`.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as above.
+        LaunchError: Shapes, dtypes or strides are not as there.
     """
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     run(make_rms_norm(x, weight, eps, out))
@@ -72,19 +64,10 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The residual stream one summand on, and its norm.
-
-    Args:
-        x: (N, H), the summand; rows may be strided.
-        residual: (N, H); rows may be strided.
-        weight: (H,).
-        eps: Added to the mean square.
-
-    Returns:
-        (N, H) the norm of residual + x, and (N, H) that sum, rounded to x's dtype before it is normed.
+    """As `ops.reference.norm.add_rms_norm`; rows may be strided.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as above.
+        LaunchError: Shapes, dtypes or strides are not as there.
     """
     out, total = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(2))
     run(make_rms_norm(x, weight, eps, out, residual, total))

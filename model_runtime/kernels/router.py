@@ -28,20 +28,11 @@ FLOATS = (torch.bfloat16, torch.float32)
 
 
 def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -> tuple[Tensor, Tensor]:
-    """Choose each token's experts: on sigmoid score + bias; their weights are the scores without the bias.
+    """As `ops.reference.moe.route`, the best choice first; of equal ones the lower id.
 
     Experts in groups, and more choices than experts, are left to the torch reference. Products of bf16 are summed in
-    fp32; where either side is fp32, both are, and multiplied exactly as fp32.
-
-    Args:
-        hidden: (N, H), bf16 or fp32, rows may be strided.
-        weight: (E, H), bf16 or fp32, rows may be strided.
-        bias: (E,) fp32, moves the choice only.
-        options: How many, from which groups, how weighted.
-
-    Returns:
-        Weights (N, K) fp32 and expert ids (N, K) int64, the best first; of equal ones the lower id. Ids are of 0..E-1
-        and differ from each other even where hidden is NaN.
+    fp32; where either side is fp32, both are, and multiplied exactly as fp32. Ids are of 0..E-1 and differ from each
+    other even where hidden is NaN. Rows of hidden and weight may be strided.
 
     Raises:
         LaunchError: Shapes or dtypes are others.

@@ -152,18 +152,10 @@ def attend(
 
 
 def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
-    """Turn queries and keys, then attend: every row of an item sees every row of that item.
-
-    Args:
-        qkv: (N, 3 * heads, head_dim): all queries, all keys, all values. Queries and keys are overwritten.
-        rotations: (N, head_dim / 2) complex64, of each pair of neighbouring values of queries and keys.
-        cu_seqlens: Bounds of the items.
-
-    Returns:
-        (N, heads, head_dim); the scores are scaled by head_dim^(-1/2).
+    """As `ops.reference.attention.vision_attention`; queries and keys are overwritten.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as above.
+        LaunchError: Shapes, dtypes or strides are not as there.
     """
     out = torch.empty(len(qkv), qkv.shape[1] // 3, qkv.shape[2], dtype=qkv.dtype, device=qkv.device)
     attention = make_attend(qkv, cu_seqlens, out)

@@ -28,13 +28,9 @@ MEASURED_SHARE = 4.3 / 4.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One kind of GPU.
+    """One kind of GPU: its memory as its driver shows it, its bandwidth by the data sheet.
 
-    Attributes:
-        name: As people say it.
-        memory_gib: As its driver shows it.
-        bandwidth_tb_s: Of its memory, by the data sheet.
-        max_tp: Largest tensor-parallel size that K2.5's attention runs with on it.
+    `max_tp` is the largest tensor-parallel size that K2.5's attention runs with on it.
     """
 
     name: str

@@ -173,12 +173,7 @@ POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How long to wait for what.
-
-    Attributes:
-        ready_timeout_s: Until the server answers; loading 600 GB from a slow disk takes long.
-        stop_timeout_s: Until a server that was asked to end is ended for good.
-    """
+    """Times to wait until the server answers (600 GB from a slow disk take long), and until it has ended."""
 
     ready_timeout_s: float = 3600.0
     stop_timeout_s: float = 30.0

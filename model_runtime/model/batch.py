@@ -7,16 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from model_runtime.config.types import RopeScaling, TextConfig
 from model_runtime.ops import CuSeqlens, Ops
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Rope:

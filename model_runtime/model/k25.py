@@ -7,7 +7,7 @@ of Vaswani et al. 2017 with pre-norm as in DeepSeek-V3 (arXiv 2412.19437), secti
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,6 @@ from model_runtime.ops.registry import find_backends
 from model_runtime.parallel.comm import Comm, OneRank, check_ranks
 from model_runtime.placement import Placement
 from model_runtime.vision.tower import VisionTower
-
-if TYPE_CHECKING:
-    from model_runtime.vision.tower import VisionTower
 
 
 class DecoderLayer(nn.Module):

@@ -5,7 +5,7 @@ A model's parts fall to the ranks in equal, neighbouring shares in rank order.
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -13,9 +13,6 @@ from torch import Tensor
 
 from model_runtime.config.types import K25Config
 from model_runtime.errors import CapacityError, ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Comm(Protocol):

@@ -48,13 +48,9 @@ _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What is left of a file.
+    """The drawn part of a file: `data` of the same format with the same pixels.
 
-    Attributes:
-        data: A file of the same format with the same pixels.
-        size: (width, height) in px as far as its header was found, to be refused before anything is decoded.
-        orientation: 1 to 8, by EXIF or XMP; 1 is upright.
-        num_scans: How often a decoder goes over all of it.
+    `size` (width, height) in px is known as far as the header was found; `orientation` is 1 to 8, by EXIF or XMP.
     """
 
     data: bytes

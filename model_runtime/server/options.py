@@ -8,7 +8,6 @@ class MediaAccess:
     """Where images and videos may come from, and how many. Limits of pixels are the processor's.
 
     Attributes:
-        max_items: Images and videos in one request.
         max_item_bytes: Of one, decoded from base64 or fetched.
         allow_http: Whether `http` and `https` URLs are fetched at all; data URLs always work.
         private_hosts: Hosts that may be fetched from although their addresses are loopback, private or link-local.

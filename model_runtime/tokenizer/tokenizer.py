@@ -206,14 +206,7 @@ Source: `tokenization_kimi.py` of moonshotai/Kimi-K2.5, `pat_str`.
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """Token ids of text and back.
-
-    Attributes:
-        special: Control tokens.
-        tokens: What each id stands for; a control token stands for its name.
-        encoding: tiktoken's engine with the ordinary ranks only.
-        max_token_bytes: Of the longest ordinary token.
-    """
+    """Token ids of text and back."""
 
     special: SpecialTokens
     tokens: tuple[bytes, ...] = field(repr=False)

@@ -17,7 +17,7 @@ from model_runtime.model import ForwardBatch, K25Model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """What the model reads: a trunk of token ids with as many placeholders for each image as it has rows, and branches.
+    """Input of the model: a trunk of token ids with as many placeholders for each image as it has rows, and branches.
 
     Each branch continues the trunk; without any it is a plain sequence.
     """

@@ -81,15 +81,9 @@ class TrainingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """What one step showed.
+    """Report of one step: losses before it, the gradients' norm before clipping, the share of the highest rates.
 
-    Attributes:
-        losses: Each part, before the step.
-        grad_norm: Of all gradients together, before they were clipped.
-        rate: Share of the highest learning rates.
-        num_clipped: Heads whose scores were scaled down.
-        imbalance: Tokens of the busiest expert over the mean.
-        num_tokens: Of the batch.
+    `imbalance` is the tokens of the busiest expert over the mean; `num_clipped` counts heads whose scores were scaled.
     """
 
     losses: dict[str, float]

@@ -1,4 +1,4 @@
-"""What changes weights beside AdamW. Muon: momentum whose matrices are made orthogonal before they are applied.
+"""Updates of weights that AdamW does not make: Muon, momentum whose matrices are made orthogonal before it is applied.
 
 torch has a Muon of its own, which takes whole two-dimensional parameters one by one. Here a matrix is a tensor of the
 release (`training.release`): the halves of a joined weight and each of the experts' matrices are updates of their own,

@@ -6,7 +6,7 @@ import torch
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.model import K25Model, load_model
 from model_runtime.ops.reference.norm import rotate
-from model_runtime.training.patches import PatchRows, share_each, share_together
+from model_runtime.training.losses import PatchRows, share_each, share_together
 from tests.model_runtime.training.two_memories import two_memories
 from tests.model_runtime.vision.weights import make_item
 

@@ -142,7 +142,7 @@ def _write_canary(path: Path, secret: str) -> Path:
 
 
 def start_victim(token: str, folders: Iterable[Path]) -> subprocess.Popen[bytes]:
-    """Start a process that waits until the checker dies, then removes `folders`; `token` stands in its command line."""
+    """Start a process that waits until the checker dies, then removes `folders`; `token` is in its command line."""
     wait = "import shutil,sys;sys.stdin.read();[shutil.rmtree(path, ignore_errors=True) for path in sys.argv[2:]]"
     return subprocess.Popen(
         [sys.executable, "-I", "-c", wait, f"victim-{token}", *map(str, folders)],
