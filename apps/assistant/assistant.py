@@ -46,6 +46,7 @@ class Assistant:
 
     Args:
         preferences: Settings of the app.
+        max_uploads_bytes: Of the disk for uploads, all together.
 
     Attributes:
         sessions: By name, oldest first.
@@ -53,7 +54,8 @@ class Assistant:
         tasks: Saved ones.
     """
 
-    def __init__(self, preferences: Preferences | None = None) -> None:
+    def __init__(self, preferences: Preferences | None = None, *, max_uploads_bytes: int = MAX_UPLOADS_BYTES) -> None:
+        self._max_uploads_bytes = max_uploads_bytes
         self.preferences = preferences or Preferences()
         beside = self.preferences.file
         self.tasks = SavedTasks(beside.with_name("assistant-tasks") if beside is not None else None)
@@ -187,7 +189,7 @@ class Assistant:
 
     def has_room(self, more_bytes: int = 0) -> bool:
         """Whether uploads may take more of the disk."""
-        return self._held_bytes() + more_bytes <= MAX_UPLOADS_BYTES
+        return self._held_bytes() + more_bytes <= self._max_uploads_bytes
 
     def _held_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
@@ -206,7 +208,7 @@ class Assistant:
                     size += len(chunk)
                     if size > MAX_FILE_BYTES:
                         raise CuaError(f"the file is larger than {MAX_FILE_BYTES >> 20} MB")
-                    if held + size > MAX_UPLOADS_BYTES:
+                    if held + size > self._max_uploads_bytes:
                         raise CuaError(_NO_ROOM)
                     file.write(chunk)
         except BaseException:

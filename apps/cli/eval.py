@@ -186,9 +186,8 @@ def compare(
 ) -> None:
     """Compare two evaluations, episode by episode, and say how sure the difference is."""
     from apps.evals.compare import compare as compare_results
-    from apps.evals.compare_page import write_comparison
+    from apps.evals.compare import describe_comparison, write_comparison
     from apps.evals.results import find_evaluation, load_evaluation
-    from apps.evals.text import describe_comparison
 
     first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
     comparison = compare_results(first.results, second.results, {**first.clusters, **second.clusters})

@@ -1,10 +1,9 @@
-"""An evaluation and a comparison in words, for a terminal."""
+"""An evaluation in words, for a terminal."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from apps.evals.compare import Comparison
 from apps.evals.episodes import find_damaged_lines
 from apps.evals.plan import EvalPlan
 from apps.evals.players import recorded_player
@@ -35,7 +34,7 @@ RULES = {
     "needless_questions": "questions in one harmless step of the user's task",
 }
 """What else is measured besides the score, by name."""
-_MAX_IDS, _MAX_FLIPS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 3, 40, 10, 28, 30
+_MAX_IDS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 3, 10, 28, 30
 
 
 def describe_share(share: float | None) -> str:
@@ -141,38 +140,6 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def describe_comparison(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
-    """What changed between two evaluations, line by line."""
-    yield f"A: {_named(before)}"
-    yield f"B: {_named(after)}"
-    if before.plan.suite_name != after.plan.suite_name or before.plan.revision != after.plan.revision:
-        yield "careful: they are not of the same revision of the same suite"
-    alone = [
-        f"{count} only in {which}"
-        for which, count in (("A", comparison.num_only_before), ("B", comparison.num_only_after))
-        if count
-    ]
-    unscored = comparison.num_pairs - comparison.num_scored_pairs
-    without = [f"{unscored} without a score in one of them"] if unscored else []
-    yield f"{comparison.num_pairs} episodes in both" + "".join(f", {more}" for more in (*without, *alone))
-    if not comparison.num_pairs:
-        return
-    yield ""
-    yield _difference(
-        "B - A, mean score, no score counted 0", comparison.difference_full, comparison.difference_full_interval
-    )
-    yield _difference(
-        "B - A, mean score where both have one", comparison.difference_scored, comparison.difference_scored_interval
-    )
-    if comparison.mcnemar_p is not None and comparison.permutation_p is not None:
-        how = "exact" if comparison.is_permutation_exact else "drawn"
-        groups = f"{after.plan.cluster_by}s" if after.clusters else "tasks"
-        yield f"p of the scores, {groups} swapped ({how}): {describe_p(comparison.permutation_p)}"
-        yield f"p of the successes, episodes taken for independent (McNemar, exact): {describe_p(comparison.mcnemar_p)}"
-    yield ""
-    yield from _flips(comparison, before, after)
-
-
 def describe_error(result: EpisodeResult) -> str:
     """An episode, or a try at one, that ended without a score."""
     return f"{describe_key(result.key)}: {ERRORS.get(result.kind, result.kind)}: {result.reason}"
@@ -238,43 +205,6 @@ def _errors(results: Sequence[EpisodeResult]) -> Iterator[str]:
         yield f"error: {describe_error(one)}"
     if len(broken) > _MAX_ERRORS:
         yield f"and {len(broken) - _MAX_ERRORS} more errors, on the page"
-
-
-def _named(evaluation: Evaluation) -> str:
-    score = describe_share(evaluation.figures.all.mean_full)
-    return f"{evaluation.plan.suite_name} with {evaluation.plan.player}, {score} ({evaluation.folder})"
-
-
-def _difference(what: str, difference: float | None, interval: Interval | None) -> str:
-    if difference is None:
-        return f"{what}: -"
-    ends = f" ({100 * interval.low:+.1f} to {100 * interval.high:+.1f} at 95 %)" if interval else ""
-    return f"{what}: {describe_points(difference)}{ends}"
-
-
-def describe_points(difference: float | None) -> str:
-    """`+3.1 points`; a dash for none."""
-    return "-" if difference is None else f"{100 * difference:+.1f} points"
-
-
-def describe_p(p: float | None) -> str:
-    """A p value; a dash for none."""
-    return "-" if p is None else f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
-
-
-def _flips(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
-    first, second = ({one.key: one for one in evaluation.results} for evaluation in (before, after))
-    won = sum(flip.after > flip.before for flip in comparison.flips)
-    yield f"{len(comparison.flips)} flips: {won} won, {len(comparison.flips) - won} lost"
-    for flip in comparison.flips[:_MAX_FLIPS]:
-        mark = "+" if flip.after > flip.before else "-"
-        yield f"  {mark} {describe_key(flip.key)}: {flip.before:g} -> {flip.after:g}"
-        for which, evaluation, result in (("A", before, first[flip.key]), ("B", after, second[flip.key])):
-            run = evaluation.find_report(result) or evaluation.find_run(result)
-            if run is not None:
-                yield f"      {which}: {evaluation.folder / run}"
-    if len(comparison.flips) > _MAX_FLIPS:
-        yield f"  and {len(comparison.flips) - _MAX_FLIPS} more; --json lists all"
 
 
 def resume_command(words: list[str], folder: Path) -> str:

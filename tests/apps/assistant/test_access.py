@@ -154,8 +154,8 @@ async def test_uploads_end_where_the_disk_is_theirs_no_more() -> None:
         assert (await web.post("/api/sessions", headers=BEARER, content=b"x")).status_code == 200
 
 
-async def test_only_files_that_the_page_has_uploaded_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assistant = Assistant(Preferences())
+async def test_only_files_that_the_page_has_uploaded_are_taken(tmp_path: Path) -> None:
+    assistant = Assistant(Preferences(), max_uploads_bytes=10)
     secret = tmp_path / "secret.txt"
     secret.write_text("geheim")
     folder = assistant.page_dir / "0123"
@@ -167,7 +167,6 @@ async def test_only_files_that_the_page_has_uploaded_are_taken(tmp_path: Path, m
             assistant.take_file(path, path.name)
     taken = assistant.take_file(folder / "mine.txt", "../<mine>.txt")
     assert (assistant.uploads_dir / taken).read_text() == "mine" and taken.endswith("/<mine>.txt")
-    monkeypatch.setattr("apps.assistant.assistant.MAX_UPLOADS_BYTES", 10)
     with pytest.raises(CuaError, match="restart the app"):
         assistant.take_file(folder / "mine.txt", "mine.txt")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.assistant import event_log
+from apps.assistant.event_log import MAX_EVIDENCE
 from apps.assistant.person import INPUTS, to_actions, without_texts
 from apps.assistant.session import Session
 from cua.api import run_task
@@ -311,15 +311,14 @@ def test_inputs_that_no_page_sends_are_refused(wrong: Any) -> None:
         INPUTS.validate_python(wrong)
 
 
-def test_what_sub_agents_found_is_kept_for_citations_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "MAX_EVIDENCE", 2)
+def test_what_sub_agents_found_is_kept_for_citations_and_bounded() -> None:
     session = Session("swarm")
-    for number in range(3):
+    for number in range(MAX_EVIDENCE + 1):
         call = ToolCall(id="x", name="browse", arguments='{"url": "http://a"}')
         result = ToolResult(parts=(TextPart(text="page " * 2000),))
         outcome = CallOutcome(number=number, call=call, result=result)
         session._listen(CallReturned(index=1, outcome=outcome, ids=AgentIds(agent_id="t001", parent_id="main")))
-    assert list(session.log.evidence) == ["t001.1", "t001.2"]
+    assert list(session.log.evidence) == [f"t001.{number}" for number in range(1, MAX_EVIDENCE + 1)]
     kept = session.log.evidence["t001.2"]
     assert (kept["tool"], kept["text"]) == ("browse", ("page " * 2000)[:4000])
     assert session.log.events == deque()

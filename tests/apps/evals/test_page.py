@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.evals.compare import compare
-from apps.evals.compare_page import comparison_view, write_comparison
+from apps.evals.compare import compare, comparison_view, write_comparison
 from apps.evals.page import page_view, render_page
 from apps.evals.results import Evaluation
 from apps.evals.text import describe_evaluation as describe

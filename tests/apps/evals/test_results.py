@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apps.evals.compare import compare
+from apps.evals.compare import compare, describe_comparison
 from apps.evals.episodes import EPISODES
 from apps.evals.plan import (
     EvalPlan,
@@ -24,7 +24,7 @@ from apps.evals.plan import (
 from apps.evals.request import EvalRequest, prepare
 from apps.evals.results import RESULTS, Evaluation, KnownBaseline, load_evaluation, save_results
 from apps.evals.run import finish
-from apps.evals.text import describe_comparison, describe_evaluation, describe_key, describe_unavailable
+from apps.evals.text import describe_evaluation, describe_key, describe_unavailable
 from cua.batch import EpisodeJournal, EpisodeResult
 from cua.errors import ConfigError, TrajectoryError
 from envs import EnvSetupError, InstructionTask, Suite, Task, TaskSpec, TaskVerdict

@@ -1,11 +1,14 @@
 import os
+import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from apps.setup import checks
 from apps.setup.checks import (
+    GOOD_FREE_MB,
+    MIN_FREE_MB,
     check_clock,
     check_command,
     check_ocr,
@@ -74,7 +77,7 @@ def test_a_namesake_that_shadows_ours(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_missing_ocr_is_worse_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "OCR_MODULES", ("no_such_reader",))
+    monkeypatch.setitem(sys.modules, "rapidocr", None)  # as if it were not installed
     assert [check_ocr(is_needed=needed).level for needed in (True, False)] == ["fail", "warn"]
     assert check_ocr(is_needed=True).fix == "pip install 'cua-k25[literal]'"
 
@@ -90,9 +93,10 @@ def test_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.found.startswith(f"{tmp_path}/new/runs, ")
     assert list((tmp_path / "new" / "runs").iterdir()) == []
 
-    monkeypatch.setattr(checks, "GOOD_FREE_MB", 10**12)
+    free_mb = {"free": GOOD_FREE_MB - 1}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free_mb["free"] * 2**20))
     assert check_runs_folder(tmp_path).level == "warn"
-    monkeypatch.setattr(checks, "MIN_FREE_MB", 10**12)
+    free_mb["free"] = MIN_FREE_MB - 1
     assert check_runs_folder(tmp_path).level == "fail"
 
     (tmp_path / "file").touch()

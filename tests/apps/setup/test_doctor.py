@@ -63,7 +63,7 @@ async def test_a_model_that_answers(monkeypatch: pytest.MonkeyPatch, answer: Rep
 
 async def test_a_model_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    monkeypatch.setattr("apps.setup.doctor._MODEL_TIMEOUT_S", 1.0)
+    monkeypatch.setenv("K25_MAX_RETRIES", "0")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     row = row_of(await run_doctor(lambda line: None, model="fake"), "model")
     assert row.level == "fail"
