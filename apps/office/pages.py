@@ -32,20 +32,19 @@ class Page:
     image: Image
 
 
-def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[Page]:
+def read_pages(pdf: Path, *, dpi: int = DPI) -> list[Page]:
     """Draw the pages of a PDF file.
 
     Args:
         pdf: The file.
         dpi: Pixels an inch.
-        max_pages: No more than these.
 
     Raises:
         OfficeError: It is encrypted or damaged.
     """
     document = open_pdf(pdf)
     try:
-        return [_read_page(document, number, dpi) for number in range(min(len(document), max_pages))]
+        return [_read_page(document, number, dpi) for number in range(min(len(document), MAX_PAGES))]
     finally:
         document.close()
 

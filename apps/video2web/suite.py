@@ -227,8 +227,8 @@ def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | Non
         root, path = found[name]
         source, kind = PageSource(SiteFiles(root), f"/{path}", _VIEWPORT_PX), name
     elif family == "recordings" and name in RECORDINGS:
-        path = find_demo() if name == "demo" else _data(f"{name}.mp4")
-        source, kind = RecordingSource(path), name
+        film = find_demo() if name == "demo" else _data(f"{name}.mp4")
+        source, kind = RecordingSource(film), name
     else:
         raise ValueError(f"the suite video2web has no task {task_id!r} here; expected one such as 'drawn/landing-100'")
     told = {FAMILY: family, LABELS: {"kind": kind}} if family == "drawn" else {FAMILY: family}
