@@ -104,13 +104,6 @@ def ink_of(image: Image) -> float:
     return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
 
 
-def ink_box(image: Image) -> tuple[int, int, int, int] | None:
-    """Left, top, right, bottom in pixels of what is not white; None for an empty image."""
-    ops = require("PIL.ImageOps", "office")
-    box = ops.invert(image.convert("L")).point(lambda value: 255 if value > 255 - _WHITE else 0).getbbox()
-    return None if box is None else (int(box[0]), int(box[1]), int(box[2]), int(box[3]))
-
-
 def _read_page(document: Any, number: int, dpi: int) -> Page:
     page = document[number]
     try:

@@ -234,7 +234,7 @@ def side_by_side(reference: NDArray[np.uint8], ours: NDArray[np.uint8], box: Box
 
 
 def _cut(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
-    part = image[box.top : box.bottom, box.left : box.right]
+    part = image[box.slices]
     missing = box.height - part.shape[0], box.width - part.shape[1]
     return np.pad(part, ((0, missing[0]), (0, missing[1]), (0, 0)), constant_values=200)
 

@@ -25,7 +25,6 @@ from cua.trajectory.report.shell import PageTemplate
 from visual_tools.errors import VideoError
 
 WIDTH = 1000.0
-ROW_HEIGHT = 22.0
 _MIN_MARK = 2.5
 _NUM_COLORS = 8
 MAX_CHAPTERS = 12

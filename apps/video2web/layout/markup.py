@@ -445,7 +445,7 @@ class _Writer:
     def _image_tag(self, node: Node, place: _Place) -> str:
         box = node.box_px.clipped(self._image.shape[1], self._image.shape[0])
         name = f"images/image-{len(self._images) + 1}.png"
-        self._images[name] = self._image[box.top : box.bottom, box.left : box.right]
+        self._images[name] = self._image[box.slices]
         style = {"width": css_px(box.width), "height": css_px(box.height)} | place.style
         return self._sheet.tag(f'img src="{name}" alt=""', "image", style, None)
 

@@ -171,7 +171,7 @@ def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[B
 def _shape_of(changed: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
     """(h, w) uint8, 1 on what changed and what it encloses."""
     cv2 = require("cv2", "visual")
-    piece = np.ascontiguousarray(changed[box.top : box.bottom, box.left : box.right])
+    piece = np.ascontiguousarray(changed[box.slices])
     closed = cv2.morphologyEx(piece, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     outlines, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     filled: NDArray[np.uint8] = cv2.drawContours(np.zeros_like(closed), outlines, -1, 1, thickness=-1)
@@ -188,15 +188,15 @@ def _is_one_shape(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
 def _contrast(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> float:
     """By how many levels a shape differs from the pixels around its box."""
     wide = box.padded(3).clipped(grey.shape[1], grey.shape[0])
-    around = grey[wide.top : wide.bottom, wide.left : wide.right].astype(np.float32)
+    around = grey[wide.slices].astype(np.float32)
     ring = np.ones(around.shape, np.bool_)
     ring[box.top - wide.top : box.bottom - wide.top, box.left - wide.left : box.right - wide.left] = False
-    inside = grey[box.top : box.bottom, box.left : box.right][mask > 0].astype(np.float32)
+    inside = grey[box.slices][mask > 0].astype(np.float32)
     return float(np.abs(inside - np.median(around[ring])).mean()) if inside.size and ring.any() else 0.0
 
 
 def _make_arrow(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> Arrow:
-    pixels = grey[box.top : box.bottom, box.left : box.right].astype(np.float32)
+    pixels = grey[box.slices].astype(np.float32)
     inside = pixels[mask > 0]
     return Arrow(
         pixels=pixels,
@@ -311,7 +311,7 @@ class PointerTracker:
         assert box is not None
         if self._arrow.is_learned:
             inner = box.clipped(grey.shape[1], grey.shape[0])
-            return not (changed[inner.top : inner.bottom, inner.left : inner.right] > _MOVED_LEVELS).any()
+            return not (changed[inner.slices] > _MOVED_LEVELS).any()
         around = Box(box.left - 1, box.top - 1, box.right + 1, box.bottom + 1)
         return any(score >= _MIN_SCORE for score, _ in match_arrow(grey, around, self._arrow))
 
@@ -339,7 +339,7 @@ class PointerTracker:
         if box is None or self._arrow is None or not self._arrow.is_learned:
             return
         area = box.padded(_DRIFT_PX).clipped(changed.shape[1], changed.shape[0])
-        moved = changed[area.top : area.bottom, area.left : area.right] > _MOVED_LEVELS
+        moved = changed[area.slices] > _MOVED_LEVELS
         rows, columns = np.flatnonzero(moved.any(axis=1)), np.flatnonzero(moved.any(axis=0))
         if not rows.size:
             return
