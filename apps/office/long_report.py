@@ -1,4 +1,7 @@
-"""Long documents by a swarm: one outline, chapters by sub-agents, one style, one bibliography, merged and verified."""
+"""Long documents by a swarm: one outline, chapters by sub-agents, one style, one bibliography, merged and verified.
+
+What the verifier finds in the merged document goes back to the writers of the chapters that it is in.
+"""
 
 import asyncio
 import json
@@ -56,6 +59,8 @@ _ASKED = (
     "in your working folder. All chapters were merged, and in yours this is wrong:\n{faults}\nMend that in the files, "
     "and change nothing else. Call check_chapter when you are done. Then answer in one sentence what you have changed."
 )
+BUILD_S = 900.0
+_INSIDE = "apps.office.inside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,10 +261,6 @@ def left_over(settings: Settings, spent: RunResult) -> dict[str, Any]:
         if most is not None and used >= most:
             raise OfficeError(f"nothing is left of {name} ({most:g}) for a round of mending")
     return {name: most - used for name, most, used in pairs if most is not None}
-
-
-BUILD_S = 900.0
-_INSIDE = "apps.office.inside"
 
 
 class CheckChapterArguments(Arguments):

@@ -17,6 +17,23 @@ _MAX_TREE_BYTES = 32 * 2**20
 _FORMULA = re.compile(rb"<(?:\w+:)?f(?:\s[^>]*)?>([^<]+)<")
 _DDE = re.compile(rb"\bDDE(?:AUTO)?\b|<ddeLink\b")
 _FETCHING = re.compile(r"\b(WEBSERVICE|IMPORTXML|IMPORTDATA|RTD|CALL|REGISTER\.ID)\s*\(", re.IGNORECASE)
+Kind = Literal["docx", "xlsx", "pptx", "pdf"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CONTENT_TYPES = "[Content_Types].xml"
+_OLE_MAGIC, _ZIP_MAGIC, _PDF_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"PK\x03\x04", b"%PDF-"
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_MAIN_TYPES: Mapping[str, Kind] = {
+    "wordprocessingml.document.main": "docx",
+    "ms-word.document.macroEnabled.main": "docx",
+    "wordprocessingml.template.main": "docx",
+    "spreadsheetml.sheet.main": "xlsx",
+    "ms-excel.sheet.macroEnabled.main": "xlsx",
+    "spreadsheetml.template.main": "xlsx",
+    "presentationml.presentation.main": "pptx",
+    "presentationml.slideshow.main": "pptx",
+    "presentationml.template.main": "pptx",
+    "ms-powerpoint.presentation.macroEnabled.main": "pptx",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,26 +140,6 @@ def _normal(path: str) -> str:
         elif piece not in ("", "."):
             kept.append(piece)
     return "/".join(kept)
-
-
-Kind = Literal["docx", "xlsx", "pptx", "pdf"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-CONTENT_TYPES = "[Content_Types].xml"
-_OLE_MAGIC, _ZIP_MAGIC, _PDF_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"PK\x03\x04", b"%PDF-"
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-_MAIN_TYPES: Mapping[str, Kind] = {
-    "wordprocessingml.document.main": "docx",
-    "ms-word.document.macroEnabled.main": "docx",
-    "wordprocessingml.template.main": "docx",
-    "spreadsheetml.sheet.main": "xlsx",
-    "ms-excel.sheet.macroEnabled.main": "xlsx",
-    "spreadsheetml.template.main": "xlsx",
-    "presentationml.presentation.main": "pptx",
-    "presentationml.slideshow.main": "pptx",
-    "presentationml.template.main": "pptx",
-    "ms-powerpoint.presentation.macroEnabled.main": "pptx",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,11 @@ _WAYS = {"ERR_NAME_NOT_RESOLVED": "its name is not known", "ERR_CONNECTION_REFUS
          "ERR_INTERNET_DISCONNECTED": "there is no network", "ERR_CERT": "its certificate is not valid",
          "ERR_BLOCKED_BY_CLIENT": "the rules on domains forbid it", "Download is starting": "it is a download",
          "ERR_ABORTED": "it is no page, but a download or a file"}  # fmt: skip
+VIEWPORT_PX = (1280, 720)
+MAX_PAGES = 12
+NO_RULES = DomainRules()
+_VIDEO_SUFFIXES = (".mp4", ".m4v", ".webm", ".mkv", ".mov", ".avi")
+_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
 
 
 def is_url(text: str) -> bool:
@@ -162,13 +167,6 @@ async def _look_through(opened: OpenPage) -> None:
         await page.wait_for_load_state("networkidle", timeout=_QUIET_S * 1000)
     await opened.look("() => scrollTo({top: 0, behavior: 'instant'})")
     await asyncio.sleep(2 * _LOOK_S)
-
-
-VIEWPORT_PX = (1280, 720)
-MAX_PAGES = 12
-NO_RULES = DomainRules()
-_VIDEO_SUFFIXES = (".mp4", ".m4v", ".webm", ".mkv", ".mov", ".avi")
-_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
 
 
 def parse_viewport(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""How an episode of a suite of sites is played: by an author in the loop of `cua web build`, in its own folder."""
+"""How an episode of a suite of sites is played: by an author in the loop of `cua web build`, or by a baseline."""
 
 import asyncio
 import base64
@@ -32,6 +32,7 @@ from visual_tools.ink import find_background
 
 Pixels = NDArray[np.uint8]
 _DONE = "it changes nothing"
+_BASELINE = "baseline:"
 
 
 def write_blank(image: Pixels) -> str:
@@ -95,9 +96,6 @@ class BaselineAuthor:
 
     async def close(self) -> None:
         """Nothing to let go."""
-
-
-_BASELINE = "baseline:"
 
 
 class SitePlayer:

@@ -25,6 +25,27 @@ _SCALES = tuple(round(1 + step / 100, 2) for step in (2, 3, 4, 5, 6, 8, 10, 12, 
 _MIN_SHADOW_LEVELS, _MIN_SHADOW_SHARE = 6.0, 0.25
 
 Pixels = NDArray[np.uint8]
+SCRIPT, STYLE = "interactions.js", "interactions.css"
+_STATE_CSS = ".state { display: none; position: absolute; pointer-events: auto; overflow: hidden }\n"
+_REVEAL_CSS = """@media (prefers-reduced-motion: no-preference) {{
+  .{name} {{ opacity: 0; transform: translateY({rise}px) }}
+  .{name}.is-revealed {{ opacity: 1; transform: none; transition: opacity {time}, transform {time} }}
+}}
+"""
+
+_SECTION = """<div class="state" id="{name}" style="left: {left}px; top: {top}px; width: {width}px; height: {height}px">
+<template shadowrootmode="open"><link rel="stylesheet" href="{name}.css"><link rel="stylesheet" href="{style}">
+<div class="page">
+{body}
+</div></template>
+</div>
+"""
+
+_RISE_PX = 24
+_MIN_HEADER_PX, _SAME_LEVELS, _STAYS_SHARE, _MIN_SPREAD = 24, 24, 0.98, 6.0
+_PATCHED = ("menu", "tooltip", "toast")
+_NOTICE_S = 2.5
+WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
 
 def find_hover_style(one: Interaction) -> tuple[dict[str, str], dict[str, str]]:
@@ -107,27 +128,6 @@ def find_shadow(before: Pixels, after: Pixels) -> float:
     if dark.size < _MIN_SHADOW_SHARE * edge.sum():
         return 0.0
     return round(float(min(np.percentile(dark, 80) / 255 * 1.6, 0.5)), 2)
-
-
-SCRIPT, STYLE = "interactions.js", "interactions.css"
-_STATE_CSS = ".state { display: none; position: absolute; pointer-events: auto; overflow: hidden }\n"
-_REVEAL_CSS = """@media (prefers-reduced-motion: no-preference) {{
-  .{name} {{ opacity: 0; transform: translateY({rise}px) }}
-  .{name}.is-revealed {{ opacity: 1; transform: none; transition: opacity {time}, transform {time} }}
-}}
-"""
-_SECTION = """<div class="state" id="{name}" style="left: {left}px; top: {top}px; width: {width}px; height: {height}px">
-<template shadowrootmode="open"><link rel="stylesheet" href="{name}.css"><link rel="stylesheet" href="{style}">
-<div class="page">
-{body}
-</div></template>
-</div>
-"""
-_RISE_PX = 24
-_MIN_HEADER_PX, _SAME_LEVELS, _STAYS_SHARE, _MIN_SPREAD = 24, 24, 0.98, 6.0
-_PATCHED = ("menu", "tooltip", "toast")
-_NOTICE_S = 2.5
-WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
 
 def write_interactions(

@@ -31,6 +31,26 @@ MAX_CHAPTERS = 12
 _CHAPTER_S = 600.0
 _MAX_BARS = 48
 BARS_HEIGHT = 110.0
+_PAGE = PageTemplate(
+    package="apps.video_showcase",
+    template="showcase.html",
+    script="showcase.js",
+    style="showcase.css",
+    has_files=True,
+)
+PAGE, EVENTS = "index.html", "events.json"
+MARK = ".cua-video"
+"""A folder with this file was made here, and may be replaced."""
+
+MAX_SIZE_BYTES = 200 * 2**20
+MAX_CLIPS = 120
+MAX_THUMBNAILS = 600
+MAX_CARDS = 1500
+_THUMBNAIL_PX, _QUALITY = 320, 72
+_PAGE_BYTES = 4 * 2**20
+_BATCH = 12
+_TOLD_CLIPS = 20
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,29 +238,6 @@ def _title(events: Sequence[Event]) -> str:
     if not spoken:
         return counted or "nothing noted"
     return f"{max(spoken, key=lambda event: event.confidence).text} ({counted})"
-
-
-_PAGE = PageTemplate(
-    package="apps.video_showcase",
-    template="showcase.html",
-    script="showcase.js",
-    style="showcase.css",
-    has_files=True,
-)
-PAGE, EVENTS = "index.html", "events.json"
-MARK = ".cua-video"
-"""A folder with this file was made here, and may be replaced."""
-
-MAX_SIZE_BYTES = 200 * 2**20
-MAX_CLIPS = 120
-MAX_THUMBNAILS = 600
-MAX_CARDS = 1500
-_THUMBNAIL_PX, _QUALITY = 320, 72
-_PAGE_BYTES = 4 * 2**20
-_BATCH = 12
-_TOLD_CLIPS = 20
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

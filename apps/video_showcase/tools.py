@@ -1,4 +1,7 @@
-"""The tools of the agents that watch videos. Each sub-agent has one span, in seconds from its beginning."""
+"""The tools of the agents that watch videos, and the list that their notes are merged into.
+
+Each sub-agent has one span, in seconds from its beginning.
+"""
 
 import asyncio
 import json
@@ -33,6 +36,17 @@ _NEAR_S = 2.0
 _MIN_IOU = 0.5
 _STANDING_S = 20.0
 """Text that a file begins with and that stays so long is no event but a part of the picture: a logo, a board."""
+
+MERGED = "events.json"
+DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
+"""Names of tools."""
+
+MAX_SHOWN = 24
+MAX_NOTED = 2000
+_SHEET_FRAMES = 24
+_TILE_PX = 224
+_QUALITY = 90
+_MAX_LISTED = 400
 
 
 def merge(found: Mapping[int, Sequence[Event]], spans: Sequence[Span]) -> list[Event]:
@@ -121,18 +135,6 @@ def _bounded(event: Event, source: Source) -> Event:
     """Within its file."""
     end_s = min(event.end_s, source.duration_s)
     return replace(event, start_s=min(event.start_s, end_s), end_s=end_s)
-
-
-MERGED = "events.json"
-DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
-"""Names of tools."""
-
-MAX_SHOWN = 24
-MAX_NOTED = 2000
-_SHEET_FRAMES = 24
-_TILE_PX = 224
-_QUALITY = 90
-_MAX_LISTED = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,10 @@ from apps.video2web.layout.styles import (
 from apps.video2web.layout.tree import flow_width
 from visual_tools.images import save_image
 
+_EVEN_PX = 2
+_MAX_HEADER_PX = 160
+_PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
@@ -143,11 +147,6 @@ def write_cells(
         lines.append(sheet.tag("tr", "line", {}, "\n".join(cells)))
     style = {"width": css_px(node.box_px.width)} | margins
     return sheet.tag("table", "table", style, f"<colgroup>{widths}</colgroup>\n" + "\n".join(lines))
-
-
-_EVEN_PX = 2
-_MAX_HEADER_PX = 160
-_PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

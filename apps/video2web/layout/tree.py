@@ -14,6 +14,15 @@ _MIN_ROWS, _MIN_CELLS = 3, 0.6
 _TOUCH_PX = 1
 _MAX_HEAD = 1.2  # of a row's height, how far above the first painted row the heads may begin
 _MAX_STRIPE_GAP = 1.6  # of a row's height, from one row to the text of the next
+_COLUMNS_FIRST = 1.15
+"""Gaps between columns must be so many times as wide as those between rows to be cut first."""
+
+_MAX_PITCH = 1.95  # of the font size, between base lines of one paragraph
+_SAME_SIZE = 1.08
+_MAX_DEPTH = 40
+_LIST_ROOM = 0.65  # of the column: lines that end before it are items of a list, not of a paragraph
+_MIN_BREAK_PX, _MIN_BREAK = 5, 0.015
+"""Room that a browser may be off by, in pixels and of the width, before a line breaks elsewhere."""
 
 
 def find_table(nodes: Sequence[Node]) -> Node | None:
@@ -223,17 +232,6 @@ def _clusters(values: Sequence[int]) -> list[int]:
         if not found or value - found[-1] > SAME_EDGE_PX:
             found.append(value)
     return found
-
-
-_COLUMNS_FIRST = 1.15
-"""Gaps between columns must be so many times as wide as those between rows to be cut first."""
-
-_MAX_PITCH = 1.95  # of the font size, between base lines of one paragraph
-_SAME_SIZE = 1.08
-_MAX_DEPTH = 40
-_LIST_ROOM = 0.65  # of the column: lines that end before it are items of a list, not of a paragraph
-_MIN_BREAK_PX, _MIN_BREAK = 5, 0.015
-"""Room that a browser may be off by, in pixels and of the width, before a line breaks elsewhere."""
 
 
 def build_tree(pieces: PagePieces) -> Node:

@@ -19,6 +19,27 @@ _ARROW = ((0.0, 0.0), (0.0, 16.0), (3.7, 12.6), (6.2, 18.4), (8.7, 17.3), (6.3, 
 _SIZES = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 _OVERSAMPLING = 8
 _MIN_CONTRAST = 70  # levels between the inside of an arrow and its edge
+_LEARNED_LEVELS = 36
+_JOIN_PX = 5
+_MIN_SIDE_PX, _MAX_SIDE_PX = 6, 64
+_MAX_BLOBS = 6
+_LIKE = 0.3  # by how much the sides of both places may differ
+_SAME_SHAPE = 0.55
+_LEARNED_CONTRAST = 14.0
+_ROUND_FILL = 0.66
+_TALL = 1.9
+_MIN_SCORE = 0.75
+_SURE_SCORE = 0.82
+_MOVED_LEVELS = 48
+_PAD_PX = 6
+_MAX_SEARCH_PX = 400_000
+_RETRY_FRAMES = 25
+_MIN_VOTES = 2
+_MAX_LEARNED = 4
+_DRIFT_PX = 48
+_SURE_MOVES = 3
+_LAG = 4
+"""As many frames lie between two that a shape is learned from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +115,6 @@ def match_arrow(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tu
 def _leaves(grey: NDArray[np.uint8], area: Box) -> bool:
     """Whether an area goes beyond the frame."""
     return area.left < 0 or area.top < 0 or area.right > grey.shape[1] or area.bottom > grey.shape[0]
-
-
-_LEARNED_LEVELS = 36
-_JOIN_PX = 5
-_MIN_SIDE_PX, _MAX_SIDE_PX = 6, 64
-_MAX_BLOBS = 6
-_LIKE = 0.3  # by how much the sides of both places may differ
-_SAME_SHAPE = 0.55
-_LEARNED_CONTRAST = 14.0
-_ROUND_FILL = 0.66
-_TALL = 1.9
 
 
 def learn_pointer(
@@ -221,20 +231,6 @@ def is_like(arrow: Arrow, others: Sequence[Arrow]) -> bool:
     """Whether a shape is about as large as one that is known."""
     sizes = [(arrow.pixels.shape, other.pixels.shape) for other in others]
     return any(abs(one[0] - other[0]) <= 3 and abs(one[1] - other[1]) <= 3 for one, other in sizes)
-
-
-_MIN_SCORE = 0.75
-_SURE_SCORE = 0.82
-_MOVED_LEVELS = 48
-_PAD_PX = 6
-_MAX_SEARCH_PX = 400_000
-_RETRY_FRAMES = 25
-_MIN_VOTES = 2
-_MAX_LEARNED = 4
-_DRIFT_PX = 48
-_SURE_MOVES = 3
-_LAG = 4
-"""As many frames lie between two that a shape is learned from."""
 
 
 class PointerTracker:

@@ -19,6 +19,11 @@ _PEAK_SHARE = 0.55  # of what is near a colour, so much has nearly that colour: 
 _NEAR_BINS, _AROUND_BINS = 1, 4
 _SNAP_LEVELS = 5
 _MAX_COLORS = 12
+_CLEAR_PX, _CALM_S = 6, 1.0
+_SAME_STATE = 0.01
+_SAME_LEVELS = 28
+_MAX_STITCHED = 40
+_STEP_SHARE = 0.4
 
 
 def clean_frame(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -63,13 +68,6 @@ def find_grounds(image: NDArray[np.uint8]) -> list[NDArray[np.float64]]:
         else:
             left[near] = 0
     return found
-
-
-_CLEAR_PX, _CALM_S = 6, 1.0
-_SAME_STATE = 0.01
-_SAME_LEVELS = 28
-_MAX_STITCHED = 40
-_STEP_SHARE = 0.4
 
 
 def find_states(

@@ -29,6 +29,20 @@ _HOVER_S = 0.5
 _UNSURE, _SURE = ("change", "menu"), 0.8
 _SAME_BOX, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
 _MIN_LOOKS, _OTHER_LOOK = 3, 3.0
+_CLICK_S = 1.6
+_LEAVE_S = 0.2
+_MIN_REVEAL_S = 0.2
+_MORE_DETAIL = 1.5
+_POINTER_REACH_PX = 60
+_REGULAR = 0.3
+_REST_PX = 4
+_REST_S = 0.1
+_ARRIVES_S = 0.4
+_SAME_PLACE = 0.45
+_MIN_SCROLL_PX = 8
+_MAX_SHOWN_SCROLLS = 8
+_SCROLL_PAUSE_S, _LONGEST_FRAME_S = 0.25, 0.07
+_PALETTE = 8
 
 
 def find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[int, Kind]:
@@ -120,18 +134,6 @@ def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]
     )
 
 
-_CLICK_S = 1.6
-_LEAVE_S = 0.2
-_MIN_REVEAL_S = 0.2
-_MORE_DETAIL = 1.5
-_POINTER_REACH_PX = 60
-_REGULAR = 0.3
-_REST_PX = 4
-_REST_S = 0.1
-_ARRIVES_S = 0.4
-_SAME_PLACE = 0.45
-
-
 def find_triggers(found: list[Measured], scan: Scan) -> None:
     """Say of each change what sets it off: typing, scrolling, the pointer coming or going, a click, or time alone."""
     for one in found:
@@ -199,12 +201,6 @@ def _is_regular(one: Measured, found: list[Measured], scan: Scan) -> bool:
     ]
     gaps = np.diff(starts)
     return len(gaps) >= 2 and bool(np.abs(gaps - np.median(gaps)).max() < _REGULAR * np.median(gaps))
-
-
-_MIN_SCROLL_PX = 8
-_MAX_SHOWN_SCROLLS = 8
-_SCROLL_PAUSE_S, _LONGEST_FRAME_S = 0.25, 0.07
-_PALETTE = 8
 
 
 def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None = None) -> Storyboard:

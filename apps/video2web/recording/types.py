@@ -1,4 +1,4 @@
-"""What is found in a recording."""
+"""What is found in a recording: its types, and the same as JSON values, in words and as an image."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +32,11 @@ KINDS = (
     "change",
 )
 TRIGGERS = ("hover", "click", "scroll", "typing", "time")
+_TILE_PX = 300
+_GAP_PX = 10
+_MAX_ROWS = 40
+_MAX_LINES, _MAX_CHARS = 120, 160
+ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +146,6 @@ class Storyboard:
     palette: tuple[str, ...] = ()
     pointer: tuple[PointerPlace, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-_TILE_PX = 300
-_GAP_PX = 10
-_MAX_ROWS = 40
-_MAX_LINES, _MAX_CHARS = 120, 160
-ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
 
 
 def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:

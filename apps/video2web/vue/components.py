@@ -1,4 +1,4 @@
-"""Templates as the text of Vue components: a file for each part that repeats, and one for each page."""
+"""What repeats in a page as templates with data, and their text as Vue components: one for each part and page."""
 
 import json
 import re
@@ -26,6 +26,13 @@ _RESERVED = frozenset(
 _PLURALS = {"th": "cells", "td": "cells", "tr": "rows", "li": "entries", "a": "links", "img": "images"}
 _ROLES = {"b": "text", "div": "part", "em": "text", "figcaption": "caption", "p": "text", "strong": "text"}
 _SHADOW = "shadowrootmode"
+Data = dict[str, Any]
+_HOST = "ShadowHost"
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_DYNAMIC = frozenset("component keep-alive script slot style suspense teleport transition transition-group".split())
+_LEFT_OUT = frozenset(("noscript", "script"))
+_NO_NAMES = frozenset(("is", "key", "ref"))
+_LINE_CHARS = 118
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,6 @@ class Loop:
 
 
 Child = Part | Loop | Slot | Space | str
-Data = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +260,6 @@ def prop_name(base: str) -> str:
     return f"{name}Value" if name in _RESERVED else name
 
 
-_HOST = "ShadowHost"
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
-_DYNAMIC = frozenset("component keep-alive script slot style suspense teleport transition transition-group".split())
-_LEFT_OUT = frozenset(("noscript", "script"))
-_NO_NAMES = frozenset(("is", "key", "ref"))
-_LINE_CHARS = 118
-
-
 @dataclass(slots=True)
 class Components:
     """The components of a site, by name; two parts of one template are one component.
@@ -274,7 +272,7 @@ class Components:
     _known: dict[str, str] = field(default_factory=dict)
 
     def write_page(self, template: Part, data: Data) -> str:
-        """A page's component. Its template is the contents of its body; those of `repeats.find_repeats`."""
+        """A page's component. Its template is the contents of its body; those of `find_repeats`."""
         writer = _Writer(self)
         body = writer.children(template.children, "{}", 1)
         head = [f"import {name} from '../components/{name}.vue'" for name in sorted(writer.used)]

@@ -82,7 +82,7 @@ async def test_code_answers_and_a_run_that_was_stopped_goes_on(tmp_path: Path) -
     await asyncio.sleep(0.3)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    (run_dir,) = tmp_path.iterdir()
+    (run_dir,) = tmp_path.iterdir()  # noqa: ASYNC240
     done = await run_plan("What is there?", TASKS, then, resume=run_dir, options=options(), model=model)
     assert done.run.end.answer == "read page 1 and said of page 2"
     assert len(model.seen) == 1  # the writer had finished
