@@ -152,7 +152,7 @@ async def run_evaluation(
         told, runs = {**chosen, **limits}, evaluation.folder / RUNS
         agent: Player = AgentPlayer(runs, **told)
         if plan.agent == "web":
-            from apps.video2web.player import SitePlayer
+            from apps.video2web.suite import SitePlayer
 
             agent = SitePlayer(runs, **{**told, "model": plan.model})
         elif plan.agent != "gui":
