@@ -87,9 +87,9 @@ def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: f
     return target
 
 
-def render_pdf(source: Path, target: Path) -> Path:
+def render_pdf(source: Path, target: Path, *, timeout_s: float = TIMEOUT_S) -> Path:
     """What a file looks like, as a PDF file with the headings as bookmarks; raises as `convert`."""
-    return convert(source, target.with_suffix(".pdf"))
+    return convert(source, target.with_suffix(".pdf"), timeout_s=timeout_s)
 
 
 def _write_profile(profile: Path) -> None:

@@ -32,25 +32,26 @@ class Page:
     image: Image
 
 
-def read_pages(pdf: Path, *, dpi: int = DPI) -> list[Page]:
+def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[Page]:
     """Draw the pages of a PDF file.
 
     Args:
         pdf: The file.
         dpi: Pixels an inch.
+        max_pages: No more than these.
 
     Raises:
         OfficeError: It is encrypted or damaged.
     """
     document = open_pdf(pdf)
     try:
-        return [_read_page(document, number, dpi) for number in range(min(len(document), MAX_PAGES))]
+        return [_read_page(document, number, dpi) for number in range(min(len(document), max_pages))]
     finally:
         document.close()
 
 
-def read_chapters(pdf: Path) -> list[tuple[int, str]]:
-    """First page, from 1, and title of each bookmark of the first level of a PDF file.
+def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
+    """Level (0 for the outermost), title and page (from 1) of each bookmark of a PDF file that leads to a page.
 
     Raises:
         OfficeError: It is encrypted or damaged.
@@ -58,10 +59,10 @@ def read_chapters(pdf: Path) -> list[tuple[int, str]]:
     document, found = open_pdf(pdf), []
     try:
         for mark in document.get_toc():
-            target = mark.get_dest() if mark.level == 0 else None
+            target = mark.get_dest()
             index = target.get_index() if target is not None else None
             if index is not None:
-                found.append((index + 1, mark.get_title()))
+                found.append((int(mark.level), str(mark.get_title()), index + 1))
     finally:
         document.close()
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from apps.office.libraries import Document, Element, Paragraph
+from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate, make, run_text, text_of, w
 from envs.errors import require
@@ -319,13 +320,7 @@ def find_pages(pdf: Path, texts: Sequence[str]) -> list[int]:
     Raises:
         OfficeError: The headings of the rendering are others.
     """
-    pdfium = require("pypdfium2", "office")
-    document = pdfium.PdfDocument(str(pdf))
-    try:
-        marks = [(one.get_title(), one.get_dest()) for one in document.get_toc()]
-        found = [(_squeezed(title), dest.get_index() + 1) for title, dest in marks if dest is not None]
-    finally:
-        document.close()
+    found = [(_squeezed(title), page) for _, title, page in read_bookmarks(pdf)]
     pages, at = [], 0
     for text in texts:
         wanted = _squeezed(text)
