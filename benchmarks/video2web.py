@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from apps.evals.statistics import mean_interval
-from apps.video2web.baselines import WRITERS
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.pieces import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages
 from apps.video2web.score import PageScore, rendered_reference, score_page
-from apps.video2web.suite import known_pages
+from apps.video2web.suite import WRITERS, known_pages
 from benchmarks.video2web_recordings import run_recordings
 from benchmarks.web_pages import KINDS, make_page
 from benchmarks.web_recordings.scripts import SCRIPTS

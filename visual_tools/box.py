@@ -39,6 +39,11 @@ class Box:
         """The middle, x and y in pixels."""
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Rows and columns, by which an image is indexed; no side may be negative."""
+        return slice(self.top, self.bottom), slice(self.left, self.right)
+
     def contains(self, other: "Box", slack_px: int = 0) -> bool:
         """Whether `other` lies inside, give or take `slack_px` on each side."""
         return (

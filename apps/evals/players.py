@@ -53,7 +53,7 @@ class PlayerKind:
 
 
 def _make_site_player(runs_dir: Path, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Player]:
-    from apps.video2web.player import SitePlayer
+    from apps.video2web.suite import SitePlayer
 
     return nullcontext(SitePlayer(runs_dir, **settings))
 

@@ -50,8 +50,8 @@ def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list
         document.close()
 
 
-def read_chapters(pdf: Path) -> list[tuple[int, str]]:
-    """First page, from 1, and title of each bookmark of the first level of a PDF file.
+def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
+    """Level (0 for the outermost), title and page (from 1) of each bookmark of a PDF file that leads to a page.
 
     Raises:
         OfficeError: It is encrypted or damaged.
@@ -59,10 +59,10 @@ def read_chapters(pdf: Path) -> list[tuple[int, str]]:
     document, found = open_pdf(pdf), []
     try:
         for mark in document.get_toc():
-            target = mark.get_dest() if mark.level == 0 else None
+            target = mark.get_dest()
             index = target.get_index() if target is not None else None
             if index is not None:
-                found.append((index + 1, mark.get_title()))
+                found.append((int(mark.level), str(mark.get_title()), index + 1))
     finally:
         document.close()
     return found
@@ -103,13 +103,6 @@ def ink_of(image: Image) -> float:
     """Share of an image's pixels that are not white."""
     histogram = image.convert("L").histogram()
     return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
-
-
-def ink_box(image: Image) -> tuple[int, int, int, int] | None:
-    """Left, top, right, bottom in pixels of what is not white; None for an empty image."""
-    ops = require("PIL.ImageOps", "office")
-    box = ops.invert(image.convert("L")).point(lambda value: 255 if value > 255 - _WHITE else 0).getbbox()
-    return None if box is None else (int(box[0]), int(box[1]), int(box[2]), int(box[3]))
 
 
 def _read_page(document: Any, number: int, dpi: int) -> Page:

@@ -38,9 +38,10 @@ def parse_xml(data: bytes, where: str) -> Element:
     refuse_entities(data, where)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=len(data) > 8 * 2**20)
     try:
-        return etree.fromstring(data, parser)
+        root: Element = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise OfficeError(f"{where} is no well-formed XML: {error}") from error
+    return root
 
 
 def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:

@@ -201,7 +201,7 @@ def difference_map(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDA
     return off
 
 
-def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8], count: int = NUM_REGIONS) -> tuple[Box, ...]:
+def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> tuple[Box, ...]:
     """The boxes with the most pixels that differ, none of them much larger than a fraction of a screen."""
     cv2 = require("cv2", "visual")
     off = (difference_map(reference, ours) > _DIFFERENT).astype(np.float32)
@@ -211,7 +211,7 @@ def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8], count: 
     cells = cv2.resize(off, size, interpolation=cv2.INTER_AREA)
     reach = min(_MAX_REGION_PX[0] // _CELL_PX, size[0]), min(_MAX_REGION_PX[1] // _CELL_PX, size[1])
     regions = []
-    for _ in range(count):
+    for _ in range(NUM_REGIONS):
         sums = cv2.boxFilter(cells, -1, reach, normalize=False, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT)
         sums = sums[: size[1] - reach[1] + 1, : size[0] - reach[0] + 1]
         row, column = np.unravel_index(int(sums.argmax()), sums.shape)
@@ -234,7 +234,7 @@ def side_by_side(reference: NDArray[np.uint8], ours: NDArray[np.uint8], box: Box
 
 
 def _cut(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
-    part = image[box.top : box.bottom, box.left : box.right]
+    part = image[box.slices]
     missing = box.height - part.shape[0], box.width - part.shape[1]
     return np.pad(part, ((0, missing[0]), (0, missing[1]), (0, 0)), constant_values=200)
 

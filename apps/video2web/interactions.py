@@ -268,7 +268,7 @@ def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uin
     if one.before == one.after:
         return None
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])
-    before, after = (state.image[box.top : box.bottom, box.left : box.right] for state in states)
+    before, after = (state.image[box.slices] for state in states)
     return before, after, states[0].top_px
 
 

@@ -256,7 +256,7 @@ def judge_film(one: Interaction, film: Film) -> Replay:
     found = judge_change(one, film.before, film.after)
     if not (found.is_there and one.duration_s and film.frames) or one.act.trigger in ("type", "scroll"):
         return found
-    ends = [image[box.top : box.bottom, box.left : box.right] for image in (film.before, film.after)]
+    ends = [image[box.slices] for image in (film.before, film.after)]
     crops = [ends[0], *film.crops(box), ends[1]]
     times = [-0.02, *film.times_s, max(film.times_s[-1], 0.0) + 0.04]
     if any(crop.shape != ends[0].shape for crop in crops):
@@ -282,7 +282,7 @@ def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
     crops = film.at_rest().crops(box)
     if not crops:
         return Replay(interaction=one, is_there=False, closeness=0, why=_NOTHING)
-    closeness = [_closeness(one, crop) for crop in [*crops, _cut(film.after, box)]]
+    closeness = [_closeness(one, crop) for crop in [*crops, film.after[box.slices]]]
     first = next((number for number, value in enumerate(closeness) if value < _MIN_CLOSENESS), None)
     if first is None:
         return Replay(interaction=one, is_there=False, closeness=closeness[0], why="it is there from the start")
@@ -302,17 +302,13 @@ def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.
     box = one.box_px.clipped(before.shape[1], before.shape[0])
     if min(box.width, box.height, *one.after.shape[:2]) < 1:
         return Replay(interaction=one, is_there=False, closeness=0, why="it lies outside of the window")
-    closeness = _closeness(one, _cut(after, box))
-    changed, recorded = _distance(_cut(before, box), _cut(after, box)), _distance(one.before, one.after)
+    closeness = _closeness(one, after[box.slices])
+    changed, recorded = _distance(before[box.slices], after[box.slices]), _distance(one.before, one.after)
     if changed < min(_MIN_CHANGE, recorded / 4):
         return Replay(interaction=one, is_there=False, closeness=closeness, why=_NOTHING)
     if closeness < _MIN_CLOSENESS:
         return Replay(interaction=one, is_there=False, closeness=closeness, why="it ends differently")
     return Replay(interaction=one, is_there=True, closeness=closeness)
-
-
-def _cut(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
-    return image[box.top : box.bottom, box.left : box.right]
 
 
 def _closeness(one: Interaction, ours: NDArray[np.uint8]) -> float:

@@ -1,30 +1,49 @@
 """The suite `video2web`: copy a page from its image, or a site from its recording.
 
 Authors see images only. A page is then judged against its HTML, a recording against what was seen in it; the score is
-that of docs/web.md.
+that of docs/web.md. An author of `cua web build`, or a baseline, plays an episode in a folder of its own.
 """
 
 import asyncio
+import base64
+import contextlib
 import functools
+import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from html import escape
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from apps.video2web.build import Judge
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.video2web.build import Author, Build, Judge, build
 from apps.video2web.inputs import find_demo, read_inputs
+from apps.video2web.layout.pieces import read_page
+from apps.video2web.model_author import make_author
 from apps.video2web.render import Renderer, Rendering, SiteFiles
-from apps.video2web.rounds import Order, viewport_of
+from apps.video2web.report import write_build_report
+from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, viewport_of
 from apps.video2web.score import PARTS, SiteScore, no_page, read_reference, rendered_reference, score_page
 from apps.video2web.site_files import Files
-from cua.errors import CuaError
+from cua.batch import Episode
+from cua.errors import ConfigError, CuaError, TaskError
+from cua.run.budget import Caps
+from cua.run.end import End, RunResult
+from cua.run.scope import RunScope
+from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.run_files import make_run_dir
 from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
+from envs.errors import did_you_mean
 from envs.suite import FAMILY, LABELS, Baseline, Suite
+from visual_tools.ink import find_background
 
 REVISION = "1"
-KINDS = ("landing shop dashboard form article table gallery pricing dark right-to-left phone").split()
+KINDS = tuple("landing shop dashboard form article table gallery pricing dark right-to-left phone".split())
 DRAWN_SEEDS = (100, 101, 102, 103)
 """Seeds of the pages in `data/pages`, which are not looked at while rules are written."""
 
@@ -32,6 +51,17 @@ RECORDINGS = ("cards", "menus", "dialog", "accordion", "tabs", "carousel", "side
 ROUNDS, EPISODE_S = 4, 900.0
 _VIEWPORT_PX, _PHONE_PX = (1280, 720), (390, 844)
 _HERE = "see docs/web.md"
+Begin = Callable[[Renderer], Awaitable[tuple[Order, Rendering | None]]]
+"""Gives what is ordered, and the page as it is in truth where that is known."""
+
+_PAGES = "cua eval video2web --suite-option packages=FOLDER --tasks 'drawn/*' --tasks 'packages/*' --baseline"
+_BASELINES = {
+    "null": Baseline(score=0.080, num_episodes=68, command=f"{_PAGES} null"),
+    "image": Baseline(score=0.200, num_episodes=68, command=f"{_PAGES} image"),
+}
+Pixels = NDArray[np.uint8]
+_DONE = "it changes nothing"
+_BASELINE = "baseline:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,57 +83,26 @@ class KnownPage:
     licence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A task that was set up: what is ordered, and the page as it is in truth, where that is known."""
-
-    order: Order
-    truth: Rendering | None = None
-
-
-class Source(Protocol):
-    """Where a task's page comes from."""
-
-    async def begin(self, renderer: Renderer) -> Begun:
-        """Render or read what is to be copied."""
-        ...
+async def _begin_page(
+    root: Path, path: str, viewport_px: tuple[int, int], renderer: Renderer
+) -> tuple[Order, Rendering]:
+    """A page of HTML: its image is ordered, its HTML the truth."""
+    truth = await renderer.render(SiteFiles(root), viewport_px, path=path)
+    page = await asyncio.to_thread(read_reference, truth.image, "page.png")
+    return Order(pages=(page,), viewport_px=viewport_px, goal=1, max_rounds=ROUNDS), truth
 
 
-@dataclass(frozen=True, slots=True)
-class PageSource:
-    """An HTML file of this package or of another one."""
-
-    site: SiteFiles
-    path: str
-    viewport_px: tuple[int, int]
-
-    async def begin(self, renderer: Renderer) -> Begun:
-        """Its image is ordered, its HTML the truth."""
-        truth = await renderer.render(self.site, self.viewport_px, path=self.path)
-        return Begun(order=await asyncio.to_thread(_order_of, truth, self.viewport_px), truth=truth)
-
-
-def _order_of(truth: Rendering, viewport_px: tuple[int, int]) -> Order:
-    return Order(pages=(read_reference(truth.image, "page.png"),), viewport_px=viewport_px, goal=1, max_rounds=ROUNDS)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingSource:
-    """A recording of this package, ordered as it is read; its acts are replayed."""
-
-    path: Path
-
-    async def begin(self, renderer: Renderer) -> Begun:
-        """Read it."""
-        given = await asyncio.to_thread(read_inputs, [self.path], None)
-        order = Order(
-            pages=given.pages,
-            viewport_px=given.viewport_px,
-            goal=1,
-            max_rounds=ROUNDS,
-            interactions=given.interactions,
-        )
-        return Begun(order=order)
+async def _begin_recording(path: Path, renderer: Renderer) -> tuple[Order, None]:
+    """A recording: it is ordered as it is read, and its acts are replayed."""
+    given = await asyncio.to_thread(read_inputs, [path], None)
+    order = Order(
+        pages=given.pages,
+        viewport_px=given.viewport_px,
+        goal=1,
+        max_rounds=ROUNDS,
+        interactions=given.interactions,
+    )
+    return order, None
 
 
 class SiteTask(Task):
@@ -111,7 +110,7 @@ class SiteTask(Task):
 
     Args:
         spec: Which task it is.
-        source: Where its page comes from.
+        begin: Renders or reads what is to be copied.
 
     Attributes:
         order: What is to be built; after `setup`.
@@ -120,11 +119,11 @@ class SiteTask(Task):
 
     instruction = "Build a site that looks like the images of its pages, and does what was recorded."
 
-    def __init__(self, spec: TaskSpec, source: Source) -> None:
+    def __init__(self, spec: TaskSpec, begin: Begin) -> None:
         self.spec = spec
         self.order: Order | None = None
         self.site: Files = {}
-        self._source = source
+        self._begin = begin
         self._truth: Rendering | None = None
 
     async def setup(self, env: Judge) -> None:
@@ -133,8 +132,7 @@ class SiteTask(Task):
         Raises:
             CuaError: It cannot be shown.
         """
-        begun = await self._source.begin(env.renderer)
-        self.order, self._truth = begun.order, begun.truth
+        self.order, self._truth = await self._begin(env.renderer)
 
     async def evaluate(self, env: Judge) -> TaskVerdict:
         """The score of `site`, and its parts: against the HTML of the page, or the recording."""
@@ -203,30 +201,23 @@ def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
     )
 
 
-_PAGES = "cua eval video2web --suite-option packages=FOLDER --tasks 'drawn/*' --tasks 'packages/*' --baseline"
-_BASELINES = {
-    "null": Baseline(score=0.080, num_episodes=68, command=f"{_PAGES} null"),
-    "image": Baseline(score=0.200, num_episodes=68, command=f"{_PAGES} image"),
-}
-
-
 def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | None) -> SiteTask:
     family, _, name = task_id.partition("/")
     kind, _, number = name.rpartition("-")
-    source: Source
+    begin: Begin
     if family == "drawn" and kind in KINDS and number in map(str, DRAWN_SEEDS):
         window = _PHONE_PX if kind == "phone" else _VIEWPORT_PX
-        source = PageSource(SiteFiles(_data("pages")), f"/{name}.html", window)
+        begin = functools.partial(_begin_page, _data("pages"), f"/{name}.html", window)
     elif family == "packages" and name in found:
         root, path = found[name]
-        source, kind = PageSource(SiteFiles(root), f"/{path}", _VIEWPORT_PX), name
+        begin, kind = functools.partial(_begin_page, root, f"/{path}", _VIEWPORT_PX), name
     elif family == "recordings" and name in RECORDINGS:
-        path = find_demo() if name == "demo" else _data(f"{name}.mp4")
-        source, kind = RecordingSource(path), name
+        film = find_demo() if name == "demo" else _data(f"{name}.mp4")
+        begin, kind = functools.partial(_begin_recording, film), name
     else:
         raise ValueError(f"the suite video2web has no task {task_id!r} here; expected one such as 'drawn/landing-100'")
     told = {FAMILY: family, LABELS: {"kind": kind}} if family == "drawn" else {FAMILY: family}
-    return SiteTask(TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=told), source)
+    return SiteTask(TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=told), begin)
 
 
 def known_pages() -> tuple[KnownPage, ...]:
@@ -255,3 +246,154 @@ def _find_pages(folder: Path | None) -> Iterator[tuple[str, tuple[Path, str]]]:
         root = base / page.root
         if (root / page.page).is_file():
             yield page.name, (root, page.page)
+
+
+def write_blank(image: Pixels) -> str:
+    """Nothing."""
+    return "<!doctype html><title>blank</title>"
+
+
+def write_background(image: Pixels) -> str:
+    """The image itself, without a word."""
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.fromarray(image).save(written, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
+    height, width = image.shape[:2]
+    style = f"margin:0;width:{width}px;height:{height}px;background:url({url})"
+    return f'<!doctype html><title>image</title><body style="{style}">'
+
+
+def write_text(image: Pixels) -> str:
+    """What is read, in black, each line at its place, on the page's colour."""
+    red, green, blue = find_background(image).tolist()
+    spans = "".join(
+        f'<p style="position:absolute;margin:0;white-space:nowrap;left:{line.box_px.left}px;top:{line.box_px.top}px;'
+        f'font:{line.box_px.height}px/1 sans-serif">{escape(line.text)}</p>'
+        for line in read_page(image)
+    )
+    return f'<!doctype html><body style="margin:0;background:rgb({red},{green},{blue})">{spans}'
+
+
+WRITERS: Mapping[str, Callable[[Pixels], str]] = {
+    "null": write_blank,
+    "image": write_background,
+    "text": write_text,
+}
+"""By the name of the baseline."""
+
+
+class BaselineAuthor:
+    """Writes each page by one of `WRITERS`, and leaves it so.
+
+    Args:
+        kind: Which.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.name = f"baseline:{kind}"
+        self._write = WRITERS[kind]
+
+    async def draft(self, order: Order) -> Proposal:
+        """The pages."""
+        files = {
+            name: (await asyncio.to_thread(self._write, page.image)).encode()
+            for name, page in zip(order.names, order.pages, strict=True)
+        }
+        return Proposal(files=files, said=f"written by {self.name}", stop=_DONE)
+
+    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+        """The same again: nothing is gained."""
+        return Proposal(files=best.proposal.files, said=_DONE, stop=_DONE)
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+class SitePlayer:
+    """The `Player` of authors of sites. The steps of an episode are its rounds after the draft.
+
+    Args:
+        runs_dir: Folder of the builds.
+        model: `literal`, `baseline:KIND`, or a model as in the settings.
+        max_steps: Rounds after the draft; None: those of the task.
+        max_time: Seconds of an episode.
+        settings: Of the model and its agent, by name.
+    """
+
+    def __init__(
+        self,
+        runs_dir: Path,
+        *,
+        model: str,
+        max_steps: int | None = None,
+        max_time: float | None = None,
+        **settings: Any,
+    ) -> None:
+        kind = model.removeprefix(_BASELINE)
+        if model.startswith(_BASELINE) and kind not in WRITERS:
+            raise ConfigError(
+                f"there is no baseline {kind!r} for sites; expected one of {', '.join(WRITERS)}"
+                f"{did_you_mean(kind, tuple(WRITERS))}"
+            )
+        self._runs_dir, self._model = runs_dir, model
+        self._rounds, self._time_s = max_steps, max_time
+        self._settings: Mapping[str, Any] = settings
+
+    async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
+        """Build one site and judge it.
+
+        Raises:
+            CuaError: A setting is wrong, or the folder cannot be written.
+            EnvError: There is no browser.
+        """
+        task = episode.make_task()
+        if not isinstance(task, SiteTask):
+            raise ConfigError(f"the task {episode.task_id!r} is no site to build")
+        with translate_os_errors("write", self._runs_dir):
+            folder = BuildFolder(make_run_dir(self._runs_dir, episode.task_id, time.time()))
+        run = scope.make_run(Caps(max_steps=None, max_time_s=self._time_s))
+        run.begin(task.instruction)
+        rounds: list[Build] = []
+        end = await run.to_the_end(lambda: run.control.unless_stopped(self._play(task, folder, run, rounds)))
+        result = await run.finish(end, len(rounds[0].rounds) - 1 if rounds else 0)
+        return replace(result, run_dir=str(folder.path))
+
+    async def _play(self, task: SiteTask, folder: BuildFolder, run: RunScope, rounds: list[Build]) -> End:
+        async with Judge() as judge:
+            try:
+                await task.setup(judge)
+            except CuaError as error:
+                raise TaskError(f"the task cannot be set up: {error}") from error
+            try:
+                made = await self._build(folder, task, judge, run)
+                rounds.append(made)
+                task.site = await asyncio.to_thread(folder.site, made.best)
+                verdict = await task.evaluate(judge)
+            finally:
+                await task.teardown(judge)
+        with contextlib.suppress(CuaError):
+            await asyncio.to_thread(write_build_report, folder, made.reason)
+        return End(
+            status="succeeded" if verdict.score == 1 else "failed",
+            score=verdict.score,
+            reason=made.reason,
+            other_scores=verdict.other_scores,
+        )
+
+    async def _build(self, folder: BuildFolder, task: SiteTask, judge: Judge, run: RunScope) -> Build:
+        assert task.order is not None
+        rounds = task.order.max_rounds if self._rounds is None else self._rounds
+        order = replace(task.order, max_rounds=rounds)
+        await asyncio.to_thread(folder.begin, order, {"author": self._model})
+        author: Author
+        if self._model.startswith(_BASELINE):
+            author = BaselineAuthor(self._model.removeprefix(_BASELINE))
+        else:
+            runs_dir = folder.path / "runs"
+            author = make_author(judge, model=self._model, scope=run, runs_dir=runs_dir, **self._settings)
+        try:
+            return await build(folder, order, author, judge, lambda line: None)
+        finally:
+            await author.close()

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 MAX_TEXT_CHARS = 400
+_SLACK_S = 2.0
 _CLOCK = r"(\d{1,3}):([0-5]\d):([0-5]\d)(?:\.\d+)?"
 _SHORT_CLOCK = r"(\d{1,3}):([0-5]\d)(?![\d:])"
 
@@ -122,26 +123,26 @@ class Citation:
     event: int | None
 
 
-def find_citations(text: str, names: Sequence[str], events: Sequence[Event], slack_s: float = 2.0) -> list[Citation]:
-    """Where a text cites moments, and the events that it means: those within `slack_s`, the nearest first."""
+def find_citations(text: str, names: Sequence[str], events: Sequence[Event]) -> list[Citation]:
+    """Where a text cites moments, and the events that it means: those within 2 s, the nearest first."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     found = re.finditer(rf"({known})@(?:{_CLOCK}|{_SHORT_CLOCK})", text) if known else ()
     citations = []
     for match in found:
         time_s = parse_clock(match[0][len(match[1]) + 1 :])
-        event = _nearest(match[1], time_s, events, slack_s)
+        event = _nearest(match[1], time_s, events)
         citations.append(Citation(start=match.start(), end=match.end(), file=match[1], time_s=time_s, event=event))
     return citations
 
 
-def _nearest(file: str, time_s: float, events: Sequence[Event], slack_s: float) -> int | None:
+def _nearest(file: str, time_s: float, events: Sequence[Event]) -> int | None:
     def distance(position: int) -> float:
         return abs(events[position].start_s - time_s)
 
     near = [
         position
         for position, event in enumerate(events)
-        if event.file == file and event.start_s - slack_s <= time_s <= max(event.end_s, event.start_s + slack_s)
+        if event.file == file and event.start_s - _SLACK_S <= time_s <= max(event.end_s, event.start_s + _SLACK_S)
     ]
     return min(near, key=distance, default=None)
 

@@ -17,7 +17,6 @@ from cua.errors import CuaError
 from cua.models.gate import told_wait
 from visual_tools.video.timeline import save_timeline
 
-_SMOOTH = 0.25
 _MIN_TIME_S = 300.0
 _TIME_FACTOR = 3.0
 _ERROR_CHARS = 400

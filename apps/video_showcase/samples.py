@@ -35,16 +35,12 @@ class Sample:
     thumbnail: NDArray[np.uint8] = field(repr=False)
 
 
-def iter_samples(
-    span: Span, *, rate: float = RATE, side_px: int = SIDE_PX, threads: int | None = 1
-) -> Iterator[Sample]:
+def iter_samples(span: Span, *, side_px: int = SIDE_PX) -> Iterator[Sample]:
     """Frames of a span and a little around it.
 
     Args:
         span: The stretch.
-        rate: Frames a second; fewer where the video has fewer.
         side_px: Longest side of the frames.
-        threads: That decode; None for all processors.
 
     Raises:
         VideoError: The file cannot be read.
@@ -52,11 +48,11 @@ def iter_samples(
     cv2 = require("cv2", "visual")
     frames = iter_frames(
         span.source.path,
-        fps=rate,
+        fps=RATE,
         start_s=span.read_start_s,
         end_s=span.read_end_s,
         max_side_px=side_px,
-        threads=threads,
+        threads=1,
     )
     for frame in frames:
         thumbnail = cv2.resize(frame.image, GRID_PX, interpolation=cv2.INTER_AREA)

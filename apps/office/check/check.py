@@ -14,7 +14,7 @@ from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import Package, find_kind, open_package
-from apps.office.pages import Page, contact_sheet, read_chapters, read_pages
+from apps.office.pages import Page, contact_sheet, read_bookmarks, read_pages
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
@@ -77,7 +77,7 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
 
 def _place_in_sections(pdf: Path, report: CheckReport) -> None:
     """Say below which heading of the first level a finding on a page stands, by the bookmarks of the rendering."""
-    begins = read_chapters(pdf)
+    begins = [(page, title) for level, title, page in read_bookmarks(pdf) if level == 0]
     report.sections = report.sections or [title for _, title in begins]
     if len(begins) != len(report.sections):
         return  # a heading without a bookmark: numbers would not be the same

@@ -266,7 +266,8 @@ def _check_fonts(document: Document, report: CheckReport, where: Sections) -> No
     report.facts["fonts"] = len(named)
     for run in (run for paragraph in body_paragraphs(document) for run in live_runs(paragraph)):
         size = run.find(f"{w('rPr')}/{w('sz')}")
-        if size is not None and size.get(w("val"), "").isdigit() and 0 < int(size.get(w("val"))) < 12:
-            said = f"text of {int(size.get(w('val'))) / 2:g} pt is hard to read"
+        half_pt = size.get(w("val"), "") if size is not None else ""
+        if half_pt.isdigit() and 0 < int(half_pt) < 12:
+            said = f"text of {int(half_pt) / 2:g} pt is hard to read"
             report.add("warning", "tiny-text", said, section=where.of(run))
             break

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from apps.office.package import KINDS, Package
+from apps.office.package import Package
 from apps.office.pages import Page
 from apps.office.safe_xml import OfficeError
 from cua.errors import name_choices
@@ -207,13 +207,3 @@ def _listed(findings: Sequence[Finding]) -> list[str]:
             if len(alike) > MAX_ALIKE:
                 lines.append(f"{level}: {len(alike) - MAX_ALIKE} more of this kind [{code}]")
     return lines
-
-
-def check_kind(kind: str) -> None:
-    """Refuse a kind that is none of the four.
-
-    Raises:
-        OfficeError: It is not.
-    """
-    if kind not in KINDS:
-        raise OfficeError(f"{kind!r} is no kind of file; expected one of {', '.join(KINDS)}")

@@ -30,13 +30,13 @@ def load_openpyxl() -> Any:
     return require("openpyxl", "office")
 
 
-def _sales(seed: int, count: int = 40) -> Any:
+def _sales(seed: int) -> Any:
     """A workbook with one sheet of sales."""
     draw, workbook = random.Random(seed), load_openpyxl().Workbook()
     sheet = workbook.active
     sheet.title = "Sales"
     sheet.append(["Shop", "Item", "Units", "Price"])
-    for _ in range(count):
+    for _ in range(40):
         sheet.append([draw.choice(SHOPS), draw.choice(GOODS), draw.randint(1, 90), draw.randint(50, 990) / 10])
     return workbook
 

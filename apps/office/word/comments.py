@@ -6,7 +6,8 @@ from typing import Any
 
 from apps.office.libraries import Document, Element
 from apps.office.safe_xml import OfficeError
-from apps.office.word.ranges import find_text, isolate, paragraph_of, run_text, text_of, w
+from apps.office.word.fields import ensure_style
+from apps.office.word.ranges import find_text, isolate, make, paragraph_of, run_text, text_of, w
 from envs.errors import require
 
 _W14 = "http://schemas.microsoft.com/office/word/2010/wordml"
@@ -75,16 +76,13 @@ def reply_to(document: Document, comment: int, text: str, *, author: str) -> int
     for name in ("commentRangeStart", "commentRangeEnd"):
         for mark in document.element.body.iter(w(name)):
             if mark.get(w("id")) == str(comment):
-                twin = mark.makeelement(mark.tag, {w("id"): str(answer.comment_id)})
-                mark.addnext(twin)
+                mark.addnext(make(mark, name, id=str(answer.comment_id)))
     for mark in list(document.element.body.iter(w("commentReference"))):
         if mark.get(w("id")) == str(comment):
             run = mark.getparent()
-            twin_run = run.makeelement(run.tag, {})
-            twin_run.append(mark.makeelement(mark.tag, {w("id"): str(answer.comment_id)}))
-            run.addnext(twin_run)
+            run.addnext(make(run, "r", make(run, "commentReference", id=str(answer.comment_id))))
     entry = _entry(document, answer.paragraphs[-1]._p)
-    entry.set(f"{{{_W15}}}paraIdParent", _entry(document, first).get(f"{{{_W15}}}paraId"))
+    entry.set(f"{{{_W15}}}paraIdParent", _entry(document, first).get(f"{{{_W15}}}paraId", ""))
     _save_extended(document)
     return int(answer.comment_id)
 
@@ -161,13 +159,9 @@ def _anchors(document: Document) -> dict[str, str]:
 
 def _ensure_style(document: Document) -> None:
     """The style that the mark of a comment refers to, which the default template lacks."""
-    enum = require("docx.enum.style", "office")
-    shared = require("docx.shared", "office")
-    name = "annotation reference"
-    if name not in [style.name for style in document.styles]:
-        style = document.styles.add_style(name, enum.WD_STYLE_TYPE.CHARACTER)
-        style.element.set(w("styleId"), "CommentReference")
-        style.font.size = shared.Pt(8)
+    style = ensure_style(document, "annotation reference", "CommentReference", is_character=True)
+    if style is not None:
+        style.font.size = require("docx.shared", "office").Pt(8)
 
 
 def _extended_part(document: Document) -> Any:
@@ -184,12 +178,13 @@ def _tree(document: Document) -> Element:
     if part is None:
         package = require("docx.opc.part", "office")
         uri = require("docx.opc.packuri", "office").PackURI("/word/commentsExtended.xml")
-        root = etree.Element(f"{{{_W15}}}commentsEx", nsmap={"w15": _W15})
-        part = package.Part(uri, _EXTENDED_TYPE, etree.tostring(root), document.part.package)
+        empty = etree.Element(f"{{{_W15}}}commentsEx", nsmap={"w15": _W15})
+        part = package.Part(uri, _EXTENDED_TYPE, etree.tostring(empty), document.part.package)
         document.part.relate_to(part, _EXTENDED_RELATION)
     if not hasattr(part, "k25_root"):
         part.k25_root = etree.fromstring(part.blob)
-    return part.k25_root
+    root: Element = part.k25_root
+    return root
 
 
 def _read_extended(document: Document) -> dict[str | None, Element]:
@@ -200,7 +195,6 @@ def _read_extended(document: Document) -> dict[str | None, Element]:
 
 def _entry(document: Document, paragraph: Element) -> Element:
     """What the part of answers says of a comment's last paragraph; made when it says nothing."""
-    etree = require("lxml.etree", "office")
     root = _tree(document)
     number = paragraph.get(_PARA_ID)
     if number is None:
@@ -211,7 +205,9 @@ def _entry(document: Document, paragraph: Element) -> Element:
     for one in root:
         if one.get(f"{{{_W15}}}paraId") == number:
             return one
-    return etree.SubElement(root, f"{{{_W15}}}commentEx", {f"{{{_W15}}}paraId": number, f"{{{_W15}}}done": "0"})
+    made = root.makeelement(f"{{{_W15}}}commentEx", {f"{{{_W15}}}paraId": number, f"{{{_W15}}}done": "0"})
+    root.append(made)
+    return made
 
 
 def _save_extended(document: Document) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from apps.office.libraries import Document, Element, Paragraph
+from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError
-from apps.office.word.ranges import find_text, isolate, run_text, text_of, w
+from apps.office.word.ranges import find_text, isolate, make, run_text, text_of, w
 from envs.errors import require
 
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _FOOTNOTES = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
 _FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
@@ -46,10 +46,7 @@ def add_contents(
         raise OfficeError("the document has no headings, so there are no contents to list")
     _ensure_contents_styles(document, levels)
     if title:
-        head = anchor.makeelement(w("p"), {})
-        head.append(_with_style(head, "TOCHeading"))
-        head.append(_text_run(head, title))
-        anchor.addprevious(head)
+        anchor.addprevious(make(anchor, "p", _with_style(anchor, "TOCHeading"), _text_run(anchor, title)))
     for paragraph in _contents(document, found, levels, {}):
         anchor.addprevious(paragraph)
 
@@ -116,13 +113,13 @@ def add_caption(
     number = 1 + sum(1 for _ in sequence_fields(root, label))
     for child in [one for one in paragraph._p if one.tag != w("pPr")]:
         paragraph._p.remove(child)
-    start = _mark(paragraph._p, "bookmarkStart", _free_bookmark(root), bookmark) if bookmark else None
+    start = make(paragraph._p, "bookmarkStart", id=_free_bookmark(root), name=bookmark) if bookmark else None
     if start is not None:
         paragraph._p.append(start)
     paragraph._p.append(_text_run(paragraph._p, f"{label} "))
     append_field(paragraph._p, f"SEQ {label} \\* ARABIC", str(number))
     if start is not None:
-        paragraph._p.append(_mark(paragraph._p, "bookmarkEnd", start.get(w("id")), ""))
+        paragraph._p.append(make(paragraph._p, "bookmarkEnd", id=start.get(w("id"), "")))
     paragraph._p.append(_text_run(paragraph._p, f": {text}" if text else ""))
 
 
@@ -172,17 +169,11 @@ def add_footnote(document: Document, after: str, text: str, *, occurrence: int =
     number = next(n for n in itertools.count(1) if n not in taken)
     _ensure_note_styles(document)
     run = isolate(place)[-1]
-    mark = run.makeelement(w("r"), {})
-    mark.append(_reference_style(mark))
-    mark.append(mark.makeelement(w("footnoteReference"), {w("id"): str(number)}))
+    mark = make(run, "r", _reference_style(run), make(run, "footnoteReference", id=str(number)))
     (run.getparent() if run.getparent().tag == w("ins") else run).addnext(mark)
-    note = etree.SubElement(root, w("footnote"), {w("id"): str(number)})
-    paragraph = etree.SubElement(note, w("p"))
-    paragraph.append(_with_style(paragraph, "FootnoteText"))
-    first = etree.SubElement(paragraph, w("r"))
-    first.append(_reference_style(first))
-    etree.SubElement(first, w("footnoteRef"))
-    paragraph.append(_text_run(paragraph, f" {text}"))
+    first = make(root, "r", _reference_style(root), make(root, "footnoteRef"))
+    paragraph = make(root, "p", _with_style(root, "FootnoteText"), first, _text_run(root, f" {text}"))
+    root.append(make(root, "footnote", paragraph, id=str(number)))
     part._blob = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
     return number
 
@@ -195,15 +186,11 @@ def _contents(
     made: list[Element] = []
     for level, text, heading in found:
         name = _bookmark_of(heading)
-        paragraph = root.makeelement(w("p"), {})
-        paragraph.append(_with_style(paragraph, f"TOC{level}"))
+        paragraph = make(root, "p", _with_style(root, f"TOC{level}"))
         if not made:
             _open_field(paragraph, f'TOC \\o "1-{levels}" \\h \\z \\u')
-        link = paragraph.makeelement(w("hyperlink"), {w("anchor"): name, w("history"): "1"})
-        link.append(_text_run(link, text))
-        tab = link.makeelement(w("r"), {})
-        tab.append(tab.makeelement(w("tab"), {}))
-        link.append(tab)
+        tab = make(root, "r", make(root, "tab"))
+        link = make(root, "hyperlink", _text_run(root, text), tab, anchor=name, history="1")
         append_field(link, f"PAGEREF {name} \\h", str(pages.get(id(heading), 0)))
         paragraph.append(link)
         made.append(paragraph)
@@ -217,7 +204,7 @@ def _bookmark_of(heading: Element) -> str:
             return str(one.get(w("name")))
     number = _free_bookmark(heading.getroottree().getroot())
     name = f"_Toc{100000 + int(number)}"
-    start, end = _mark(heading, "bookmarkStart", number, name), _mark(heading, "bookmarkEnd", number, "")
+    start, end = make(heading, "bookmarkStart", id=number, name=name), make(heading, "bookmarkEnd", id=number)
     heading.insert(1 if heading.find(w("pPr")) is not None else 0, start)
     heading.append(end)
     return name
@@ -228,43 +215,25 @@ def _free_bookmark(root: Element) -> str:
     return str(max(taken, default=0) + 1)
 
 
-def _mark(near: Element, tag: str, number: str, name: str) -> Element:
-    return near.makeelement(w(tag), {w("id"): number, **({w("name"): name} if name else {})})
-
-
 def _with_style(near: Element, style: str) -> Element:
-    properties = near.makeelement(w("pPr"), {})
-    properties.append(properties.makeelement(w("pStyle"), {w("val"): style}))
-    return properties
+    return make(near, "pPr", make(near, "pStyle", val=style))
 
 
 def _reference_style(near: Element) -> Element:
-    properties = near.makeelement(w("rPr"), {})
-    properties.append(properties.makeelement(w("rStyle"), {w("val"): "FootnoteReference"}))
-    return properties
+    return make(near, "rPr", make(near, "rStyle", val="FootnoteReference"))
 
 
 def _text_run(near: Element, text: str) -> Element:
-    run = near.makeelement(w("r"), {})
-    piece = run.makeelement(w("t"), {_SPACE: "preserve"})
-    piece.text = text
-    run.append(piece)
-    return run
+    return make(near, "r", make(near, "t", text=text))
 
 
 def _append_mark(paragraph: Element, kind: str) -> None:
-    run = paragraph.makeelement(w("r"), {})
-    run.append(run.makeelement(w("fldChar"), {w("fldCharType"): kind}))
-    paragraph.append(run)
+    paragraph.append(make(paragraph, "r", make(paragraph, "fldChar", fldCharType=kind)))
 
 
 def _open_field(paragraph: Element, instruction: str) -> None:
     _append_mark(paragraph, "begin")
-    run = paragraph.makeelement(w("r"), {})
-    text = run.makeelement(w("instrText"), {_SPACE: "preserve"})
-    text.text = f" {instruction} "
-    run.append(text)
-    paragraph.append(run)
+    paragraph.append(make(paragraph, "r", make(paragraph, "instrText", text=f" {instruction} ")))
     _append_mark(paragraph, "separate")
 
 
@@ -275,7 +244,7 @@ def append_field(paragraph: Element, instruction: str, shown: str) -> None:
     _append_mark(paragraph, "end")
 
 
-def _footnotes(document: Document) -> tuple[Element, Element]:
+def _footnotes(document: Document) -> tuple[Any, Element]:
     """The part of the footnotes and its root; made, with the two lines that programs expect, when there is none."""
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
@@ -293,9 +262,9 @@ def _footnotes(document: Document) -> tuple[Element, Element]:
     return part, root
 
 
-def _ensure_style(document: Document, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
+def ensure_style(document: Document, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
     """A new style, to be dressed; None when the document has it."""
-    if any(style.style_id == style_id for style in document.styles):
+    if any(style.style_id == style_id or style.name == name for style in document.styles):
         return None
     kinds = require("docx.enum.style", "office").WD_STYLE_TYPE
     style = document.styles.add_style(name, kinds.CHARACTER if is_character else kinds.PARAGRAPH)
@@ -311,22 +280,22 @@ def _ensure_contents_styles(document: Document, levels: int) -> None:
     margins = (section.left_margin or shared.Cm(2.5)) + (section.right_margin or shared.Cm(2.5))
     width = (section.page_width or shared.Cm(21)) - margins
     for level in range(1, levels + 1):
-        style = _ensure_style(document, f"toc {level}", f"TOC{level}")
+        style = ensure_style(document, f"toc {level}", f"TOC{level}")
         if style is not None:
             style.paragraph_format.left_indent = shared.Pt(12 * (level - 1))
             style.paragraph_format.space_after = shared.Pt(3)
             style.paragraph_format.tab_stops.add_tab_stop(width, text.WD_TAB_ALIGNMENT.RIGHT, text.WD_TAB_LEADER.DOTS)
-    style = _ensure_style(document, "TOC Heading", "TOCHeading")
+    style = ensure_style(document, "TOC Heading", "TOCHeading")
     if style is not None:
         style.font.size, style.font.bold = shared.Pt(16), True
 
 
 def _ensure_note_styles(document: Document) -> None:
     shared = require("docx.shared", "office")
-    style = _ensure_style(document, "footnote text", "FootnoteText")
+    style = ensure_style(document, "footnote text", "FootnoteText")
     if style is not None:
         style.font.size = shared.Pt(9)
-    style = _ensure_style(document, "footnote reference", "FootnoteReference", is_character=True)
+    style = ensure_style(document, "footnote reference", "FootnoteReference", is_character=True)
     if style is not None:
         style.font.superscript = True
 
@@ -351,13 +320,7 @@ def find_pages(pdf: Path, texts: Sequence[str]) -> list[int]:
     Raises:
         OfficeError: The headings of the rendering are others.
     """
-    pdfium = require("pypdfium2", "office")
-    document = pdfium.PdfDocument(str(pdf))
-    try:
-        marks = [(one.get_title(), one.get_dest()) for one in document.get_toc()]
-        found = [(_squeezed(title), dest.get_index() + 1) for title, dest in marks if dest is not None]
-    finally:
-        document.close()
+    found = [(_squeezed(title), page) for _, title, page in read_bookmarks(pdf)]
     pages, at = [], 0
     for text in texts:
         wanted = _squeezed(text)

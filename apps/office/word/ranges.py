@@ -9,6 +9,7 @@ from apps.office.safe_xml import OfficeError
 from envs.errors import nearest
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _TEXT = {f"{{{W}}}t", f"{{{W}}}delText"}
 _BREAKS = {f"{{{W}}}tab": "\t", f"{{{W}}}br": "\n", f"{{{W}}}cr": "\n", f"{{{W}}}noBreakHyphen": "-"}
 
@@ -16,6 +17,25 @@ _BREAKS = {f"{{{W}}}tab": "\t", f"{{{W}}}br": "\n", f"{{{W}}}cr": "\n", f"{{{W}}
 def w(name: str) -> str:
     """A name of WordprocessingML as lxml writes it."""
     return f"{{{W}}}{name}"
+
+
+def make(near: Element, tag: str, /, *children: Element, text: str = "", **attributes: str) -> Element:
+    """A new element of WordprocessingML, for the document of another element.
+
+    Args:
+        near: An element of that document.
+        tag: Name without its namespace; so are the attributes.
+        children: What it holds.
+        text: What it says; spaces at both ends count.
+        attributes: By name; empty ones are left out.
+    """
+    made = near.makeelement(w(tag), {w(key): value for key, value in attributes.items() if value})
+    for child in children:
+        made.append(child)
+    if text:
+        made.text = text
+        made.set(SPACE, "preserve")
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +147,7 @@ def _keep(run: Element, start: int, end: int) -> None:
         if child.tag in _TEXT:
             text = child.text or ""
             child.text = text[max(start - at, 0) : max(end - at, 0)]
-            child.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+            child.set(SPACE, "preserve")
             if not child.text:
                 run.remove(child)
             at += len(text)

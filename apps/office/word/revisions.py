@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from apps.office.libraries import Document, Element
 from apps.office.safe_xml import OfficeError
-from apps.office.word.ranges import find_text, isolate, live_runs, paragraph_of, run_text, w
+from apps.office.word.ranges import find_text, isolate, live_runs, make, paragraph_of, run_text, w
 
 ChangeKind = Literal["inserted", "deleted", "moved", "formatted"]
 _KINDS: dict[str, ChangeKind] = {
@@ -179,24 +179,18 @@ def _restore(element: Element) -> None:
 
 def _mark_deleted(document: Document, runs: list[Element], author: str) -> Element:
     """Wrap each run in a deletion; returns the last one. An insertion of the same author just goes."""
-    last: Any = None
+    last = runs[-1]
     for run in runs:
-        if run.getparent().tag in _NEW:
+        inserted = run.getparent() if run.getparent().tag in _NEW else None
+        if inserted is not None and len(inserted) > 1:
+            _split_before_and_after(inserted, run)
             inserted = run.getparent()
-            if len(inserted) > 1:
-                _split_before_and_after(inserted, run)
-            inserted = run.getparent()
-            wrapped = _change(document, "del", author, inserted)
-            run.addprevious(wrapped)
-            wrapped.append(run)
-            _to_deleted_text(run)
-            last = inserted
-            continue
         wrapped = _change(document, "del", author, run)
         run.addprevious(wrapped)
         wrapped.append(run)
-        _to_deleted_text(run)
-        last = wrapped
+        for text in run.iter(w("t")):
+            text.tag = w("delText")
+        last = wrapped if inserted is None else inserted
     return last
 
 
@@ -214,24 +208,17 @@ def _split_before_and_after(inserted: Element, run: Element) -> None:
         inserted.getparent().remove(inserted)
 
 
-def _to_deleted_text(run: Element) -> None:
-    for text in run.iter(w("t")):
-        text.tag = w("delText")
-
-
 def _inserted(document: Document, text: str, like: Element, author: str) -> Element:
     """An insertion whose run looks as another run."""
     wrapped = _change(document, "ins", author, like)
-    run = like.makeelement(w("r"), {})
+    run = make(like, "r")
     properties = like.find(w("rPr"))
     if properties is not None:
         run.append(deepcopy(properties))
     for number, line in enumerate(text.split("\n")):
         if number:
-            run.append(run.makeelement(w("br"), {}))
-        piece = run.makeelement(w("t"), {"{http://www.w3.org/XML/1998/namespace}space": "preserve"})
-        piece.text = line
-        run.append(piece)
+            run.append(make(run, "br"))
+        run.append(make(run, "t", text=line))
     wrapped.append(run)
     return wrapped
 
@@ -241,7 +228,7 @@ def _change(document: Document, name: str, author: str, near: Element) -> Elemen
         raise OfficeError("a tracked change needs an author; expected a name")
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     number = str(next(_free_ids(document)))
-    return near.makeelement(w(name), {w("id"): number, w("author"): author, w("date"): stamp})
+    return make(near, name, id=number, author=author, date=stamp)
 
 
 def _free_ids(document: Document) -> Iterator[int]:

@@ -209,7 +209,7 @@ def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> 
         )
         if area.width < 2 or area.height < 2:
             return None
-    crop = image[area.top : area.bottom, area.left : area.right].astype(np.float32)
+    crop = image[area.slices].astype(np.float32)
     if not crop.size:
         return None
     background = find_background(crop.astype(np.uint8)).astype(np.float32)

@@ -1,7 +1,7 @@
 """From a tree of rows and columns to HTML and CSS: flow, flex and grid, elements by what they are for."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.nodes import Node, union
-from apps.video2web.layout.pieces import PLAIN
+from apps.video2web.layout.pieces import PLAIN, Piece
 from apps.video2web.layout.roles import (
     MAX_LINK_CHARS,
     heading_key,
     heading_sizes,
+    is_bold,
     is_button,
     is_field,
     is_nav,
@@ -23,6 +24,7 @@ from apps.video2web.layout.roles import (
     usual_text,
     walk,
 )
+from apps.video2web.layout.shades import Rgb
 from apps.video2web.layout.styles import (
     Style,
     StyleSheet,
@@ -34,13 +36,117 @@ from apps.video2web.layout.styles import (
     indent,
     look_style,
 )
-from apps.video2web.layout.tables import write_cells, write_table
 from apps.video2web.layout.tree import flow_width
 from visual_tools.images import save_image
 
 _EVEN_PX = 2
 _MAX_HEADER_PX = 160
 _PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A row of a table: from where to where it reaches, what it is painted with, the line at its end."""
+
+    cells: Sequence[Node]
+    start: int
+    end: int
+    fill: Rgb | None = None
+    rule: Piece | None = None
+
+
+def write_table(node: Node, sheet: StyleSheet, body: Piece | None, margins: Style) -> str:
+    """Lines of text in rows and columns, as a table."""
+    box = node.box_px
+    pad = max(node.columns[0][0] - box.left, 0)
+    edges = [box.left]
+    for (_, right), (left, _) in itertools.pairwise(node.columns):
+        edges.append(max(right, left - pad))
+    edges.append(box.right)
+    rows = list(_rows_of(node))
+    columns = "".join(f'<col style="width: {css_px(right - left)}">' for left, right in itertools.pairwise(edges))
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [
+            _write_cell(cell, span, (edges[at], edges[at + 1]), row, sheet, body, is_head=number == 0)
+            for at, (cell, span) in enumerate(zip(row.cells, node.columns, strict=True))
+        ]
+        painted: Style = {"background": css_color(row.fill)} if row.fill is not None else {}
+        lines.append(sheet.tag("tr", "line", painted, "\n".join(cells)))
+    style: Style = {"width": css_px(box.width), "border-collapse": "separate", "border-spacing": "0"}
+    style |= look_style(node.look) | margins
+    add_margin(style, "margin-top", rows[0].start - box.top)
+    return sheet.tag("table", "table", style, f"<colgroup>{columns}</colgroup>\n" + "\n".join(lines))
+
+
+def _rows_of(node: Node) -> Iterator[_Row]:
+    """The rows of a table of text; one ends at its line, or where the next one begins."""
+    count = len(node.columns)
+    rows = [node.children[start : start + count] for start in range(0, len(node.children), count)]
+    boxes = [union([cell for cell in row if cell.lines] or row) for row in rows]
+    lines = sorted(
+        (rule for rule in node.rules if rule.box_px.width > rule.box_px.height), key=lambda rule: rule.box_px
+    )
+    above = [rule.box_px.bottom for rule in lines if node.box_px.top <= rule.box_px.top < boxes[0].top]
+    start = max(above, default=boxes[0].top)
+    for number, (row, box) in enumerate(zip(rows, boxes, strict=True)):
+        next_top = boxes[number + 1].top if number + 1 < len(rows) else max(node.box_px.bottom, box.bottom)
+        rule = next((one for one in lines if box.bottom - 4 <= one.box_px.top <= next_top), None)
+        if node.row_fills:
+            fill, start, end = node.row_fills[number]
+            yield _Row(cells=row, start=start, end=end, fill=fill, rule=rule)
+            continue
+        end = rule.box_px.bottom if rule is not None else next_top
+        yield _Row(cells=row, start=start, end=end, rule=rule)
+        start = end
+
+
+def _write_cell(
+    cell: Node, span: tuple[int, int], edges: tuple[int, int], row: _Row, sheet: StyleSheet, body: Piece | None,
+    *, is_head: bool,
+) -> str:  # fmt: skip
+    style: Style = {"height": css_px(row.end - row.start)}
+    if row.rule is not None:
+        style["border-bottom"] = f"{row.rule.box_px.height}px solid {css_color(row.rule.rgb)}"
+    if not cell.lines:
+        return sheet.tag("td", "cell", style, "", inline=True)
+    box, line = cell.box_px, cell.lines[0]
+    is_right = box.left - span[0] > 4 and abs(box.right - span[1]) <= 3
+    style |= font_style(line, body) | {"white-space": "nowrap"}
+    style["padding"] = f"{css_px(max(box.top - row.start, 0))} 0 0"
+    if is_right:
+        style |= {"text-align": "right", "padding-right": css_px(max(edges[1] - box.right, 0))}
+    else:
+        style |= {"text-align": "left", "padding-left": css_px(max(box.left - edges[0], 0))}
+    tag = "th" if is_head and is_bold(line) else "td"
+    return sheet.tag(tag, "cell", style, "".join(escape(one.text) for one in cell.lines), inline=True)
+
+
+def write_cells(
+    node: Node, sheet: StyleSheet, body: Piece | None, margins: Style, write: Callable[[Node], Iterable[str]]
+) -> str:
+    """Framed cells as a table; `write` gives what is in a cell that holds more than a line."""
+    count, lines = len(node.columns), []
+    widths = "".join(f'<col style="width: {css_px(right - left)}">' for left, right in node.columns)
+    for start in range(0, len(node.children), count):
+        cells = []
+        for cell in node.children[start : start + count]:
+            style: Style = look_style(cell.look) | {"height": css_px(cell.box_px.height - cell.look.border_px)}
+            text = only_text(cell)
+            inner = "\n".join(write(cell))
+            if cell.children:
+                content, border = union(cell.children), cell.look.border_px
+                above, beside = content.top - cell.box_px.top, content.left - cell.box_px.left
+                style["padding"] = f"{css_px(max(above - border, 0))} 0 0 {css_px(max(beside - border, 0))}"
+            if text is not None and len(text.lines) == 1:
+                style |= font_style(text.lines[0], body) | {"white-space": "nowrap"}
+                inner = escape(text.lines[0].text)
+            is_head = not start and text is not None and is_bold(text.lines[0])
+            style |= {"text-align": "left"} if is_head else {}
+            cells.append(sheet.tag("th" if is_head else "td", "cell", style, inner, inline="\n" not in inner))
+        lines.append(sheet.tag("tr", "line", {}, "\n".join(cells)))
+    style = {"width": css_px(node.box_px.width)} | margins
+    return sheet.tag("table", "table", style, f"<colgroup>{widths}</colgroup>\n" + "\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +177,14 @@ class Markup:
             save_image(pixels, folder / name)
 
 
-def write_markup(tree: Node, image: NDArray[np.uint8], *, title: str = "") -> Markup:
+def write_markup(tree: Node, image: NDArray[np.uint8]) -> Markup:
     """Write a tree as a page.
 
     Args:
         tree: What `build_tree` made.
         image: The page it was made from, (H, W, 3): images are cut from it.
-        title: Of the page; its first heading when left out.
     """
-    return _Writer(tree, image).write(title)
+    return _Writer(tree, image).write()
 
 
 @dataclass(slots=True)
@@ -103,7 +208,7 @@ class _Writer:
         self._num_h1 = 0
         self._title = ""
 
-    def write(self, title: str) -> Markup:
+    def write(self) -> Markup:
         tree = self._tree
         background = css_background(tree.look.fill or (255, 255, 255), tree.look.shade)
         body: Style = {"margin": "0", "background": background}
@@ -112,7 +217,7 @@ class _Writer:
             body |= {"color": css_color(self._body.rgb), "font-family": self._body.font.face.css_family}
             body |= {"font-size": css_px(self._body.font.size_px), "line-height": "1.2"}
         parts = list(self._column(tree, is_page=True)) if tree.kind == "column" else [self._node(tree, _Place())]
-        shown = escape(title or self._title or "Page")
+        shown = escape(self._title or "Page")
         html = (
             _PAGE_HEAD.format(lang="en")
             + '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -339,7 +444,7 @@ class _Writer:
     def _image_tag(self, node: Node, place: _Place) -> str:
         box = node.box_px.clipped(self._image.shape[1], self._image.shape[0])
         name = f"images/image-{len(self._images) + 1}.png"
-        self._images[name] = self._image[box.top : box.bottom, box.left : box.right]
+        self._images[name] = self._image[box.slices]
         style = {"width": css_px(box.width), "height": css_px(box.height)} | place.style
         return self._sheet.tag(f'img src="{name}" alt=""', "image", style, None)
 

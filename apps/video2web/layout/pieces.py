@@ -196,7 +196,7 @@ def _find_images(
     other = (np.abs(image.astype(np.int16) - ground).max(axis=2) > _FLAT_STEP).astype(np.uint8)
     for line in lines:
         box = line.box_px.padded(4).clipped(image.shape[1], image.shape[0])
-        other[box.top : box.bottom, box.left : box.right] = 0
+        other[box.slices] = 0
     for each in rectangles:  # borders and round corners
         _clear_edges(other, each.box_px.padded(3), 6)
         reach = min(max(4, _corner(each)), 24)

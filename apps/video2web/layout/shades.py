@@ -74,7 +74,7 @@ def paint_ground(
         each.box_px: each.colour for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area)
     }
     for box, color in colors.items():
-        here = slice(box.top, box.bottom), slice(box.left, box.right)
+        here = box.slices
         shade = shades.get(box)
         ground[here] = color if shade is None else _paint_shade(shade, box.width, box.height)
         is_shaded[here] = shade is not None

@@ -1,8 +1,15 @@
 """From a screen recording of a website to facts: states, full pages, transitions with trigger, time and easing."""
 
-from apps.video2web.recording.facts import storyboard_image, tell_facts, to_json
 from apps.video2web.recording.storyboard import read_recording
-from apps.video2web.recording.types import PointerPlace, State, Storyboard, Transition
+from apps.video2web.recording.types import (
+    PointerPlace,
+    State,
+    Storyboard,
+    Transition,
+    storyboard_image,
+    tell_facts,
+    to_json,
+)
 
 __all__ = [
     "PointerPlace",

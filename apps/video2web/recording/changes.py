@@ -303,7 +303,7 @@ def _erase_pointers(levels: NDArray[np.uint8], moments: list[Moment]) -> None:
         return
     for box in {moment.pointer_box for moment in moments if moment.pointer_box is not None}:
         wide = box.padded(_POINTER_PAD_PX).clipped(levels.shape[1], levels.shape[0])
-        levels[wide.top : wide.bottom, wide.left : wide.right] = 0
+        levels[wide.slices] = 0
 
 
 def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Scan:

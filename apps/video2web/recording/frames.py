@@ -27,7 +27,6 @@ _MAX_DECODED_PIXELS = 25e9
 _MIN_SIDE_PX = 120
 _NUM_SAMPLES = 12
 _BAR_LEVEL = 26
-_BAR_SPREAD = 10
 _MIN_BAR_SHARE = 0.015
 _SAME_BARS = 0.35  # by how much the bars of both sides may differ, as a share of the larger
 _TOP_SHARE = 0.25
@@ -91,7 +90,7 @@ class FramePlan:
 
     def _cut(self, frame: Frame) -> Frame:
         box = self.crop_px
-        image = np.ascontiguousarray(frame.image[box.top : box.bottom, box.left : box.right])
+        image = np.ascontiguousarray(frame.image[box.slices])
         return Frame(index=frame.index, timestamp_s=frame.timestamp_s, image=image)
 
 
@@ -109,7 +108,7 @@ def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
     fps, warnings = _choose_fps(info)
     width = samples[0].shape[1]
     crop = find_letterbox(samples)
-    inner = [image[crop.top : crop.bottom, crop.left : crop.right] for image in samples]
+    inner = [image[crop.slices] for image in samples]
     bar_px = find_browser_bar(inner)
     crop = Box(crop.left, crop.top + bar_px, crop.right, crop.bottom)
     if min(crop.width, crop.height) < _MIN_SIDE_PX:

@@ -16,16 +16,17 @@ _REST_S = 0.1
 _WIDE_START_S, _WIDE_LATE = 0.2, 0.6
 _WIDE_SHARE, _WIDE_COVERED, _MIN_WIDE = 0.4, 0.12, 3
 _CARET_PX = (4, 40)
+_MAX_TYPING_GAP_S = 0.9
 _AT_ONCE_S, _TWO_COVERED = 0.04, 0.3
 _CRUMB_PX, _UNKNOWN_PX = 14, 36
 
 
-def join_typing(found: list[Measured], *, max_gap_s: float = 0.9) -> list[Measured]:
+def join_typing(found: list[Measured]) -> list[Measured]:
     """Letters that come one after the other on a line, as one change."""
     joined: list[Measured] = []
     for one in drop_doubles(found):
         last = joined[-1] if joined else None
-        if last is not None and last.trigger in ("", "typing") and _goes_on(last, one, max_gap_s):
+        if last is not None and last.trigger in ("", "typing") and _goes_on(last, one):
             joined[-1] = _with_letter(last, one)
         else:
             joined.append(one)
@@ -125,7 +126,7 @@ def drop_doubles(found: list[Measured]) -> list[Measured]:
     return sorted(kept, key=lambda one: one.fit.start_s)
 
 
-def _goes_on(last: Measured, one: Measured, max_gap_s: float) -> bool:
+def _goes_on(last: Measured, one: Measured) -> bool:
     gap_s = one.fit.start_s - (last.fit.start_s + last.fit.duration_s)
     same_row = last.page_box.overlap_y(one.page_box) > 0.4 * min(last.page_box.height, one.page_box.height)
     is_small = max(one.page_box.height, last.page_box.height) <= 40 and not one.is_scrolling
@@ -133,7 +134,7 @@ def _goes_on(last: Measured, one: Measured, max_gap_s: float) -> bool:
         return False  # a caret that blinks
     follows = -14 <= one.page_box.left - last.page_box.right <= 24
     precedes = -14 <= last.page_box.left - one.page_box.right <= 24
-    return gap_s < max_gap_s and same_row and is_small and (follows or precedes)
+    return gap_s < _MAX_TYPING_GAP_S and same_row and is_small and (follows or precedes)
 
 
 def _with_letter(last: Measured, one: Measured) -> Measured:

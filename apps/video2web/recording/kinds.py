@@ -237,7 +237,7 @@ def _compare_outside(before: NDArray[np.uint8], after: NDArray[np.uint8], box: B
     """How far the edges outside of a box are in the same places."""
     images = [before.copy(), after.copy()]
     for image in images:
-        image[box.top : box.bottom, box.left : box.right] = image[box.top, box.left]
+        image[box.slices] = image[box.top, box.left]
     return compare_edges(*images)
 
 

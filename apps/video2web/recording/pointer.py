@@ -4,15 +4,30 @@ Arrows are known beforehand. Another shape (a hand, a dot, a beam) is learned fr
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
-from apps.video2web.recording.arrows import Arrow, make_arrows, match_arrow
-from apps.video2web.recording.learning import is_like, learn_pointer
 from visual_tools.box import Box
+from visual_tools.errors import require
 
+_ARROW = ((0.0, 0.0), (0.0, 16.0), (3.7, 12.6), (6.2, 18.4), (8.7, 17.3), (6.3, 11.7), (11.3, 11.5))
+"""The arrow of Windows, X11 and macOS at single size: all three have nearly this outline."""
+_SIZES = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+_OVERSAMPLING = 8
+_MIN_CONTRAST = 70  # levels between the inside of an arrow and its edge
+_LEARNED_LEVELS = 36
+_JOIN_PX = 5
+_MIN_SIDE_PX, _MAX_SIDE_PX = 6, 64
+_MAX_BLOBS = 6
+_LIKE = 0.3  # by how much the sides of both places may differ
+_SAME_SHAPE = 0.55
+_LEARNED_CONTRAST = 14.0
+_ROUND_FILL = 0.66
+_TALL = 1.9
 _MIN_SCORE = 0.75
 _SURE_SCORE = 0.82
 _MOVED_LEVELS = 48
@@ -25,6 +40,197 @@ _DRIFT_PX = 48
 _SURE_MOVES = 3
 _LAG = 4
 """As many frames lie between two that a shape is learned from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """An arrow to look for.
+
+    Attributes:
+        pixels: (h, w) float32 grey.
+        mask: (h, w) float32, 1 on the arrow and its edge.
+        tip_px: Column and row of its tip.
+        is_dark: Black with a white edge.
+        is_learned: Seen in the recording, and not drawn here.
+    """
+
+    pixels: NDArray[np.float32] = field(repr=False)
+    mask: NDArray[np.float32] = field(repr=False)
+    tip_px: tuple[int, int]
+    is_dark: bool
+    is_learned: bool = False
+
+
+def make_arrows(scale: float = 1.0) -> list[Arrow]:
+    """White and black arrows in the sizes that screens show, for frames of `scale` pixels to one of the screen."""
+    made = [_draw_arrow(size * scale, is_dark) for size in _SIZES for is_dark in (False, True)]
+    return [arrow for arrow in made if arrow.pixels.shape[0] >= 12]
+
+
+def _draw_arrow(scale: float, is_dark: bool) -> Arrow:
+    big = scale * _OVERSAMPLING
+    margin = 2 * scale
+    width, height = (round(side * scale + 2 * margin) for side in (11.3, 18.4))
+    shape = [((x * scale + margin) * _OVERSAMPLING, (y * scale + margin) * _OVERSAMPLING) for x, y in _ARROW]
+    inside, outline = (Image.new("L", (width * _OVERSAMPLING, height * _OVERSAMPLING)) for _ in range(2))
+    ImageDraw.Draw(inside).polygon(shape, fill=255)
+    ImageDraw.Draw(outline).polygon(shape, fill=255)
+    ImageDraw.Draw(outline).line([*shape, shape[0], shape[1]], fill=255, width=round(1.3 * big), joint="curve")
+    ImageDraw.Draw(inside).line([*shape, shape[0], shape[1]], fill=0, width=max(round(1.1 * big), 1), joint="curve")
+    fill, mask = (
+        np.asarray(image.resize((width, height), Image.Resampling.BOX), np.float32) / 255 for image in (inside, outline)
+    )
+    pixels = 255 * (1 - fill if is_dark else fill)
+    return Arrow(
+        pixels=pixels.astype(np.float32),
+        mask=(mask > 0.5).astype(np.float32),
+        tip_px=(round(margin), round(margin)),
+        is_dark=is_dark,
+    )
+
+
+def match_arrow(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tuple[float, tuple[int, int]]]:
+    """The best place of an arrow in an area, where it is one at all."""
+    cv2 = require("cv2", "visual")
+    height, width = arrow.pixels.shape
+    pad = max(height, width)
+    padded = cv2.copyMakeBorder(grey, pad, pad, pad, pad, cv2.BORDER_REPLICATE) if _leaves(grey, area) else None
+    source, offset = (grey, 0) if padded is None else (padded, pad)
+    piece = source[
+        max(area.top + offset, 0) : area.bottom + offset, max(area.left + offset, 0) : area.right + offset
+    ].astype(np.float32)
+    if piece.shape[0] < height or piece.shape[1] < width:
+        return
+    scores = cv2.matchTemplate(piece, arrow.pixels, cv2.TM_CCOEFF_NORMED, mask=arrow.mask)
+    scores = np.where(np.isfinite(scores) & (scores <= 1.001), scores, -1)
+    y, x = np.unravel_index(int(scores.argmax()), scores.shape)
+    cut = piece[y : y + height, x : x + width]
+    light, dark = (arrow.mask > 0) & (arrow.pixels > 200), (arrow.mask > 0) & (arrow.pixels < 60)
+    if not arrow.is_learned and light.any() and dark.any() and cut[light].mean() - cut[dark].mean() < _MIN_CONTRAST:
+        return
+    left, top = int(x) + max(area.left, -offset), int(y) + max(area.top, -offset)
+    yield float(scores[y, x]), (left + arrow.tip_px[0], top + arrow.tip_px[1])
+
+
+def _leaves(grey: NDArray[np.uint8], area: Box) -> bool:
+    """Whether an area goes beyond the frame."""
+    return area.left < 0 or area.top < 0 or area.right > grey.shape[1] or area.bottom > grey.shape[0]
+
+
+def learn_pointer(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], scale: float, was: Box | None = None
+) -> tuple[Arrow, tuple[int, int]] | None:
+    """The shape that moved between two frames and the place of its tip in the later one; None where that is not clear.
+
+    Args:
+        before: (H, W) uint8 grey.
+        after: A frame a few steps later.
+        scale: Pixels of the frames for one of the screen.
+        was: Where the pointer was known to be in the earlier frame: it may have another shape since.
+    """
+    cv2 = require("cv2", "visual")
+    changed = (cv2.absdiff(before, after) > _LEARNED_LEVELS).astype(np.uint8)
+    limit = _MAX_SIDE_PX * max(scale, 0.5)
+    if not 2 * _MIN_SIDE_PX**2 / 4 < np.count_nonzero(changed) < 2 * limit**2:
+        return None
+    pair = _find_pair(changed, limit, 3 * _LIKE if was else _LIKE)
+    if pair is None:
+        return None
+    masks = [_shape_of(changed, box) for box in pair]
+    is_left = [was is not None and box.intersection(was) > 0.5 * box.area for box in pair]
+    if not _is_one_shape(*masks) and sum(is_left) != 1:
+        return None
+    stands_out = [
+        _contrast(after, box, mask) - _contrast(before, box, mask) for box, mask in zip(pair, masks, strict=True)
+    ]
+    here = int(np.argmax(stands_out))
+    if stands_out[here] < _LEARNED_CONTRAST or stands_out[1 - here] > 0 or is_left[here]:
+        return None
+    box, mask = pair[here], masks[here]
+    arrow = _make_arrow(after, box, mask)
+    return arrow, (box.left + arrow.tip_px[0], box.top + arrow.tip_px[1])
+
+
+def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[Box, Box] | None:
+    """The only two places that changed, where both are small and of one size."""
+    cv2 = require("cv2", "visual")
+    joined = cv2.dilate(changed, np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
+    if not 3 <= count <= _MAX_BLOBS + 1:
+        return None
+    boxes: list[Box] = []
+    for name in range(1, count):
+        left, top, width, height, _ = (int(value) for value in stats[name])
+        inside = (labels[top : top + height, left : left + width] == name) & (
+            changed[top : top + height, left : left + width] > 0
+        )
+        rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
+        first_row, last_row = top + int(rows[0]), top + int(rows[-1]) + 1
+        boxes.append(Box(left + int(columns[0]), first_row, left + int(columns[-1]) + 1, last_row))
+    large = [box for box in boxes if max(box.width, box.height) >= _MIN_SIDE_PX]
+    if len(large) != 2 or max(max(box.width, box.height) for box in large) > limit:
+        return None
+    first, second = large
+    is_alike = all(
+        abs(one - other) <= max(like * max(one, other), 3)
+        for one, other in ((first.width, second.width), (first.height, second.height))
+    )
+    return (first, second) if is_alike else None
+
+
+def _shape_of(changed: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+    """(h, w) uint8, 1 on what changed and what it encloses."""
+    cv2 = require("cv2", "visual")
+    piece = np.ascontiguousarray(changed[box.slices])
+    closed = cv2.morphologyEx(piece, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
+    outlines, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    filled: NDArray[np.uint8] = cv2.drawContours(np.zeros_like(closed), outlines, -1, 1, thickness=-1)
+    return filled
+
+
+def _is_one_shape(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
+    height, width = max(first.shape[0], second.shape[0]), max(first.shape[1], second.shape[1])
+    laid = [np.pad(mask, ((0, height - mask.shape[0]), (0, width - mask.shape[1]))) > 0 for mask in (first, second)]
+    common, either = np.count_nonzero(laid[0] & laid[1]), np.count_nonzero(laid[0] | laid[1])
+    return bool(common > _SAME_SHAPE * either)
+
+
+def _contrast(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> float:
+    """By how many levels a shape differs from the pixels around its box."""
+    wide = box.padded(3).clipped(grey.shape[1], grey.shape[0])
+    around = grey[wide.slices].astype(np.float32)
+    ring = np.ones(around.shape, np.bool_)
+    ring[box.top - wide.top : box.bottom - wide.top, box.left - wide.left : box.right - wide.left] = False
+    inside = grey[box.slices][mask > 0].astype(np.float32)
+    return float(np.abs(inside - np.median(around[ring])).mean()) if inside.size and ring.any() else 0.0
+
+
+def _make_arrow(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> Arrow:
+    pixels = grey[box.slices].astype(np.float32)
+    inside = pixels[mask > 0]
+    return Arrow(
+        pixels=pixels,
+        mask=mask.astype(np.float32),
+        tip_px=_find_tip(mask),
+        is_dark=bool(np.median(inside) < 128),
+        is_learned=True,
+    )
+
+
+def _find_tip(mask: NDArray[np.uint8]) -> tuple[int, int]:
+    """The middle of what is round or a beam, else the middle of the uppermost rows."""
+    height, width = mask.shape
+    is_round = abs(height - width) <= 0.2 * max(height, width) and mask.mean() > _ROUND_FILL
+    if is_round or (height > _TALL * width and mask[:, : width // 2].sum() > 0.3 * mask.sum()):
+        return width // 2, height // 2
+    top = np.flatnonzero(mask[: max(height // 8, 1)].any(axis=0))
+    return (int(top.mean()) if top.size else width // 2), 0
+
+
+def is_like(arrow: Arrow, others: Sequence[Arrow]) -> bool:
+    """Whether a shape is about as large as one that is known."""
+    sizes = [(arrow.pixels.shape, other.pixels.shape) for other in others]
+    return any(abs(one[0] - other[0]) <= 3 and abs(one[1] - other[1]) <= 3 for one, other in sizes)
 
 
 class PointerTracker:
@@ -101,7 +307,7 @@ class PointerTracker:
         assert box is not None
         if self._arrow.is_learned:
             inner = box.clipped(grey.shape[1], grey.shape[0])
-            return not (changed[inner.top : inner.bottom, inner.left : inner.right] > _MOVED_LEVELS).any()
+            return not (changed[inner.slices] > _MOVED_LEVELS).any()
         around = Box(box.left - 1, box.top - 1, box.right + 1, box.bottom + 1)
         return any(score >= _MIN_SCORE for score, _ in match_arrow(grey, around, self._arrow))
 
@@ -129,7 +335,7 @@ class PointerTracker:
         if box is None or self._arrow is None or not self._arrow.is_learned:
             return
         area = box.padded(_DRIFT_PX).clipped(changed.shape[1], changed.shape[0])
-        moved = changed[area.top : area.bottom, area.left : area.right] > _MOVED_LEVELS
+        moved = changed[area.slices] > _MOVED_LEVELS
         rows, columns = np.flatnonzero(moved.any(axis=1)), np.flatnonzero(moved.any(axis=0))
         if not rows.size:
             return

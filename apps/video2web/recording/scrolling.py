@@ -182,7 +182,7 @@ class FixedParts:
         stays = (stayed <= _SAME_LEVELS) & (moved > 2 * _SAME_LEVELS)
         if pointer is not None:
             hidden = pointer.padded(4, abs(shift) + 4).clipped(before.shape[1], height)
-            stays[hidden.top : hidden.bottom, hidden.left : hidden.right] = False
+            stays[hidden.slices] = False
         self.stays += stays
         self.moves += (moved <= _SAME_LEVELS) & (stayed > 2 * _SAME_LEVELS)
 
@@ -313,7 +313,7 @@ def _cover(frame: NDArray[np.uint8], pointer: Box | None) -> NDArray[np.bool_]:
     cover = np.zeros(frame.shape[:2], np.bool_)
     if pointer is not None:
         box = pointer.padded(_POINTER_PAD_PX).clipped(frame.shape[1], frame.shape[0])
-        cover[box.top : box.bottom, box.left : box.right] = True
+        cover[box.slices] = True
     return cover
 
 

@@ -3,15 +3,16 @@
 import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from apps.video2web.recording.changes import Moment, Scan, scan_frames
 from apps.video2web.recording.frames import FramePlan, plan_frames
 from apps.video2web.recording.joining import drop_crumbs, join_parts, join_typing, join_wide
-from apps.video2web.recording.kinds import Kind
-from apps.video2web.recording.naming import find_kinds, pointer_of
+from apps.video2web.recording.kinds import Kind, find_kind
 from apps.video2web.recording.states import find_states
 from apps.video2web.recording.transitions import (
     Measured,
@@ -20,15 +21,186 @@ from apps.video2web.recording.transitions import (
     measure_changes,
     narrow_to_pointer,
 )
-from apps.video2web.recording.triggers import drop_scroll_noise, find_triggers
 from apps.video2web.recording.types import PointerPlace, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.video.types import Progress
 
+_HOVER_S = 0.5
+_UNSURE, _SURE = ("change", "menu"), 0.8
+_SAME_BOX, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
+_MIN_LOOKS, _OTHER_LOOK = 3, 3.0
+_CLICK_S = 1.6
+_LEAVE_S = 0.2
+_MIN_REVEAL_S = 0.2
+_MORE_DETAIL = 1.5
+_POINTER_REACH_PX = 60
+_REGULAR = 0.3
+_REST_PX = 4
+_REST_S = 0.1
+_ARRIVES_S = 0.4
+_SAME_PLACE = 0.45
 _MIN_SCROLL_PX = 8
 _MAX_SHOWN_SCROLLS = 8
 _SCROLL_PAUSE_S, _LONGEST_FRAME_S = 0.25, 0.07
 _PALETTE = 8
+
+
+def find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[int, Kind]:
+    """The kind of each change; what is taken back by a click is closed, and of the same kind."""
+    kinds: dict[int, Kind] = {}
+    for one in found:
+        earlier = one.undo_of
+        kind = find_kind(one, plan.size_px, pointer_of(one, scan))
+        if (
+            earlier is not None
+            and id(earlier) in kinds
+            and kinds[id(earlier)].name in ("menu", "modal", "accordion", "toast")
+        ):
+            first = kinds[id(earlier)]
+            kind = Kind(name=first.name, box=first.box, confidence=first.confidence, shift_px=kind.shift_px)
+        if kind.name == "change" and one.trigger == "time" and _is_turning(one, found, kinds):
+            kind = Kind(name="carousel", box=kind.box, confidence=0.6)
+        kinds[id(one)] = kind
+    for one in found:
+        if _is_unsure(kinds[id(one)]) and one.trigger == "click":
+            name = _find_series(one, found, kinds, scan)
+            if name:
+                kinds[id(one)] = replace(kinds[id(one)], name=name)
+    return kinds
+
+
+def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind], scan: Scan) -> str:
+    """What the same place does again and again: a carousel turned by a button, tabs by their labels; else ""."""
+    alike = [
+        other
+        for other in found
+        if other is not one
+        and other.trigger == "click"
+        and (_is_unsure(kinds[id(other)]) or kinds[id(other)].name in ("carousel", "tabs"))
+        and other.page_box.intersection(one.page_box) > _SAME_BOX * max(other.page_box.area, one.page_box.area)
+    ]
+    if not alike or _count_looks([one, *alike]) < _MIN_LOOKS:
+        return ""  # nothing else happens there, or it opens and closes
+    known = {kinds[id(other)].name for other in alike if not _is_unsure(kinds[id(other)])}
+    if known:
+        return known.pop()
+    here = scan.moments[one.start].pointer_px
+    places = [place for other in alike if (place := scan.moments[other.start].pointer_px) is not None]
+    if here is None or not places:
+        return "carousel" if one.mask.mean() > _TURNED_SHARE else ""
+    is_row = all(abs(place[1] - here[1]) <= _ROW_PX and abs(place[0] - here[0]) >= _ROW_PX for place in places)
+    is_above = here[1] < one.box.top + _ROW_PX
+    if is_row and is_above:
+        return "tabs"
+    return "carousel" if one.mask.mean() > _TURNED_SHARE else ""
+
+
+def pointer_of(one: Measured, scan: Scan) -> tuple[int, int] | None:
+    """Where the pointer is that sets a change off; of a hover, where it comes to rest."""
+    if one.trigger != "hover":
+        return scan.moments[one.start].pointer_px
+    return scan.resting_place(one.start, _HOVER_S)
+
+
+def _is_unsure(kind: Kind) -> bool:
+    """Whether what else happens in the same place may tell better what it is."""
+    return kind.name in _UNSURE or (kind.name == "navigation" and kind.confidence < _SURE)
+
+
+def _count_looks(changes: Sequence[Measured]) -> int:
+    """How many different looks a place has, before and after all of its changes."""
+    looks: list[NDArray[np.float64]] = []
+    for crop in (image for one in changes for image in (one.before, one.after)):
+        look = _reduced(crop)
+        if all(np.abs(look - other).mean() > _OTHER_LOOK for other in looks):
+            looks.append(look)
+    return len(looks)
+
+
+def _reduced(image: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """An image as 24 x 16 colours."""
+    shown = Image.fromarray(image).resize((24, 16), Image.Resampling.BOX)
+    return np.asarray(shown, np.float64)
+
+
+def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]) -> bool:
+    """Whether another change of the same place is a carousel that moves by itself."""
+    return any(
+        id(other) in kinds
+        and kinds[id(other)].name == "carousel"
+        and other.trigger == "time"
+        and other.page_box.intersection(one.page_box) > 0.7 * max(other.page_box.area, one.page_box.area)
+        for other in found
+    )
+
+
+def find_triggers(found: list[Measured], scan: Scan) -> None:
+    """Say of each change what sets it off: typing, scrolling, the pointer coming or going, a click, or time alone."""
+    for one in found:
+        if not one.trigger:
+            is_scroll = one.is_scrolling or _has_scrolled(one, scan)
+            one.trigger = "scroll" if is_scroll and not _is_entered(one, scan) else _find_trigger(one, scan)
+    for one in found:
+        if one.trigger == "click" and _is_regular(one, found, scan):
+            one.trigger = "time"
+
+
+def drop_scroll_noise(found: list[Measured]) -> list[Measured]:
+    """Leave out of what happens while the page scrolls all that does not come gradually and show more than before."""
+    return [one for one in found if one.trigger != "scroll" or _is_revealed(one)]
+
+
+def _is_revealed(one: Measured) -> bool:
+    is_gradual = one.fit.duration_s >= _MIN_REVEAL_S and len(one.middle) >= 2
+    detail = [float(np.abs(np.diff(image.astype(np.int16), axis=1)).mean()) for image in (one.before, one.after)]
+    return is_gradual and detail[1] > _MORE_DETAIL * detail[0]
+
+
+def _has_scrolled(one: Measured, scan: Scan) -> bool:
+    """Whether the page scrolls while it goes on."""
+    return any(moment.shift_px for moment in scan.moments[one.start : one.end + 2])
+
+
+def _is_entered(one: Measured, scan: Scan) -> bool:
+    """Whether the pointer has just moved into what changes."""
+    index = scan.index_at(one.seen_s[0])
+    pointer = scan.moments[index].pointer_px
+    return pointer is not None and scan.rest_s(index) < _REST_S and one.box.padded(_REST_PX).has_point(*pointer)
+
+
+def _find_trigger(one: Measured, scan: Scan) -> str:
+    index = scan.index_at(one.seen_s[0])
+    rest_s = scan.rest_s(index)
+    pointer = scan.moments[min(one.start + 1, len(scan.moments) - 1)].pointer_px
+    if pointer is None:
+        return "time" if scan.has_pointer else "click"
+    if rest_s < _REST_S:  # it is on its way: what counts is where it comes to rest
+        pointer = scan.resting_place(min(one.start + 1, len(scan.moments) - 1), _ARRIVES_S) or pointer
+    is_left = one.undone_by is not None and scan.moved_before(scan.index_at(one.undone_by.seen_s[0]), _LEAVE_S)
+    reach = one.box.padded(_POINTER_REACH_PX)
+    if reach.has_point(*pointer) and (is_left or rest_s < _REST_S):
+        return "hover"
+    if one.undo_of is not None and one.undo_of.trigger == "hover":
+        return "hover"
+    if _REST_S <= rest_s < _CLICK_S or reach.has_point(*pointer):
+        return "click"
+    return "time"
+
+
+def _is_regular(one: Measured, found: list[Measured], scan: Scan) -> bool:
+    """Whether changes of the same place come at equal distances, and no pointer is near."""
+    pointer = scan.moments[one.start].pointer_px
+    if pointer is not None and one.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
+        return False
+    if pointer is not None and scan.rest_s(one.start) < _CLICK_S:
+        return False
+    starts = [
+        other.fit.start_s
+        for other in found
+        if other.page_box.intersection(one.page_box) > _SAME_PLACE * max(other.page_box.area, one.page_box.area)
+    ]
+    gaps = np.diff(starts)
+    return len(gaps) >= 2 and bool(np.abs(gaps - np.median(gaps)).max() < _REGULAR * np.median(gaps))
 
 
 def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None = None) -> Storyboard:

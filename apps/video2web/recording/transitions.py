@@ -199,7 +199,7 @@ def _clear_pointer(levels: NDArray[np.uint8], box: Box, moment: Moment) -> None:
     if moment.pointer_box is not None:
         wide = moment.pointer_box.padded(3).moved(-box.left, moment.scroll_px - box.top)
         wide = wide.clipped(levels.shape[1], levels.shape[0])
-        levels[wide.top : wide.bottom, wide.left : wide.right] = 0
+        levels[wide.slices] = 0
 
 
 def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Scan) -> Measured | None:
@@ -342,7 +342,7 @@ def _cropped(one: Measured, part: Box) -> Measured:
         part.right - 4 * (part.right < width),
         part.bottom - 4 * (part.bottom < height),
     )
-    rows, columns = slice(part.top, part.bottom), slice(part.left, part.right)
+    rows, columns = part.slices
     return replace(
         one,
         box=part.moved(one.box.left, one.box.top),

@@ -1,12 +1,18 @@
-"""What is found in a recording."""
+"""What is found in a recording: its types, and the same as JSON values, in words and as an image."""
 
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from visual_tools.box import Box
+from visual_tools.ocr import TextLine
+from visual_tools.video.types import format_time
 
 KINDS = (
     "hover",
@@ -26,6 +32,11 @@ KINDS = (
     "change",
 )
 TRIGGERS = ("hover", "click", "scroll", "typing", "time")
+_TILE_PX = 300
+_GAP_PX = 10
+_MAX_ROWS = 40
+_MAX_LINES, _MAX_CHARS = 120, 160
+ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,3 +146,120 @@ class Storyboard:
     palette: tuple[str, ...] = ()
     pointer: tuple[PointerPlace, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:
+    """The facts for a model, as plain values; images are left out, but for their sizes.
+
+    Args:
+        board: What was found.
+        read: Reads the text of a page; without it there is none.
+    """
+    return {
+        "video": board.path.name,
+        "duration_s": round(board.duration_s, 2),
+        "viewport_px": list(board.size_px),
+        "palette": list(board.palette),
+        "states": [_state_to_json(state, read) for state in board.states],
+        "transitions": [_transition_to_json(one) for one in board.transitions],
+        "warnings": list(board.warnings),
+    }
+
+
+def _state_to_json(state: State, read: ReadPage | None) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "index": state.index,
+        "first_s": round(state.first_s, 2),
+        "last_s": round(state.last_s, 2),
+        "full_page_px": [state.full_page.shape[1], state.full_page.shape[0]],
+        "fixed_px": state.fixed,
+    }
+    if read is not None:
+        told["text"] = [
+            {"text": line.text[:_MAX_CHARS], "box_px": _edges(line.box_px)}
+            for line in read(state.full_page)[:_MAX_LINES]
+        ]
+    return told
+
+
+def _edges(box: Box) -> list[int]:
+    return [box.left, box.top, box.right, box.bottom]
+
+
+def tell_facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The facts in words, a line for each state, for each text that its first state lacks, and for each transition."""
+    known: set[str] = set()
+    for state in facts["states"]:
+        width, height = state["full_page_px"]
+        stays = ", ".join(f"{side} {depth} px" for side, depth in state["fixed_px"].items())
+        yield f"state {state['index']}: {width}x{height} px" + (f"; stays while scrolling: {stays}" if stays else "")
+        for line in state.get("text", ()):
+            if line["text"] not in known:
+                known.add(line["text"])
+                yield f"  {json.dumps(line['text'], ensure_ascii=False)} at {line['box_px']}"
+    for one in facts["transitions"]:
+        takes = f", {one['duration_s']:g} s {one['easing']}".rstrip() if one["duration_s"] else ", at once"
+        leads = f", state {one['before']} to {one['after']}" if one["before"] != one["after"] else ""
+        yield f"{one['start_s']:g} s: {one['kind']} by {one['trigger']} at {one['box_px']}{takes}{leads}"
+
+
+def _transition_to_json(one: Transition) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": one.kind,
+        "trigger": one.trigger,
+        "box_px": _edges(one.box_px),
+        "start_s": round(one.start_s, 2),
+        "duration_s": round(one.duration_s, 2),
+        "easing": one.easing,
+        "before": one.before,
+        "after": one.after,
+        "pointer_px": list(one.pointer_px) if one.pointer_px else None,
+        "confidence": one.confidence,
+    }
+    if one.undone_s is not None:
+        told["undone_s"] = round(one.undone_s, 2)
+    if any(one.shift_px):
+        told["shift_px"] = list(one.shift_px)
+    return told
+
+
+def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
+    """All states and transitions on one sheet, for a person and for a model: each row says what, when and how.
+
+    Args:
+        board: What was found.
+
+    Returns:
+        (H, W, 3) uint8 RGB.
+    """
+    font, small = ImageFont.load_default(15), ImageFont.load_default(12)
+    rows: list[tuple[str, str, list[NDArray[np.uint8]]]] = []
+    for state in board.states:
+        told = f"{format_time(state.first_s)[3:]} to {format_time(state.last_s)[3:]}"
+        size = f"page of {state.full_page.shape[1]}x{state.full_page.shape[0]} px"
+        rows.append((f"State {state.index}", f"{told}, {size}", [state.image, state.full_page]))
+    for one in board.transitions:
+        if one.before_image is None or one.after_image is None:
+            continue
+        told = f"{format_time(one.start_s)[3:]}, {one.duration_s:.2f} s {one.easing}".rstrip()
+        if one.undone_s is not None:
+            told += f", undone {format_time(one.undone_s)[3:]}"
+        rows.append((f"{one.kind} by {one.trigger}", told, [one.before_image, one.after_image]))
+    rows = rows[:_MAX_ROWS]
+    tiles = [[_make_tile(image) for image in images] for _, _, images in rows]
+    heights = [44 + max(tile.height for tile in line) + _GAP_PX for line in tiles]
+    sheet = Image.new("RGB", (2 * _TILE_PX + 3 * _GAP_PX, max(sum(heights) + _GAP_PX, 60)), (32, 32, 32))
+    draw, top = ImageDraw.Draw(sheet), _GAP_PX
+    for (title, told, _), line, height in zip(rows, tiles, heights, strict=True):
+        draw.text((_GAP_PX, top), title, (255, 255, 255), font)
+        draw.text((_GAP_PX, top + 20), told, (190, 190, 190), small)
+        for column, tile in enumerate(line):
+            sheet.paste(tile, (_GAP_PX + column * (_TILE_PX + _GAP_PX), top + 40))
+        top += height
+    return np.asarray(sheet)
+
+
+def _make_tile(image: NDArray[np.uint8]) -> Image.Image:
+    tile = Image.fromarray(image)
+    tile.thumbnail((_TILE_PX, round(1.4 * _TILE_PX)), Image.Resampling.LANCZOS)
+    return tile

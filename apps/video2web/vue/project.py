@@ -15,8 +15,7 @@ from apps.video2web.build import Judge
 from apps.video2web.render import Renderer, SitePages, open_page
 from apps.video2web.rounds import Order
 from apps.video2web.site_files import Files, read_site, write_site
-from apps.video2web.vue.components import Components
-from apps.video2web.vue.repeats import Element, find_repeats
+from apps.video2web.vue.components import Components, Element, find_repeats
 from cua.errors import ConfigError, CuaError
 
 DIST = "dist"

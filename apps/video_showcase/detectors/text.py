@@ -145,7 +145,7 @@ class TextDetector:
             return
         track.changed_s = self._time_s - (float(np.median(absent[gone])) - 1) / self._rate
         track.edges = track.edges[0][~gone], track.edges[1][~gone]
-        self._screen.known[track.box.top : track.box.bottom, track.box.left : track.box.right] = False
+        self._screen.known[track.box.slices] = False
 
     def _look_at(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
         static = screen.still >= self._needed
@@ -153,7 +153,7 @@ class TextDetector:
         if not boxes:  # specks that are no text: they are looked at again, but not with each frame
             self._next_look_s = sample.time_s + _PAUSE_S
         for box in boxes:
-            part = (slice(box.top, box.bottom), slice(box.left, box.right))
+            part = box.slices
             screen.known[part] |= _grown(static[part])
             if self._credit < 1:
                 self.num_passed_over += 1
@@ -167,7 +167,7 @@ class TextDetector:
         """A block that was read: a new one, one that is known, or one that has changed."""
         text = " ".join(line.text for line in lines).strip()
         box = _around(lines, static.shape)
-        inside = (slice(box.top, box.bottom), slice(box.left, box.right))
+        inside = box.slices
         edges = np.nonzero(static[inside])
         if len(edges[0]) < _MIN_PIXELS:
             return
@@ -267,7 +267,7 @@ def _read_box(image: NDArray[np.uint8], box: Box, read: Read) -> list[TextLine]:
     from dataclasses import replace
 
     cv2 = require("cv2", "visual")
-    crop = image[box.top : box.bottom, box.left : box.right]
+    crop = image[box.slices]
     scale = 2.0 if max(crop.shape[:2]) <= 480 or crop.shape[0] < 2 * _TEXT_HEIGHT_PX else 1.0
     if scale != 1.0:
         crop = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)

@@ -11,8 +11,7 @@ from apps.office.agent import Made, OfficeOrder
 from apps.office.chapters import CHAPTER, Chapter, chapter_faults, lay_out_chapter, merge_faults
 from apps.office.check.document import Sections
 from apps.office.check.findings import CheckReport
-from apps.office.long_report import make_long_document
-from apps.office.mending import MENDING, Rounds, faults_by_chapter, left_over
+from apps.office.long_report import MENDING, Rounds, faults_by_chapter, left_over, make_long_document
 from apps.office.safe_xml import OfficeError
 from cua.config import Settings
 from cua.messages import Usage

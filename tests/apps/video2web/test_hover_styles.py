@@ -4,10 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.video2web.hover_styles import find_hover_style
 from apps.video2web.interactions import Act, Interaction
-from apps.video2web.recording.cleaning import clean_frame, find_grounds
-from apps.video2web.rules_interactions import find_header
+from apps.video2web.recording.states import clean_frame, find_grounds
+from apps.video2web.rules_interactions import find_header, find_hover_style
 from visual_tools.box import Box
 
 Pixels = NDArray[np.uint8]

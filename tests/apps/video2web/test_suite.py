@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.video2web.player import SitePlayer
 from apps.video2web.rounds import BuildFolder
-from apps.video2web.suite import DRAWN_SEEDS, RECORDINGS, known_pages, make_suite
+from apps.video2web.suite import DRAWN_SEEDS, RECORDINGS, SitePlayer, known_pages, make_suite
 from cua.batch import Episode
 from cua.errors import ConfigError
 from cua.run.budget import Caps

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from apps.video2web.inputs import take_inputs
-from apps.video2web.web_pages import check_url, is_url, photograph_pages
+from apps.video2web.inputs import check_url, is_url, photograph_pages, take_inputs
 from cua.errors import ConfigError, CuaError
 from envs.domain_rules import DomainRules
 from tests.free_port import find_free_port

@@ -7,9 +7,9 @@ import pytest
 
 from apps.video_showcase.answer import answer, wanted_events
 from apps.video_showcase.events import Event, alike, clock, event_of, find_citations, parse_clock
-from apps.video_showcase.merge import merge
 from apps.video_showcase.sources import Source
 from apps.video_showcase.spans import Span, split
+from apps.video_showcase.tools import merge
 from apps.video_showcase.wish import read_wish
 from cua.errors import ConfigError
 

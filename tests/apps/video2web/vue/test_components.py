@@ -1,7 +1,6 @@
 """What repeats on a page becomes components and data; text and attributes of a page never become code."""
 
-from apps.video2web.vue.components import Components
-from apps.video2web.vue.repeats import Element, Loop, find_repeats, prop_name
+from apps.video2web.vue.components import Components, Element, Loop, find_repeats, prop_name
 
 
 def tag(name: str, *children: Element | str, **attributes: str) -> Element:
