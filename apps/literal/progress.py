@@ -7,11 +7,11 @@ from typing import Literal, cast
 
 from cua.messages import Message
 
-_ACTION = re.compile(r"##\s*Action\s*:?[ \t]*\n?\s*([^\n]+)")
+_ACTION = re.compile(r"##\s*+Action\s*+:?\s*+([^\n]+)")
 _MARK = re.compile(
     r"\[(?P<step>\d+)/(?P<total>\d+)\] (?:.*?)(?: · (?P<kind>scroll down|scroll up|panels down|panels up|wait|open"
     r"|find option|pick|keys|type|toggle|look|seek|turn|nudge|part|send|enter|press)"
-    r" (?P<number>\d+)(?: of \"(?P<label>.*?)\")?)?(?P<notes>(?: · [a-z]+ \"[^\"]*\")*)(?: => (?P<answer>.*))?$",
+    r" (?P<number>\d+)(?: of \"(?P<label>[^\"]*)\")?)?(?P<notes>(?: · [a-z]+ \"[^\"]*\")*)(?: => (?P<answer>.*))?$",
     re.S,
 )
 _NOTE = re.compile(r" · (?P<kind>[a-z]+) \"(?P<text>[^\"]*)\"")
