@@ -15,17 +15,19 @@ from apps.literal.steps import (
     CheckShown,
     ClearField,
     Click,
+    OpenUntil,
     PlainStep,
     Report,
     ScrollUntil,
     SetValue,
     Tick,
+    TypeAnswer,
     TypeText,
     Unreadable,
     WaitFor,
+    Work,
 )
 from apps.literal.targets import OpenerKind, Target
-from apps.literal.work_steps import OpenUntil, TypeAnswer, Work
 
 FORMS = (
     'click "Save"',

@@ -2,11 +2,9 @@
 
 import re
 
-from apps.literal.colours import COLOURS
 from apps.literal.rules.notation import Rule, Said, rule
-from apps.literal.steps import PlainStep
-from apps.literal.targets import Looks
-from apps.literal.work_steps import DragFigures, PressFigures, TellFigures
+from apps.literal.steps import DragFigures, PlainStep, PressFigures, TellFigures
+from apps.literal.targets import COLOURS, Looks
 
 _KINDS = {
     "circle": "circle", "disc": "circle", "disk": "circle", "dot": "circle", "ball": "circle", "square": "square",

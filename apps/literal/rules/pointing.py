@@ -7,8 +7,7 @@ from apps.literal.moves import NotUnderstoodError
 from apps.literal.rules.notation import KINDS, Rule, Said, compile_phrase, rule
 from apps.literal.rules.words import BY_CLICKING, DEEDS, NOUN_DEEDS, click_all, click_path, number, target
 from apps.literal.steps import AnswerDialog, Click, Drag, OpenAddress, PlainStep, PressKeys
-from apps.literal.target_phrase import parse_path, parse_targets
-from apps.literal.target_words import TAIL
+from apps.literal.target_phrase import TAIL, parse_path, parse_targets
 from apps.literal.targets import Relation, Target
 from envs.actions import MODIFIERS, normalize_key
 

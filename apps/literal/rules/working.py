@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from apps.literal.moves import NotUnderstoodError
 from apps.literal.rules.notation import KINDS, MARK, Rule, Said, compile_phrase, rule
 from apps.literal.rules.words import target
-from apps.literal.steps import Click, PlainStep, Report
-from apps.literal.target_words import ORDINALS
-from apps.literal.targets import OpenerKind, Target
-from apps.literal.work_steps import (
+from apps.literal.steps import (
+    Click,
     CopyText,
     FillFromPage,
     LeaveUnsent,
     OpenUntil,
     PasteText,
+    PlainStep,
+    Report,
     SelectText,
     Slide,
     TypeAnswer,
     Work,
 )
+from apps.literal.target_phrase import ORDINALS
+from apps.literal.targets import OpenerKind, Target
 
 _HERE = "[below|above|here|shown|on the (page|left|right)|one by one|one after (the other|another)]"
 _ALL = "[(all|each|every|any) [one] [of]] [the|these|those]"
