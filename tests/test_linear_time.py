@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from apps.demo.task import _amount_of
+from apps.literal.grammar import parse_instruction
 from apps.literal.model import split_request
+from apps.literal.moves import _ACTION, _MARK
+from apps.literal.research import read_facts, read_task
 from apps.office.markdown import IMAGE
 from apps.office.sheets.workbook import csv_safe
 from apps.video2web.vue.components import prop_name
@@ -112,6 +115,20 @@ READERS: list[tuple[Callable[[str], Any], str, str, str]] = [
     (if_valid(read_distance), "", "1", "!"),
     (if_valid(read_distance), "", "1.", "!"),
     (split_request, "# Task Instruction:\n", "\n \t", "x"),
+    (parse_instruction, "enter ", 'user "a" and ', "x"),
+    (parse_instruction, "", "click x then ", "x"),
+    (parse_instruction, "", "“", "x"),
+    (parse_instruction, "", "'", "x"),
+    (parse_instruction, "click ", "[(", "x"),
+    (parse_instruction, "type ", "foo in the bar as ", "x"),
+    (parse_instruction, 'type "a" into b, ', "c,", "!"),
+    (read_task, "", "for each of ", "x"),
+    (read_task, "", "collect a of all ", "x"),
+    (read_task, "collect a", " ", "x"),
+    (read_facts, "|", "\n", "x"),
+    (read_facts, "", "| ", "x"),
+    (_ACTION.findall, "## Action", "\n", ""),
+    (_MARK.match, "[1/2] x", ' · wait 1 of "x', "\n"),
     (claims, "", "a. ", "x"),
     (claims, "a.", " ", "x"),
     (read_text_answer, "```", " \n", "x"),

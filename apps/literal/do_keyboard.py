@@ -4,18 +4,15 @@ import re
 from dataclasses import replace
 from datetime import date, datetime
 
-from apps.literal.differences import find_effects
 from apps.literal.do_pointer import miss
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.moves import Act, Already, Move, at, hotkey, quote
-from apps.literal.progress import Progress
-from apps.literal.read_back import Part, check_typed
-from apps.literal.screen import Screen, Sight
+from apps.literal.moves import Act, Already, Move, Progress, at, hotkey, quote
+from apps.literal.read_back import Part, check_typed, note_typed
+from apps.literal.screen import Screen, Sight, find_effects
 from apps.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
 from apps.literal.targets import Target
 from apps.literal.text_match import WHOLE
-from apps.literal.typed_fields import note_typed
 
 _READ = (
     "%Y-%m-%d",

@@ -3,11 +3,10 @@
 import re
 
 from apps.literal.do_pointer import locate, miss
-from apps.literal.find_target import choose
+from apps.literal.find_field import choose
 from apps.literal.find_text import Found, find_text, keep_best, name_nearest
 from apps.literal.message_words import is_at_work
-from apps.literal.moves import Act, Already, Failed, Missing, Move, at, quote
-from apps.literal.progress import Progress
+from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at, quote
 from apps.literal.screen import Screen
 from apps.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
 from apps.literal.targets import Target

@@ -3,16 +3,12 @@
 import re
 from collections.abc import Collection
 
-from apps.literal.find_button import find_unnamed_button
-from apps.literal.find_field import find_field
-from apps.literal.find_figure import find_signs
-from apps.literal.find_kind import find_kind, find_links_named
+from apps.literal.figures import find_signs
+from apps.literal.find_field import Choice, choose, find_field
+from apps.literal.find_kind import find_kind, find_links_named, find_toggle, find_unnamed_button
 from apps.literal.find_opener import find_next_page, find_submenus
-from apps.literal.find_target import Choice, choose
 from apps.literal.find_text import Found, find_text, name_nearest
-from apps.literal.find_toggle import find_toggle
-from apps.literal.moves import Act, Already, Failed, Missing, Move, at
-from apps.literal.progress import Progress
+from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at
 from apps.literal.screen import Screen, Sight
 from apps.literal.steps import Click, Drag
 from apps.literal.targets import Target, nth

@@ -1,23 +1,223 @@
-"""Find widgets that are named by their kind only: "the button", "the second link", "the 3rd checkbox"."""
+"""Find widgets without their names: buttons, sliders, checkboxes, "the second link"; the state of a toggle."""
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_text_area
-from apps.literal.find_button import list_buttons
-from apps.literal.find_slider import find_sliders
-from apps.literal.find_text import Found, find_button, find_text, is_coloured
+from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_cell, is_text_area
+from apps.literal.find_field import choose, distance, stands_so
+from apps.literal.find_text import Found, find_button, find_text, is_coloured, keep_best
 from apps.literal.screen import RINGS, Screen
-from apps.literal.targets import Role
+from apps.literal.targets import Role, Target, nth
 from apps.literal.text_match import CONTAINED
 from visual_tools.box import Box
-from visual_tools.ink import find_ink, measure_contrast
+from visual_tools.errors import require
+from visual_tools.ink import find_background, find_ink, find_runs, measure_contrast
 from visual_tools.ocr import TextLine
-from visual_tools.widgets import Toggle, find_toggles
+from visual_tools.widgets import MAX_TOGGLE_PX, Toggle, find_toggles
+
+_MIN_LENGTH_PX = 50
+_MIN_RUN_PX = 21
+_MAX_TRACK_PX = 14
+_HANDLE_PX = (6, 44)
+_BULGE_PX = 2
+_HANDLE_GAP_PX = 3
+"""Between a handle and the ring around it when it has the focus."""
+
+_INK_STEP = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slider:
+    """A track with a handle on it."""
+
+    box_px: Box
+    handle: Box
+    is_vertical: bool
+
+
+def find_sliders(screen: Screen) -> list[Slider]:
+    """Long thin tracks, each with one handle on it that is thicker, from the top."""
+    differs = (screen.strength > _INK_STEP).astype(np.uint8)
+    flat = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
+    upright = [
+        Slider(box_px=_turn(box), handle=_turn(handle), is_vertical=True)
+        for box, handle in _find_flat(np.ascontiguousarray(differs.T))
+    ]
+    return sorted([*flat, *upright], key=lambda slider: (slider.box_px.top, slider.box_px.left))
+
+
+def _turn(box: Box) -> Box:
+    return Box(box.top, box.left, box.bottom, box.right)
+
+
+def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
+    """Tracks that lie flat, with their handles: (H, W) uint8, 1 where the image is not its background."""
+    cv2 = require("cv2", "literal")
+    runs = cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((1, _MIN_RUN_PX), np.uint8))
+    joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_TRACK_PX - 5, 1), np.uint8))
+    count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
+    pieces = [
+        Box(left, top, left + width, top + height)
+        for left, top, width, height in (map(int, row[:4]) for row in stats[1:count])
+        if 3 <= height <= _MAX_TRACK_PX
+    ]
+    found = []
+    for piece in sorted(pieces, key=lambda box: box.left):
+        if any(_goes_on(box, piece) for box in pieces):
+            continue  # it is the second half of a track
+        after = next((box for box in pieces if _goes_on(piece, box)), piece)
+        track = piece.union(after)
+        handle = _find_handle(differs, track)
+        if handle is not None and track.union(handle).width >= _MIN_LENGTH_PX:
+            found.append((track.union(handle), handle))
+    return found
+
+
+def _goes_on(piece: Box, other: Box) -> bool:
+    gap = other.left - piece.right
+    return abs(piece.top - other.top) <= 2 and abs(piece.bottom - other.bottom) <= 2 and 0 < gap <= _HANDLE_PX[1]
+
+
+def _find_handle(differs: NDArray[np.uint8], track: Box) -> Box | None:
+    """The only place where something stands out above a track and below it."""
+    height, width = differs.shape
+    around = track.padded(_HANDLE_PX[1] // 2, _BULGE_PX).clipped(width, height)
+    if min(track.left, track.top, width - track.right, height - track.bottom) <= 0:
+        return None
+    above = differs[around.top : track.top, around.left : around.right].any(axis=0)
+    below = differs[track.bottom : around.bottom, around.left : around.right].any(axis=0)
+    runs = find_runs(np.asarray(above & below), max_gap=_HANDLE_GAP_PX)
+    first, last = track.left - around.left - _HANDLE_GAP_PX - 1, track.right - around.left + _HANDLE_GAP_PX + 1
+    runs = [run for run in runs if run[1] >= first and run[0] <= last]
+    if len(runs) != 1 or not _HANDLE_PX[0] <= runs[0][1] - runs[0][0] <= _HANDLE_PX[1]:
+        return None
+    return Box(around.left + runs[0][0], around.top, around.left + runs[0][1], around.bottom)
+
+
+_MIN_PX = (14, 14)
+_MAX_PX = (420, 72)
+_OVERHANG_PX = 8
+_MAX_LARGE_PX = 160
+_OFF_CENTRE_PX = 6
+_SHADE_STEP = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnnamedButton:
+    """The button that was found, or why none was.
+
+    Attributes:
+        point: Its middle, in pixels; None when it cannot be told.
+        why: Why it is that one, or what stands in the way.
+    """
+
+    point: tuple[float, float] | None
+    why: str
+
+
+def find_unnamed_button(screen: Screen, target: Target) -> UnnamedButton | None:
+    """The only button, the one in a place, or the one by number; None when there is none.
+
+    A button whose own text is what the relation names ("the button in the dialog labelled Cancel") is that one.
+    """
+    if target.relation is not None:
+        for anchor in keep_best(find_text(screen, target.relation.anchor)):
+            if anchor.button is not None and target.relation.kind == "inside":
+                return UnnamedButton(point=anchor.button.center, why=f'I see the button "{anchor.line.text}".')
+    buttons = list_buttons(screen)
+    if target.relation is not None:
+        return _find_related(screen, target, buttons)
+    if screen.dialog is not None:
+        buttons = [box for box in buttons if screen.dialog.contains(box)] or buttons
+    if not buttons:
+        return None
+    if target.ordinal is not None:
+        index = target.ordinal - 1 if target.ordinal > 0 else -1
+        return UnnamedButton(point=buttons[index].center, why="Counted.") if index < len(buttons) else None
+    if len(buttons) == 1:
+        return UnnamedButton(point=buttons[0].center, why="It is the only button.")
+    names = [line.text for box in buttons for line in screen.lines_in(box)]
+    return UnnamedButton(
+        point=None, why=f"there are {len(buttons)} buttons ({', '.join(names[:6])}): the step must name one"
+    )
+
+
+def list_buttons(screen: Screen) -> list[Box]:
+    """Boxes that look like buttons: low, with a text, two or an icon in their middle; in reading order."""
+    found = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
+    inside = [rectangle.box_px for rectangle in screen.rectangles]
+    found += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
+    boxes = [
+        box
+        for box in dict.fromkeys(found)
+        if _MIN_PX[0] <= box.width <= _MAX_PX[0] and _MIN_PX[1] <= box.height <= _MAX_PX[1]
+    ]
+    outer = [box for box in boxes if not any(other != box and box.contains(other) for other in boxes)]
+    single = [box for box in outer if not is_cell(box, outer)] or outer or _list_large(screen)
+    return sorted(single, key=lambda box: (round(box.center[1] / 8), box.left))
+
+
+def _list_large(screen: Screen) -> list[Box]:
+    """Boxes higher than buttons mostly are, with one text right in their middle and nothing else."""
+    found = []
+    for rectangle in screen.rectangles:
+        box, inside = rectangle.box_px, screen.lines_in(rectangle.box_px)
+        if len(inside) != 1 or max(box.width, box.height) > _MAX_LARGE_PX or box.left <= 0 or box.top <= 0:
+            continue
+        x, y = inside[0].box_px.center
+        is_centred = abs(x - box.center[0]) <= _OFF_CENTRE_PX and abs(y - box.center[1]) <= _OFF_CENTRE_PX
+        if is_centred and box.contains(inside[0].box_px, slack_px=_OVERHANG_PX):
+            found.append(box)
+    return [box for box in found if not any(other != box and box.contains(other) for other in found)]
+
+
+def _is_icon_button(screen: Screen, box: Box) -> bool:
+    if not (18 <= box.height <= 56 and 18 <= box.width <= 90) or screen.lines_in(box):
+        return False
+    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
+    if columns.size < 5:
+        return False
+    left, right = int(columns[0]), box.width - 6 - int(columns[-1])
+    return left > 2 and abs(left - right) <= 4
+
+
+def is_shaded(screen: Screen, box: Box) -> bool:
+    """Whether a box is filled with another colour than the page."""
+    page, fill = screen.page_colour, find_background(screen.crop(box))
+    return int(np.abs(page.astype(np.int16) - fill.astype(np.int16)).max()) >= _SHADE_STEP
+
+
+def _holds_two_texts(screen: Screen, box: Box) -> bool:
+    """Whether two texts, below each other or far apart in one line, stand in the middle of a box together."""
+    lines = screen.lines_in(box)
+    if len(lines) != 2:
+        return False
+    both = lines[0].box_px.union(lines[1].box_px)
+    left, right = both.left - box.left, box.right - both.right
+    if box.height < 60 and box.width < 60 and is_shaded(screen, box):
+        return min(left, right) > -_OVERHANG_PX  # a narrow button out of which its words reach
+    return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
+
+
+def _find_related(screen: Screen, target: Target, buttons: list[Box]) -> UnnamedButton | None:
+    relation = target.relation
+    if relation is None:
+        return None
+    ranked = sorted(
+        (distance(relation, box, anchor.box_px, screen), box)
+        for anchor in keep_best(find_text(screen, relation.anchor))
+        for box in buttons
+        if not box.contains(anchor.box_px) and stands_so(relation, box, anchor.box_px, screen)
+    )
+    if not ranked:
+        return None
+    return UnnamedButton(point=ranked[0][1].center, why=f'It is the button {relation.kind} "{relation.anchor}".')
+
 
 _ROW_PX = 8
 _TEXT_SHARE = 0.3
@@ -185,3 +385,100 @@ def _in_reading_order(boxes: list[Box]) -> list[Box]:
 
 def _place(box: Box) -> tuple[int, int]:
     return round(box.center[1] / _ROW_PX), box.left
+
+
+_REACH_LEFT_PX = 90
+_REACH_RIGHT_PX = 420
+_RIGHT_COST_PX = 8.0
+_TAKEN_COST_PX = 60.0
+_MAX_SIDE_PER_TEXT = 2.2
+"""How far from its label a toggle may stand, and what counts against one: standing right of the label, and standing
+nearer to another text. A toggle may be taller than usual where its label is: on a sharp screen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundToggle:
+    """A toggle with the text that labels it."""
+
+    box_px: Box
+    is_on: bool
+    label: str
+    label_box: Box
+
+
+def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
+    """The toggle beside the target's text; None when the text is missing or nothing stands beside it."""
+    text = Target(text=target.text, ordinal=target.ordinal, relation=target.relation) if target.text else None
+    if text is None and target.relation is not None:
+        text = Target(text=target.relation.anchor)
+    if text is None:
+        return _find_unnamed(screen, target)
+    choice = choose(screen, text)
+    if choice is None:
+        return None
+    label = choice.place.box_px
+    is_row = not target.text and target.relation is not None and target.relation.kind == "row"
+    left = 0 if is_row else label.left - _REACH_LEFT_PX
+    toggle = _find_best(screen, label, left, screen.width if is_row else label.right + _REACH_RIGHT_PX)
+    if toggle is None and not is_row:
+        toggle = _find_best(screen, label, label.right, screen.width)
+        toggle = toggle if toggle is not None and _ends_row(screen, toggle, label) else None
+    if toggle is None:
+        return None
+    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.place.line.text, label_box=label)
+
+
+def _find_best(screen: Screen, label: Box, left: int, right: int) -> Toggle | None:
+    """The toggle that most likely belongs to a label, between two columns of pixels."""
+    near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
+    near = near.clipped(screen.width, screen.height)
+    side_px = max(MAX_TOGGLE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
+    found = (replace(each, box_px=_shift(each, near)) for each in find_toggles(screen.crop(near), side_px))
+    costs = [
+        (cost, toggle)
+        for toggle in found
+        if not is_other(screen, toggle, toggle.box_px)
+        for cost in [_cost(screen, toggle.box_px, label)]
+        if cost is not None
+    ]
+    return min(costs, key=lambda item: item[0])[1] if costs else None
+
+
+def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
+    """The toggle that an ordinal tells, or the only one."""
+    toggles = find_plain_toggles(screen, target.role)
+    toggle = nth(toggles, target.ordinal)
+    if toggle is None:
+        return None
+    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
+
+
+def _ends_row(screen: Screen, toggle: Toggle, label: Box) -> bool:
+    """True for a switch at the end of a label's row, with no text between."""
+    between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
+    return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
+
+
+def _shift(toggle: Toggle, near: Box) -> Box:
+    box = toggle.box_px
+    return Box(box.left + near.left, box.top + near.top, box.right + near.left, box.bottom + near.top)
+
+
+def _cost(screen: Screen, box: Box, label: Box) -> float | None:
+    """How unlikely a toggle belongs to a label, in pixels; None for not at all."""
+    if abs(box.center[1] - label.center[1]) > max(label.height, box.height) * 0.8:
+        return None
+    is_left = box.center[0] < label.left + min(label.height, 0.3 * label.width)
+    gap = float(max(label.left - box.right if is_left else box.left - label.right, 0))
+    if not is_left and box.center[0] < label.right:
+        return None
+    closer = any(_is_closer(line.box_px, box, gap, is_left) for line in screen.lines)
+    return gap + (0 if is_left else _RIGHT_COST_PX) + (_TAKEN_COST_PX if closer else 0)
+
+
+def _is_closer(text: Box, box: Box, gap: float, is_left: bool) -> bool:
+    """Whether a text on the toggle's other side is much nearer to it than the label is."""
+    if text.overlap_y(box) < 0.4 * min(text.height, box.height):
+        return False
+    other = box.left - text.right if is_left else text.left - box.right
+    return -2 <= other < 0.6 * gap

@@ -7,24 +7,27 @@ from functools import lru_cache
 
 from apps.literal.clauses import MAX_CLAUSE_CHARS, Quotes, mask_quotes, split_clauses
 from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules import RULES
+from apps.literal.rules import rules_for
+from apps.literal.rules.notation import compile_phrase
 from apps.literal.rules.words import DEEDS, NOUN_DEEDS
 from apps.literal.rules.working import read_opener
 from apps.literal.steps import (
     CheckShown,
     ClearField,
     Click,
+    OpenUntil,
     PlainStep,
     Report,
     ScrollUntil,
     SetValue,
     Tick,
+    TypeAnswer,
     TypeText,
     Unreadable,
     WaitFor,
+    Work,
 )
 from apps.literal.targets import OpenerKind, Target
-from apps.literal.work_steps import OpenUntil, TypeAnswer, Work
 
 FORMS = (
     'click "Save"',
@@ -52,9 +55,8 @@ _VERB = re.compile(
     r"back$|make\s+certain|(?:but\s+)?(?:do\s+not|don't|never)\s+(?:submit|send|save)|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
     re.I,
 )
-_END = r"(?=\s*(?:$|[,.;!]|\s(?:and|then)\s))"
-_THE_NOUN = r"(?:it|them|this|that|(?:the|your|my|all)\s+(?:[\w-]+\s+)?[\w-]+|changes)"
-_DEED = re.compile(rf"(?:{DEEDS}(?:\s+{_THE_NOUN})?|{NOUN_DEEDS}\s+{_THE_NOUN}){_END}", re.I)
+_THE_NOUN = "(it|them|this|that|(the|your|my|all) [COMPOUND] COMPOUND|changes)"
+_DEED, _ = compile_phrase(f"({DEEDS} [{_THE_NOUN}]|{NOUN_DEEDS} {_THE_NOUN})`(?=\\s*(?:$|[,.;!]|\\s(?:and|then)\\s))`")
 """A button's verb that ends what stands before it: "... and save", "... and update the cart"."""
 _PRESSING = re.compile(r"(?:left\s|double\s)?(?:click|tap|press|hit|push)\b|(?:button|link|tab)\b.*$", re.I)
 _PAIR_VERB = re.compile(
@@ -166,7 +168,7 @@ def _starts_step_after(before: str, text: str) -> bool:
     """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
     if starts_step(text):
         return True
-    if _DEED.match(text) is not None and not _PRESSING.match(_without_politeness(before)):
+    if _DEED.match(f" {text}") is not None and not _PRESSING.match(_without_politeness(before)):
         return True
     if _FIELD_PAIR.match(text) and _FIELD_VERB.match(_without_politeness(before)):
         return True
@@ -214,12 +216,9 @@ def _explain(clause: str, found: NotUnderstoodError | None, quotes: Quotes) -> U
 def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
     """The steps of one clause; what was not understood of it when a rule began to fit; None when no rule did."""
     leftover: NotUnderstoodError | None = None
-    for pattern, make in RULES:
-        match = pattern.fullmatch(text)
-        if match is None:
-            continue
+    for rule in rules_for(text):
         try:
-            made = make(match, quotes)
+            made = rule.read(text, quotes)
         except NotUnderstoodError as error:
             leftover = leftover or error
             continue

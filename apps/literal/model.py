@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from apps.literal.grammar import FORMS, read_instruction
+from apps.literal.moves import read_progress
 from apps.literal.plan import PlannedStep, decide, give_up
-from apps.literal.progress import read_progress
 from apps.literal.research import can_research, research
 from apps.literal.screen import Sight, decode_image
 from apps.literal.steps import PlainStep, Unreadable

@@ -3,10 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from apps.literal.do_calendar import find_calendar, plan_date
-from apps.literal.do_choice import plan_select, plan_set, plan_tick
-from apps.literal.do_exploring import plan_open_until
-from apps.literal.do_figures import plan_drag_figures, plan_press_figures, plan_tell_figures
+from apps.literal.do_calendar import SUBMIT, find_calendar, plan_date, plan_suggestion, send
+from apps.literal.do_choice import plan_select, plan_set, plan_slide, plan_tick
 from apps.literal.do_keyboard import parse_date, plan_clear, plan_open, plan_press, plan_type
 from apps.literal.do_looking import (
     plan_check,
@@ -18,60 +16,118 @@ from apps.literal.do_looking import (
     scroll,
 )
 from apps.literal.do_pointer import plan_click, plan_drag
-from apps.literal.do_slider import plan_slide
-from apps.literal.do_suggestion import SUBMIT, plan_suggestion, send
 from apps.literal.do_transfer import (
     plan_copy,
     plan_fill_from_page,
     plan_paste,
     plan_select_text,
     plan_type_answer,
+    plan_work,
 )
-from apps.literal.do_working import plan_work
-from apps.literal.find_field import find_field
+from apps.literal.figures import plan_drag_figures, plan_press_figures, plan_tell_figures
+from apps.literal.find_field import choose, find_field
+from apps.literal.find_kind import find_links_named
+from apps.literal.find_opener import find_openers
 from apps.literal.find_text import Found, find_text, name_nearest
 from apps.literal.look_again import find_message, is_final, look_again
-from apps.literal.moves import Act, Already, Failed, Missing, Move, at, quote
-from apps.literal.progress import Note, Phase, Progress, format_action
+from apps.literal.moves import Act, Already, Failed, Missing, Move, Note, Phase, Progress, at, format_action, quote
 from apps.literal.screen import Screen, Sight
 from apps.literal.steps import (
     AnswerDialog,
     CheckShown,
     ClearField,
     Click,
+    CopyText,
     Drag,
+    DragFigures,
+    FillFromPage,
+    LeaveUnsent,
     OpenAddress,
+    OpenUntil,
+    PasteText,
     PickSuggestion,
     PlainStep,
+    PressFigures,
     PressKeys,
     Report,
     ScrollBy,
     ScrollUntil,
     SelectOption,
+    SelectText,
     SetValue,
+    Slide,
+    TellFigures,
     Tick,
+    TypeAnswer,
     TypeText,
     WaitFor,
     WaitSeconds,
+    Work,
     find_typed,
 )
-from apps.literal.targets import Target
-from apps.literal.text_match import WHOLE, normalize
-from apps.literal.work_steps import (
-    CopyText,
-    DragFigures,
-    FillFromPage,
-    LeaveUnsent,
-    OpenUntil,
-    PasteText,
-    PressFigures,
-    SelectText,
-    Slide,
-    TellFigures,
-    TypeAnswer,
-    Work,
-)
+from apps.literal.targets import OpenerKind, Target
+from apps.literal.text_match import WHOLE, normalize, squash
 from visual_tools.widgets import has_down_arrow
+
+_MAX_OPENED = 24
+_MAX_SCROLLS_EACH = 2
+_NAMES: dict[OpenerKind, str] = {
+    "tab": "tabs",
+    "section": "sections that open",
+    "node": "nodes of a tree that are closed",
+    "page": "sign for the next page",
+}
+
+
+def plan_open_until(step: OpenUntil, sight: Sight, progress: Progress) -> Move:
+    """Press the next opener, look, scroll what it opened; then the next one."""
+    screen = sight.now
+    if is_seen(screen, step.target):
+        return Already(thought=f"{step.target} is seen.")
+    tries, scrolls = progress.count("seek"), progress.count("scroll down")
+    is_fresh = progress.last in ("seek", "scroll down")
+    is_at_end = progress.last == "scroll down" and sight.is_stuck
+    if is_fresh and not is_at_end and scrolls < _MAX_SCROLLS_EACH * tries and _runs_over(screen):
+        return _scroll(screen, -3, "scroll down", f"{step.target} is not seen yet; what was opened goes on below.")
+    if progress.last == "scroll down":
+        return _scroll(screen, 30, "scroll up", "Back to the top.")
+    openers = find_openers(screen, step.kind)
+    if step.kind in ("tab", "section") and all(opener.label for opener in openers):
+        tried = {squash(phase.label) for phase in progress.phases if phase.kind == "seek"}
+        openers = [opener for opener in openers if squash(opener.label) not in tried]
+    # What was tried is left out, a node that was opened is no closed one any more, and a page has one way on.
+    is_told = step.kind in ("node", "page") or all(opener.label for opener in openers)
+    index = 0 if is_told else tries
+    if index >= len(openers) or tries >= _MAX_OPENED:
+        if not tries:
+            return Failed(reason=f"{step.target} is not seen, and I see no {_NAMES[step.kind]}")
+        return Failed(reason=f"I opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
+    if step.kind == "page" and progress.last == "seek" and sight.is_stuck:
+        return Failed(reason=f"{step.target} is not on the pages that I saw, and the next one does not open")
+    opener = openers[index]
+    code = (f"pyautogui.click({at(screen, opener.point)})", "time.sleep(0.4)")
+    return Act(
+        code=code, thought=f'{step.target} is not seen; I open "{opener.label}".', phase="seek", label=opener.label
+    )
+
+
+def _scroll(screen: Screen, notches: int, phase: str, thought: str) -> Act:
+    middle = at(screen, (screen.width / 2, screen.height / 2))
+    return Act(code=(f"pyautogui.scroll({notches}, {middle})", "time.sleep(0.2)"), thought=thought, phase=phase)
+
+
+def _runs_over(screen: Screen) -> bool:
+    """Whether text stands at the lower edge, so that there may be more below."""
+    return any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
+
+
+def is_seen(screen: Screen, target: Target) -> bool:
+    """Whether a target is on the screen: a link as a link, all others in full and not within other words."""
+    if target.role == "link":
+        return bool(find_links_named(screen, target.text))
+    choice = choose(screen, target, to_press=True)
+    return choice is not None and choice.place.fit >= WHOLE
+
 
 IS_PART = "These words are a part of the name before."
 

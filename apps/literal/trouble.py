@@ -7,11 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.literal.differences import find_new_lines, share_kept
 from apps.literal.field_boxes import find_field_boxes
 from apps.literal.find_text import find_button, joined_lines
 from apps.literal.message_words import without_wanted
-from apps.literal.screen import Screen
+from apps.literal.screen import Screen, find_new_lines, share_kept
 from apps.literal.text_match import CONTAINED, fit_texts, squash
 from visual_tools.box import Box
 from visual_tools.ink import find_background

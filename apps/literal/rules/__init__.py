@@ -1,13 +1,16 @@
 """One rule for each way to say a step. The first rule that fits a clause makes the step."""
 
+import re
+from collections.abc import Sequence
+
 from apps.literal.rules.filling import CHOOSING, PAIRS, SUGGESTING, TYPING
 from apps.literal.rules.looking import LOOKING, REPORTING
 from apps.literal.rules.looks import LOOKS
+from apps.literal.rules.notation import Rule
 from apps.literal.rules.pointing import CLICKING, GOING, POINTING
-from apps.literal.rules.words import Rule
 from apps.literal.rules.working import WORKING
 
-RULES: tuple[Rule, ...] = (
+_RULES: tuple[Rule, ...] = (
     *LOOKS,
     *WORKING,
     *GOING,
@@ -20,5 +23,13 @@ RULES: tuple[Rule, ...] = (
     *REPORTING,
     *CLICKING,
 )
+_STARTS = frozenset[str]().union(*(each.starts for each in _RULES if each.starts is not None))
+_BY_START = {
+    start: [each for each in _RULES if each.starts is None or start in each.starts] for start in (*_STARTS, "")
+}
 
-__all__ = ["RULES"]
+
+def rules_for(clause: str) -> Sequence[Rule]:
+    """The rules for clauses with the same first word, in order."""
+    word = re.match(r"[\w'-]*", clause)
+    return _BY_START.get(word[0].lower() if word is not None else "", _BY_START[""])

@@ -2,12 +2,9 @@
 
 import re
 
-from apps.literal.clauses import Quotes
-from apps.literal.colours import COLOURS
-from apps.literal.rules.words import Rule, rule
-from apps.literal.steps import PlainStep
-from apps.literal.targets import Looks
-from apps.literal.work_steps import DragFigures, PressFigures, TellFigures
+from apps.literal.rules.notation import Rule, Said, rule
+from apps.literal.steps import DragFigures, PlainStep, PressFigures, TellFigures
+from apps.literal.targets import COLOURS, Looks
 
 _KINDS = {
     "circle": "circle", "disc": "circle", "disk": "circle", "dot": "circle", "ball": "circle", "square": "square",
@@ -46,11 +43,15 @@ def _is_drawn(looks: Looks) -> bool:
     return bool(looks.colour or looks.size or looks.glyph) or not is_plain
 
 
-def _press(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    words = match["looks"].strip()
+_SOME_LOOKS = re.compile(rf"(?:[\w-]+ )*(?:{_KIND})s?", re.I)
+_ONE_LOOK = re.compile(rf"(?:the|an?) (?:[\w-]+ )*?(?:{_KIND}|[A-Za-z0-9])", re.I)
+
+
+def _press(said: Said) -> PlainStep | None:
+    words = said["looks"]
     glyph = re.fullmatch(r"an?\s+(?P<looks>(?:[a-z]+\s+)*)(?P<glyph>[A-Za-z0-9])", words)
     looks = read_looks(f"{glyph['looks']} item") if glyph is not None else read_looks(words)
-    if looks is None:
+    if looks is None or _ONE_LOOK.fullmatch(words) is None:
         return None
     if glyph is not None:
         looks = Looks(colour=looks.colour, size=looks.size, glyph=glyph["glyph"])
@@ -59,97 +60,83 @@ def _press(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
     return PressFigures(looks=looks, phrase=re.sub(r"^(?:the|an?)\s+", "", words))
 
 
-def _press_all(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    colour = match.groupdict().get("colour")
-    looks = Looks(colour=colour.lower(), kind="item") if colour else read_looks(match["looks"])
-    return PressFigures(looks=looks, is_all=True) if looks is not None and (colour or _is_drawn(looks)) else None
+def _drawn_looks(said: Said) -> Looks | None:
+    looks = read_looks(said["looks"]) if _SOME_LOOKS.fullmatch(said["looks"]) else None
+    return looks if looks is not None and _is_drawn(looks) else None
 
 
-def _drag(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    looks = read_looks(match["looks"])
-    return None if looks is None else DragFigures(looks=looks, direction=match["direction"].lower())  # type: ignore[arg-type]
+def _press_all(said: Said) -> PlainStep | None:
+    looks = _drawn_looks(said)
+    return None if looks is None else PressFigures(looks=looks, is_all=True)
 
 
-def _drag_into(match: re.Match[str], quotes: Quotes) -> PlainStep | list[PlainStep] | None:
-    looks = read_looks(match["looks"])
+def _drag(said: Said) -> PlainStep | None:
+    looks = read_looks(said["looks"])
+    return None if looks is None else DragFigures(looks=looks, direction=said["direction"].lower())  # type: ignore[arg-type]
+
+
+def _drag_into(said: Said) -> list[PlainStep] | None:
+    looks = read_looks(said["looks"])
     if looks is None:
         return None
-    first = DragFigures(looks=looks, box=(match["box"] or "").lower())
-    if match["other"] is None:
-        return first
-    return [first, DragFigures(looks=looks, box=match["other"].lower(), is_others=True)]
+    steps: list[PlainStep] = [DragFigures(looks=looks, box=said["box"].lower())]
+    return [*steps, DragFigures(looks=looks, box=said["other"].lower(), is_others=True)] if said["other"] else steps
 
 
-def _drag_smaller(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return DragFigures(looks=Looks(kind="box", size="small"), box="larger")
+def _count(said: Said) -> PlainStep | None:
+    looks = _drawn_looks(said)
+    return None if looks is None else TellFigures(looks=looks)
 
 
-def _count(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    looks = read_looks(match["looks"])
-    return TellFigures(looks=looks) if looks is not None and _is_drawn(looks) else None
-
-
-def _name(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return TellFigures(looks=Looks(kind="item"), what="name")
-
-
-def _sides(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return TellFigures(looks=Looks(kind="item"), what="sides")
-
-
-def _centre(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    looks = read_looks(match["looks"])
+def _press_centre(said: Said) -> PlainStep | None:
+    looks = read_looks(said["looks"])
     return None if looks is None else PressFigures(looks=looks)
 
 
-def _open_menu(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return PressFigures(looks=Looks(kind="item"), phrase=match["name"].strip(), is_only=True)
-
-
-_CLICK = r"(?:click|press|tap|select|choose|pick)(?: on)?"
-_BOX = rf"(?:(?P<box>{_COLOUR}|left|right) )?(?:box|frame|rectangle|area)"
+_CLICK = "(click|press|tap|select|choose|pick) [on]"
+_BOX = f"[<box: {_COLOUR}|left|right>] (box|frame|rectangle|area)"
+_INTO = "(into|in|to|onto|inside)"
 
 LOOKS: tuple[Rule, ...] = (
     rule(
-        r"(?:expand|open|unfold) the (?P<name>(?:pie|radial|circular|round|context|hamburger) menu)(?: below| above)?",
-        _open_menu,
+        "(expand|open|unfold) the <name: (pie|radial|circular|round|context|hamburger) menu> [below|above]",
+        lambda said: PressFigures(looks=Looks(kind="item"), phrase=said["name"], is_only=True),
     ),
-    rule(rf"{_CLICK} (?:in |at )?the (?:center|centre|middle) of (?P<looks>.+)", _centre),
+    rule(f"{_CLICK} [in|at] the (center|centre|middle) of <looks>", _press_centre),
     rule(
-        rf"{_CLICK} (?:all|every|each)(?: of)?(?: the)? (?:shades?|tones?|tints?) of (?P<colour>{_COLOUR})", _press_all
+        f"{_CLICK} (all|every|each) [of] [the] (shades?|tones?|tints?) of <colour: {_COLOUR}>",
+        lambda said: PressFigures(looks=Looks(colour=said["colour"].lower(), kind="item"), is_all=True),
     ),
-    rule(rf"{_CLICK} (?:all|every|each)(?: of)?(?: the)? (?P<looks>(?:[\w-]+ )*(?:{_KIND})s?)", _press_all),
+    rule(f"{_CLICK} (all|every|each) [of] [the] <looks>", _press_all),
     rule(
-        rf"{_CLICK} (?:the )?button (?:that|which) (?:correctly |best )?(?:describes?|names?|identif(?:y|ies)|tells?)"
-        r" (?:what )?the (?:figure|shape|drawing|item)(?: is)?(?: below| above| shown)?",
-        _name,
+        f"{_CLICK} [the] button (that|which) [correctly|best] (describes?|names?|identify|identifies|tells?) [what] the"
+        " (figure|shape|drawing|item) [is] [below|above|shown]",
+        TellFigures(looks=Looks(kind="item"), what="name"),
     ),
     rule(
-        rf"{_CLICK} (?:the )?button (?:that|which) (?:correctly |best )?(?:denotes|says|shows|tells|gives|indicates)"
-        r" (?:how many|the number of) sides (?:the|of the) (?:shape|figure|polygon)(?: below| above| shown)?(?: has)?",
-        _sides,
+        f"{_CLICK} [the] button (that|which) [correctly|best] (denotes|says|shows|tells|gives|indicates)"
+        " (how many|the number of) sides (the|of the) (shape|figure|polygon) [below|above|shown] [has]",
+        TellFigures(looks=Looks(kind="item"), what="sides"),
     ),
-    rule(rf"{_CLICK} (?P<looks>(?:the|an?) (?:[\w-]+ )*?(?:{_KIND}|[A-Za-z0-9]))", _press),
+    rule(f"{_CLICK} <looks>", _press),
     rule(
-        r"drag (?P<looks>(?:the |an? )?[\w ]+?) (?:to(?:wards)? the )?(?P<direction>left|right|up|down)(?:wards?)?",
+        "drag` (?P<looks>[\\w ]+?)` [(to|towards) the] <direction: left|right|up|down>`(?:wards?)?`",
         _drag,
     ),
     rule(
-        rf"drag (?:all |every |each )?(?:of )?(?:the )?(?P<looks>[\w ]+?) (?:into|in|to|onto|inside) the {_BOX}"
-        r"(?:,? and (?:everything|all) else (?:into|in|to|onto|inside) the (?P<other>left|right) box)?",
+        f"drag [all|every|each] [of] [the]` (?P<looks>[\\w ]+?)` {_INTO} the {_BOX}"
+        f" [`,?` and (everything|all) else {_INTO} the <other: left|right> box]",
         _drag_into,
     ),
     rule(
-        r"drag the small(?:er)? (?:box|square|rectangle) (?:so that (?:it|the small(?:er)? (?:box|one)) is"
-        r" (?:completely |fully |entirely )?(?:inside(?: of)?|within|in)|(?:completely )?(?:into|inside|onto))"
-        r" the (?:larger|bigger|large|big)"
-        r" (?:box|square|rectangle|one)",
-        _drag_smaller,
+        "drag the (small|smaller) (box|square|rectangle) (so that (it|the (small|smaller) (box|one)) is"
+        " [completely|fully|entirely] (inside [of]|within|in)|[completely] (into|inside|onto))"
+        " the (larger|bigger|large|big) (box|square|rectangle|one)",
+        DragFigures(looks=Looks(kind="box", size="small"), box="larger"),
     ),
     rule(
-        rf"how many (?P<looks>(?:[\w-]+ )*(?:{_KIND})s?) (?:are|can you see|do you see)(?: there)?"
-        r"(?: here| on the (?:page|screen))?\??",
+        "how many <looks?> (are|can you see|do you see) [there] [here|on the (page|screen)]`\\??`",
         _count,
     ),
-    rule(rf"count (?:all )?(?:the )?(?P<looks>(?:[\w-]+ )*(?:{_KIND})s?)", _count),
+    rule("count [all] [the] <looks>", _count),
 )

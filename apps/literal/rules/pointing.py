@@ -3,29 +3,42 @@
 import re
 from collections.abc import Sequence
 
-from apps.literal.clauses import Quotes
 from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules.words import DEEDS, MARK, NOUN_DEEDS, NUMBER, URL, Rule, click_path, fixed, number, rule
+from apps.literal.rules.notation import KINDS, Rule, Said, compile_phrase, rule
+from apps.literal.rules.words import BY_CLICKING, DEEDS, NOUN_DEEDS, click_all, click_path, number, target
 from apps.literal.steps import AnswerDialog, Click, Drag, OpenAddress, PlainStep, PressKeys
-from apps.literal.target_phrase import parse_path, parse_target, parse_targets
-from apps.literal.target_words import TAIL
+from apps.literal.target_phrase import TAIL, parse_path, parse_targets
 from apps.literal.targets import Relation, Target
 from envs.actions import MODIFIERS, normalize_key
 
+_MAX_TIMES = 20
+_TIMES = rf"(?P<times>(?P<count>{KINDS['NUMBER']}) ?(?:times|x)|(?P<word>twice|thrice|once))"
+_TIMES_AFTER = re.compile(rf"(?P<target>.+?)[ ,]+{_TIMES}", re.I | re.S)
+_TIMES_BEFORE = re.compile(rf"{_TIMES} (?:on|at) (?P<target>.+)", re.I | re.S)
 
-def _click(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
-    verb = match["verb"].lower()
-    path = parse_path(match["target"], quotes)
+
+def _click(said: Said) -> Sequence[PlainStep]:
+    verb = said["verb"].lower()
+    path = parse_path(said["target"], said.quotes)
     if path and verb in ("click", "tap", "push"):
         return click_path(path)
-    words, times = _take_times(match["target"])
-    targets = parse_targets(words, quotes)
-    if re.match(r"right|context", verb):
-        return [Click(target=target, button="right") for target in targets] * times
-    if verb.startswith("middle"):
-        return [Click(target=target, button="middle") for target in targets] * times
-    clicks = 2 if verb.startswith("double") else 3 if verb.startswith("triple") else 1
-    return [Click(target=target, clicks=clicks) for target in targets] * times
+    words, times = _take_times(said["target"])
+    button, clicks = _CLICKS[next((kind for kind in _CLICKS if verb.startswith(kind)), "")]
+    return [
+        Click(target=each, button=button, clicks=clicks)  # type: ignore[arg-type]
+        for each in parse_targets(words, said.quotes)
+    ] * times
+
+
+_CLICKS = {
+    "right": ("right", 1),
+    "context": ("right", 1),
+    "middle": ("middle", 1),
+    "double": ("left", 2),
+    "triple": ("left", 3),
+    "": ("left", 1),
+}
+_CLICK_VERBS = "|".join(f"{kind}~-?~click|{kind}~-?~clicking" for kind in (*filter(None, _CLICKS), "left"))
 
 
 def _take_times(words: str) -> tuple[str, int]:
@@ -39,59 +52,41 @@ def _take_times(words: str) -> tuple[str, int]:
     return found["target"], int(count)
 
 
-def _click_by(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
-    """How to do it is what is done: "close the dialog by clicking X"."""
-    return [Click(target=target) for target in parse_targets(match["target"], quotes)]
+def _drag_by(said: Said) -> PlainStep:
+    distance = int(said["px"])
+    x, y = {"right": (1, 0), "left": (-1, 0), "down": (0, 1), "up": (0, -1)}[said["direction"].lower()]
+    return Drag(source=target(said, "source"), by_px=(x * distance, y * distance))
 
 
-def _hover(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return Click(target=parse_target(match["target"], quotes), clicks=0)
+def _dialog(said: Said) -> PlainStep:
+    return AnswerDialog(accept=re.match(r"accept|confirm|agree|approve|ok", said["verb"], re.I) is not None)
 
 
-def _drag(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return Drag(source=parse_target(match["source"], quotes), onto=parse_target(match["target"], quotes))
-
-
-def _drag_by(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    distance = int(match["px"])
-    x, y = {"right": (1, 0), "left": (-1, 0), "down": (0, 1), "up": (0, -1)}[match["direction"].lower()]
-    return Drag(source=parse_target(match["source"], quotes), by_px=(x * distance, y * distance))
-
-
-def _dialog(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    return AnswerDialog(accept=re.match(r"accept|confirm|agree|approve|ok", match["verb"], re.I) is not None)
-
-
-_WAY = r"(?P<direction>right|left|up|down)(?:wards?)?"
-_DIALOG = r"(?:dialog(?:ue)?|alert|pop-?up|prompt|confirmation|message|question|confirm)(?: box| dialog| window)?"
-
-_MAX_TIMES = 20
-_TIMES = rf"(?P<times>(?P<count>{NUMBER})\s*(?:times|x)|(?P<word>twice|thrice|once))"
-_TIMES_AFTER = re.compile(rf"(?P<target>.+?)[\s,]+{_TIMES}", re.I | re.S)
-_TIMES_BEFORE = re.compile(rf"{_TIMES}\s+(?:on|at)\s+(?P<target>.+)", re.I | re.S)
+_WAY = "<direction: right|left|up|down>`(?:wards?)?`"
+_PIXELS = "<px: INT>` ?(?:px|pixels?)`"
+_DIALOG = "(dialog|dialogue|alert|pop-?up|prompt|confirmation|message|question|confirm) [box|dialog|window]"
 
 POINTING: tuple[Rule, ...] = (
     rule(
-        rf"(?:close|dismiss|exit|leave|hide) (?:the |this )?(?:{_DIALOG}|window|modal|panel|banner|menu|it)"
-        r" by (?:clicking|pressing|tapping|hitting)(?: on)? (?P<target>.+)",
-        _click_by,
+        f"(close|dismiss|exit|leave|hide) [the|this] ({_DIALOG}|window|modal|panel|banner|menu|it)"
+        f" {BY_CLICKING} <target>",
+        click_all,
+    ),
+    rule(f"<verb: {_CLICK_VERBS}|click|clicking|tap|push> [on|at] <target>", _click),
+    rule(
+        "(hover [over|on|above]|mouse over"
+        "|(move|point|place) [the] (mouse|pointer|cursor) [pointer] (to|over|on|onto|at)) <target>",
+        lambda said: Click(target=target(said), clicks=0),
+    ),
+    rule(f"drag <source?> [to the] {_WAY} by {_PIXELS}", _drag_by),
+    rule(f"drag <source?> by {_PIXELS} [to the] {_WAY}", _drag_by),
+    rule(
+        "drag <source?> [and drop [it]] (to|onto|on|into|over|in) <target>",
+        lambda said: Drag(source=target(said, "source"), onto=target(said)),
     ),
     rule(
-        r"(?P<verb>(?:(?:left|double|triple|right|context|middle)[\s-]*)?click(?:ing)?|tap|push)"
-        r"(?: on| at)? (?P<target>.+)",
-        _click,
-    ),
-    rule(
-        r"(?:hover(?: over| on| above)?|mouse over"
-        r"|(?:move|point|place) (?:the )?(?:mouse|pointer|cursor)(?: pointer)? (?:to|over|on|onto|at)) (?P<target>.+)",
-        _hover,
-    ),
-    rule(rf"drag (?P<source>.+?) (?:to the )?{_WAY} by (?P<px>\d+) ?(?:px|pixels?)", _drag_by),
-    rule(rf"drag (?P<source>.+?) by (?P<px>\d+) ?(?:px|pixels?) (?:to the )?{_WAY}", _drag_by),
-    rule(r"drag (?P<source>.+?) (?:and drop (?:it )?)?(?:to|onto|on|into|over|in) (?P<target>.+)", _drag),
-    rule(
-        r"(?P<verb>accept|confirm|dismiss|cancel|close|reject|decline|approve|agree to|ok) "
-        rf"(?:the |this |that |any )?(?:\S+ )?{_DIALOG}",
+        "<verb: accept|confirm|dismiss|cancel|close|reject|decline|approve|agree to|ok> [the|this|that|any] [TERM]"
+        f" {_DIALOG}",
         _dialog,
     ),
 )
@@ -143,66 +138,66 @@ _NOT_KEYS = frozenset(
 """Names that pyautogui knows as keys and people mean as buttons."""
 
 
-def _open(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
-    url = quotes.unmask(match["url"], quoted=False).strip()
-    return OpenAddress(url=url.rstrip(".,")) if re.fullmatch(URL, url, re.I) else None
+def _open(said: Said) -> PlainStep | None:
+    url = said.unquoted("url").strip()
+    return OpenAddress(url=url.rstrip(".,")) if _URL.fullmatch(f" {url}") else None
 
 
-def _press(match: re.Match[str], quotes: Quotes) -> PlainStep | Sequence[PlainStep]:
+_URL, _ = compile_phrase("URL")
+
+
+def _press(said: Said) -> Sequence[PlainStep]:
     """Keys when keyboards have them, else a button; one quoted character is a button."""
-    words, times = TAIL.sub("", match["keys"].strip()), match["times"] or "1"
-    quoted = quotes.only(words)
-    keys = None if quoted is not None and len(quoted) == 1 else parse_keys(quotes.unmask(words, quoted=False))
+    words, times = TAIL.sub("", said["keys"]), max(1, int(number(said["times"] or "1")))
+    quoted = said.quotes.only(words)
+    keys = None if quoted is not None and len(quoted) == 1 else parse_keys(said.quotes.unmask(words, quoted=False))
     if keys is not None:
-        return PressKeys(keys=keys, times=max(1, int(number(times))))
-    is_led = re.match(r"\w+\s+the\s", match[0]) is not None
-    targets = parse_targets(f"the {words}" if is_led else words, quotes)
-    return [Click(target=target) for target in targets] * max(1, int(number(times)))
+        return [PressKeys(keys=keys, times=times)]
+    return [
+        Click(target=each) for each in parse_targets(f"the {words}" if said["the"] == "the" else words, said.quotes)
+    ] * times
 
 
-def _follow(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
-    path = parse_path(match["target"], quotes)
-    if path:
-        return click_path(path)
-    return [Click(target=target) for target in parse_targets(match["target"], quotes)]
+def _follow(said: Said) -> Sequence[PlainStep]:
+    path = parse_path(said["target"], said.quotes)
+    return click_path(path) if path else click_all(said)
 
 
 def _keys(*keys: str) -> PressKeys:
     return PressKeys(keys=keys)
 
 
-_IT = r"(?: it| that| this)?"
+_IT = "[it|that|this]"
 _COUNT = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
 
 GOING: tuple[Rule, ...] = (
     rule(
-        r"(?:(?:go|navigate|move) )?back(?:wards?)?(?: (?:a|one) page| to the previous page)?",
-        fixed(_keys("alt", "left")),
+        "[go|navigate|move] (back|backwards?) [(a|one) page|to the previous page]",
+        _keys("alt", "left"),
     ),
-    rule(r"(?:go|navigate|move) forwards?(?: (?:a|one) page)?", fixed(_keys("alt", "right"))),
-    rule(r"(?:reload|refresh)(?: (?:the )?(?:page|tab|browser|site))?", fixed(_keys("f5"))),
-    rule(r"open (?:a )?new tab", fixed(_keys("ctrl", "t"))),
-    rule(r"close (?:the |this )?(?:current )?tab", fixed(_keys("ctrl", "w"))),
-    rule(r"(?:switch|go) to the next tab", fixed(_keys("ctrl", "tab"))),
-    rule(r"select (?:all|everything)(?: (?:the )?text)?", fixed(_keys("ctrl", "a"))),
-    rule(rf"copy{_IT}(?: the select(?:ion|ed text))?", fixed(_keys("ctrl", "c"))),
-    rule(rf"cut{_IT}(?: the selection)?", fixed(_keys("ctrl", "x"))),
-    rule(rf"paste{_IT}(?: there| here)?", fixed(_keys("ctrl", "v"))),
-    rule(rf"undo{_IT}", fixed(_keys("ctrl", "z"))),
+    rule("(go|navigate|move) forwards? [(a|one) page]", _keys("alt", "right")),
+    rule("(reload|refresh) [[the] (page|tab|browser|site)]", _keys("f5")),
+    rule("open [a] new tab", _keys("ctrl", "t")),
+    rule("close [the|this] [current] tab", _keys("ctrl", "w")),
+    rule("(switch|go) to the next tab", _keys("ctrl", "tab")),
+    rule("select (all|everything) [[the] text]", _keys("ctrl", "a")),
+    rule(f"copy {_IT} [the (selection|selected text)]", _keys("ctrl", "c")),
+    rule(f"cut {_IT} [the selection]", _keys("ctrl", "x")),
+    rule(f"paste {_IT} [there|here]", _keys("ctrl", "v")),
+    rule(f"undo {_IT}", _keys("ctrl", "z")),
     rule(
-        r"(?:open|go to|visit|navigate to|browse to|load) (?:the )?(?:(?:url|address|page|site|website) )?"
-        rf"(?P<url>{MARK}|{URL})",
+        "(open|go to|visit|navigate to|browse to|load) [the] [url|address|page|site|website] <url: QUOTED|URL>",
         _open,
     ),
-    rule(r"(?:press|hit) (?:the )?(?P<keys>.+?)(?: keys?)? (?P<times>twice)", _press),
+    rule("(press|hit) [<the: the>] <keys?> [keys?] <times: twice>", _press),
     rule(
-        r"(?:press|hit|push|strike) (?:the )?(?:(?:keys?|shortcut|combination) )?(?P<keys>.+?)(?: keys?)?"
-        rf"(?:[\s,]+(?:(?P<times>{_COUNT})[\s]*(?:x|times)|once))?",
+        "(press|hit|push|strike) [<the: the>] [keys?|shortcut|combination] <keys?> [keys?]"
+        f"`(?:[ ,]+(?:(?P<times>{_COUNT}) ?(?:x|times)|once))?`",
         _press,
     ),
 )
 
-_NO_NOUN = r"(?:it|them|this|that|these|those|everything|all|your\s+(?:work|changes|input))"
+_ALL_THAT, _ = compile_phrase("(it|them|this|that|these|those|everything|all|your (work|changes|input))")
 _DEED_NOUN = re.compile(
     r"(?!.*\b(?:first|second|third|fourth|fifth|last|other|every|each|any|both|all|and|or|of|in|on|at|to|from|with|for|by"
     r"|named|called|if|when|until|that|which|\d+)\b)(?:(?:the|your|my|this|a|an)\s+)?(?P<noun>[a-z-]+(?:\s[a-z-]+){0,2})"
@@ -210,40 +205,33 @@ _DEED_NOUN = re.compile(
 """What may follow the verb of a button; nothing that counts or describes."""
 
 
-def _deed(match: re.Match[str], quotes: Quotes) -> PlainStep | None:
+def _deed(said: Said) -> PlainStep | None:
     """What is to be done, for which a button stands there: "save the changes", "place the order"."""
-    verb, words = " ".join(match["verb"].lower().split()), (match["noun"] or "").strip()
-    if not words or re.fullmatch(_NO_NOUN, words, re.I):
+    verb, words = said["verb"].lower(), said["noun"]
+    if not words or _ALL_THAT.fullmatch(f" {words}"):
         return Click(target=Target(text=verb, deed=verb))
     noun = _DEED_NOUN.fullmatch(words)
     return Click(target=Target(text=f"{verb} {noun['noun']}", deed=verb)) if noun is not None else None
 
 
-def _add_to(match: re.Match[str], quotes: Quotes) -> PlainStep:
+def _add_to(said: Said) -> PlainStep:
     """Put a thing into a cart: the button beside it that says so."""
-    beside = Relation(kind="near", anchor=parse_target(match["what"], quotes).text)
-    return Click(target=Target(text=f"Add to {match['where']}", role="button", relation=beside))
+    beside = Relation(kind="near", anchor=target(said, "what").text)
+    return Click(target=Target(text=f"Add to {said['where']}", role="button", relation=beside))
 
 
 CLICKING: tuple[Rule, ...] = (
+    rule(f"`(?!.*\ue001.*by )(?: [a-z'-]+){{2,8}}` {BY_CLICKING} <target>", click_all),
     rule(
-        rf"(?!.*{MARK}.*by )(?:[a-z'-]+ ){{2,8}}by (?:clicking|pressing|tapping|hitting)(?: on)? (?P<target>.+)",
-        _click_by,
-    ),
-    rule(
-        r"add (?P<what>.+) to (?:the |my |your )?(?:shopping )?"
-        r"(?P<where>cart|basket|bag|wish ?list|favou?rites|bookmarks|playlist)",
+        "add <what> to [the|my|your] [shopping] <where: cart|basket|bag|wish~list|favou?rites|bookmarks|playlist>",
         _add_to,
     ),
     rule(
-        r"(?:go to|open|expand|focus(?: on)?|launch|start|close|visit|use|toggle|activate|navigate to|follow|collapse"
-        r"|show|view) (?P<target>.+)",
+        "(go to|open|expand|focus [on]|launch|start|close|visit|use|toggle|activate|navigate to|follow|collapse|show"
+        "|view) <target>",
         _follow,
     ),
-    rule(r"submit(?: the form| it)?", fixed(PressKeys(keys=("enter",), is_submit=True))),
-    rule(
-        r"(?:confirm|accept)(?: (?:it|this|that|the (?:deletion|change|choice|selection)))?",
-        fixed(AnswerDialog(accept=True)),
-    ),
-    rule(rf"(?P<verb>{DEEDS}|{NOUN_DEEDS})(?: (?P<noun>.+))?", _deed),
+    rule("submit [the form|it]", PressKeys(keys=("enter",), is_submit=True)),
+    rule("(confirm|accept) [it|this|that|the (deletion|change|choice|selection)]", AnswerDialog(accept=True)),
+    rule(f"<verb: {DEEDS}|{NOUN_DEEDS}> [<noun>]", _deed),
 )

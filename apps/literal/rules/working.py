@@ -3,55 +3,41 @@
 import re
 from collections.abc import Sequence
 
-from apps.literal.clauses import Quotes
 from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules.words import MARK, Rule, fixed, rule
-from apps.literal.steps import Click, PlainStep, Report
-from apps.literal.target_phrase import parse_target
-from apps.literal.target_words import ORDINALS
-from apps.literal.targets import OpenerKind, Target
-from apps.literal.work_steps import (
+from apps.literal.rules.notation import KINDS, MARK, Rule, Said, compile_phrase, rule
+from apps.literal.rules.words import target
+from apps.literal.steps import (
+    Click,
     CopyText,
     FillFromPage,
     LeaveUnsent,
     OpenUntil,
     PasteText,
+    PlainStep,
+    Report,
     SelectText,
     Slide,
     TypeAnswer,
     Work,
 )
+from apps.literal.target_phrase import ORDINALS
+from apps.literal.targets import OpenerKind, Target
 
-_WHERE = (
-    r"(?:\s+(?:below|above|here|shown|on\s+the\s+(?:page|left|right)"
-    r"|one\s+(?:by\s+one|after\s+(?:the\s+other|another))))*"
-)
-_ALL = r"(?:(?:all|each|every|any)\s+(?:one\s+)?(?:of\s+)?)?(?:the\s+|these\s+|those\s+)?"
-_OPENERS: tuple[tuple[OpenerKind, str], ...] = (
-    (
-        "tab",
-        rf"(?:switch|go|move|click|cycle|flip|look|browse|search)\s+(?:between|through|among|in|into|across|over)\s+{_ALL}"
-        r"(?:different\s+|available\s+)?tabs",
-    ),
-    (
-        "section",
-        rf"(?:(?:expand|open|unfold|uncollapse)\s+|(?:go|look|browse|search)\s+(?:through|in|into|under|inside)\s+){_ALL}"
-        r"(?:collapsed\s+|collapsible\s+|expandable\s+|closed\s+)?(?:sections?|panels?|accordions?|headings?|groups?)",
-    ),
-    (
-        "node",
-        r"(?:navigate|go|look|browse|search|click)\s+(?:through|in|into|around)\s+(?:the\s+|this\s+)?"
-        r"(?:(?:file|folder|directory|navigation|site|category)\s+)?(?:tree|folders?|director(?:y|ies)|hierarchy|outline)"
-        r"(?:\s+view)?",
-    ),
-    (
-        "page",
-        r"(?:go|look|browse|page|click|flip|search)\s+through\s+(?:all\s+)?(?:of\s+)?(?:the\s+)?(?:result\s+|next\s+)?"
-        r"(?:pages|results|listing|entries)",
-    ),
-)
-_TO_FIND = r"[\s,]+(?:(?:in\s+order\s+)?to|and|until\s+you|and\s+then)\s+(?:find|locate|see|look\s+for|search\s+for)\s+"
-_ACT = r"(?P<act>and\s+(?:then\s+)?(?:click|press|tap|open|select|choose|hit)(?:\s+on)?\s+)?"
+_HERE = "[below|above|here|shown|on the (page|left|right)|one by one|one after (the other|another)]"
+_ALL = "[(all|each|every|any) [one] [of]] [the|these|those]"
+_OPENERS: dict[OpenerKind, str] = {
+    "tab": "(switch|go|move|click|cycle|flip|look|browse|search) (between|through|among|in|into|across|over)"
+    f" {_ALL} [different|available] tabs {_HERE} {_HERE}",
+    "section": "((expand|open|unfold|uncollapse)|(go|look|browse|search) (through|in|into|under|inside))"
+    f" {_ALL} [collapsed|collapsible|expandable|closed] (sections?|panels?|accordions?|headings?|groups?)"
+    f" {_HERE} {_HERE}",
+    "node": "(navigate|go|look|browse|search|click) (through|in|into|around) [the|this]"
+    " [file|folder|directory|navigation|site|category] (tree|folders?|directory|directories|hierarchy|outline) [view]"
+    f" {_HERE} {_HERE}",
+    "page": "(go|look|browse|page|click|flip|search) through [all] [of] [the] [result|next]"
+    f" (pages|results|listing|entries) {_HERE} {_HERE}",
+}
+_OPENER_PATTERNS = {kind: compile_phrase(phrase)[0] for kind, phrase in _OPENERS.items()}
 _LOOKED_FOR = re.compile(r"\b(?:find|locate|look\s+for|search\s+for)\b", re.I)
 
 
@@ -59,188 +45,146 @@ def read_opener(clause: str, following: str) -> OpenerKind | None:
     """What a clause says to open when the next one says what to find there; None when it says something else."""
     if _LOOKED_FOR.search(following) is None:
         return None
-    return next(
-        (kind for kind, words in _OPENERS if re.fullmatch(rf"(?:{words}){_WHERE}", clause.strip(" ,."), re.I)), None
-    )
+    text = f" {clause.strip(' ,.')}"
+    return next((kind for kind, pattern in _OPENER_PATTERNS.items() if pattern.fullmatch(text)), None)
 
 
 def _open_until(kind: OpenerKind) -> Rule:
-    words = next(words for each, words in _OPENERS if each == kind)
+    def make(said: Said) -> Sequence[PlainStep]:
+        found = OpenUntil(kind=kind, target=target(said))
+        return [found, Click(target=found.target)] if said["act"] else [found]
 
-    def make(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
-        target = parse_target(match["target"], quotes)
-        found = OpenUntil(kind=kind, target=target)
-        return [found, Click(target=target)] if match["act"] else [found]
-
-    return re.compile(rf"(?:{words}){_WHERE}{_TO_FIND}{_ACT}(?P<target>.+)", re.I | re.S), make
-
-
-def _find_in_list(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return OpenUntil(kind="page", target=parse_target(match["target"], quotes))
+    return rule(
+        f"{_OPENERS[kind]}`[ ,]+(?:(?:in order )?to|and|until you|and then)` (find|locate|see|look for|search for)"
+        " [<act: and [then] (click|press|tap|open|select|choose|hit) [on]>] <target>",
+        make,
+    )
 
 
-def _copy(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return CopyText(field=parse_target(match["field"], quotes))
-
-
-def _paste(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return PasteText(field=parse_target(match["field"], quotes))
+def _ordinal(said: Said, what: str) -> int | None:
+    """The number that a part tells, None when it is left out."""
+    word = said["ordinal"]
+    digits = re.fullmatch(r"(\d{1,3})(?:st|nd|rd|th)", word.lower())
+    ordinal = int(digits[1]) if digits is not None else ORDINALS.get(word.lower())
+    if word and not ordinal:
+        raise NotUnderstoodError(word, f"say which {what} by its number")
+    return ordinal
 
 
 _STYLES = {"b": "bold", "i": "ital", "u": "under"}
-_STYLE = r"(?P<style>bold|italics?|underlined?)"
+_STYLE = "<style: bold|italics?|underlined?>"
 
 
-def _style(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    said = match["style"].lower()
-    style = next(letter for letter, word in _STYLES.items() if said.startswith(word))
-    what = match["what"].strip()
-    if re.fullmatch(r"everything|all|it all|all (?:of )?the text|the (?:whole|entire) text", what, re.I):
+def _style(said: Said) -> PlainStep:
+    style = next(letter for letter, word in _STYLES.items() if said["style"].lower().startswith(word))
+    if re.fullmatch(r"everything|all|it all|all (?:of )?the text|the (?:whole|entire) text", said["what"], re.I):
         return SelectText(is_all=True, style=style)  # type: ignore[arg-type]
-    named = re.fullmatch(r"(?:the\s+)?(?:(?:text|words?|phrase)\s+)?(?P<text>\S.*)", what, re.I | re.S)
-    text = quotes.unmask(named["text"] if named is not None else what, quoted=False).strip()
-    return SelectText(text=text, style=style)  # type: ignore[arg-type]
+    text = re.sub(r"^(?:the\s+)?(?:(?:text|words?|phrase)\s+)?(?=\S)", "", said["what"], flags=re.I)
+    return SelectText(text=said.quotes.unmask(text, quoted=False).strip(), style=style)  # type: ignore[arg-type]
 
 
-def _mark_paragraph(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    word = match["ordinal"]
-    if word is not None and word.lower() not in ORDINALS:
-        raise NotUnderstoodError(word, "say which paragraph by its number")
-    return SelectText(paragraph=ORDINALS[word.lower()] if word is not None else None)
+def _mark_paragraph(said: Said) -> PlainStep:
+    return SelectText(paragraph=_ordinal(said, "paragraph"))
 
 
-def _mark_text(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return SelectText(text=quotes.unmask(match["text"], quoted=False))
+def _word(said: Said) -> PlainStep:
+    is_in_area = re.search(r"area|box|field", said["where"]) is not None
+    return Work(kind="word", ordinal=_ordinal(said, "word") or 1, is_in_area=is_in_area)
 
 
-def _word(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    word = match["ordinal"].lower()
-    digits = re.fullmatch(r"(\d{1,3})(?:st|nd|rd|th)", word)
-    ordinal = int(digits[1]) if digits is not None else ORDINALS.get(word)
-    if not ordinal:
-        raise NotUnderstoodError(match["ordinal"], "say which word by its number")
-    return Work(kind="word", ordinal=ordinal, is_in_area=re.search(r"area|box|field", match["where"]) is not None)
+def _slide(said: Said) -> PlainStep:
+    value = said.unquoted("value")
+    if re.fullmatch(KINDS["DECIMAL"], value) is None:
+        raise NotUnderstoodError(value, "a number")
+    is_spinner = re.search(r"spinner|stepper|number (?:field|input|box)", said["widget"], re.I) is not None
+    return Slide(value=_decimal(value), number=_ordinal(said, "one"), is_spinner=is_spinner)
 
 
-def _solve(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return Work(kind="sum")
+def _slide_all(said: Said) -> Sequence[PlainStep] | None:
+    if _VALUES.fullmatch(said["values"]) is None:
+        return None
+    values = re.findall(KINDS["DECIMAL"], said["values"])
+    return [Slide(value=_decimal(value), number=index) for index, value in enumerate(values, 1)]
 
 
-def _solve_for(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return Work(kind="unknown")
+def _decimal(text: str) -> float:
+    return float(text.replace("−", "-"))
 
 
-def _type_answer(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return TypeAnswer(field=parse_target(match["field"], quotes))
-
-
-def _type_value(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
-    return [
-        Report(target=parse_target(match["source"], quotes)),
-        TypeAnswer(field=parse_target(match["field"], quotes)),
-    ]
-
-
-def _fill_from_page(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return FillFromPage()
-
-
-def _submit(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    return Click(target=Target(text="Submit", role="button"))
-
-
-def _slide(match: re.Match[str], quotes: Quotes) -> PlainStep:
-    said = quotes.unmask(match["value"], quoted=False)
-    if re.fullmatch(_NUMBER, said) is None:
-        raise NotUnderstoodError(said, "a number")
-    word = match["ordinal"] or ""
-    number = ORDINALS.get(word.strip().lower())
-    if word and number is None:
-        raise NotUnderstoodError(word, "say which one by its number")
-    is_spinner = re.search(r"spinner|stepper|number (?:field|input|box)", match["widget"], re.I) is not None
-    return Slide(value=float(said.replace("−", "-")), number=number, is_spinner=is_spinner)
-
-
-def _slide_all(match: re.Match[str], quotes: Quotes) -> Sequence[PlainStep]:
-    values = re.findall(_NUMBER, match["values"])
-    return [Slide(value=float(value), number=index) for index, value in enumerate(values, 1)]
-
-
-_NUMBER = r"[-−]?\d+(?:\.\d+)?"
+_VALUES = re.compile(rf"[\[(]?{KINDS['DECIMAL']}(?:\s*(?:,|and|, and)\s*{KINDS['DECIMAL']})+[\])]?", re.I)
+_TYPE = "(type [in]|enter|write|put|insert|input|key in|fill in|copy|paste)"
 _THAT = (
-    r"(?:it|that|this|that word|this word|the (?:answer|result|word|solution|sum|value|number)"
-    r"|your (?:answer|result|solution))"
+    "(it|that|this|that word|this word|the (answer|result|word|solution|sum|value|number)"
+    "|your (answer|result|solution))"
 )
-_TYPE = r"(?:type(?: in)?|enter|write|put|insert|input|key in|fill in|copy|paste)"
-_CONTENT = r"(?:(?:all )?(?:of )?the )?(?:text|contents?|value|words)"
-_ORDINAL = r"(?:(?P<ordinal>\w+) )?"
-_WIDGET = r"(?P<widget>slider|range(?: slider)?|spinner|stepper|number (?:field|input|box))"
-_MARK_IT = r"(?:highlight|mark|select)"
-_VALUE = r"(?:value|number|content|entry|text|amount)s?"
-_OF = r"(?:of|for|next to|beside|right of|that (?:stands|is|is shown) (?:next to|beside|for)|shown (?:for|next to))"
-_PUT = r"(?:select|set|choose|pick|enter|move|drag|adjust|slide|bring|change)"
+_CONTENT = "[[all] [of] the] (text|contents?|value|words)"
+_NTH = "[<ordinal: WORD>]"
+_WIDGET = "<widget: slider|range [slider]|spinner|stepper|number (field|input|box)>"
+_MARK = "(highlight|mark|select)"
+_VALUE = "(values?|numbers?|contents?|entrys?|texts?|amounts?)"
+_OF = "(of|for|next to|beside|right of|that (stands|is|is shown) (next to|beside|for)|shown (for|next to))"
+_PUT = "(select|set|choose|pick|enter|move|drag|adjust|slide|bring|change)"
 
 WORKING: tuple[Rule, ...] = (
-    *(_open_until(kind) for kind, _ in _OPENERS),
+    *map(_open_until, _OPENERS),
     rule(
-        r"(?:find|locate|look up) (?P<target>.+?) (?:in|on) the (?:\w+ )?"
-        r"(?:book|phone ?book|contacts|contact list|list|directory|catalog(?:ue)?|index|search results|results|pages)",
-        _find_in_list,
+        "(find|locate|look up) <target?> (in|on) the [WORD] (book|phone~book|contacts|contact list|list|directory"
+        "|catalog|catalogue|index|search results|results|pages)",
+        lambda said: OpenUntil(kind="page", target=target(said)),
     ),
-    rule(rf"copy {_CONTENT} (?:in|from|of|inside) (?P<field>.+)", _copy),
+    rule(f"copy {_CONTENT} (in|from|of|inside) <field>", lambda said: CopyText(field=target(said, "field"))),
     rule(
-        rf"paste (?:it|that|this|{_CONTENT}|the (?:copied )?text|the clipboard) (?:into|in|to|on) (?P<field>.+)", _paste
+        f"paste (it|that|this|{_CONTENT}|the [copied] text|the clipboard) (into|in|to|on) <field>",
+        lambda said: PasteText(field=target(said, "field")),
     ),
-    rule(rf"(?:give|set) (?P<what>.+?) (?:the|a|an|in) (?:style(?: of)?|font style) {_STYLE}", _style),
-    rule(rf"(?:make|format|style) (?P<what>.+?)(?: (?:as|in|to))? {_STYLE}", _style),
+    rule(f"(give|set) <what?> (the|an?|in) (style [of]|font style) {_STYLE}", _style),
+    rule(f"(make|format|style) <what?> [as|in|to] {_STYLE}", _style),
     rule(
-        rf"{_MARK_IT} (?:all )?(?:of )?(?:the )?(?:text|words|content)s? (?:in|of|inside) (?:the |this )?"
-        rf"{_ORDINAL}paragraph(?: of text)?(?: below| above| shown)?",
+        f"{_MARK} [all] [of] [the] (texts?|words|contents?) (in|of|inside) [the|this] {_NTH} paragraph [of text]"
+        " [below|above|shown]",
         _mark_paragraph,
     ),
-    rule(rf"{_MARK_IT} the {_ORDINAL}paragraph(?: below| above)?", _mark_paragraph),
-    rule(rf"highlight (?:the )?(?:(?:text|words?|phrase|sentence) )?(?P<text>{MARK})", _mark_text),
+    rule(f"{_MARK} the {_NTH} paragraph [below|above]", _mark_paragraph),
     rule(
-        r"(?:find|read|locate|take|get|look up) the (?P<ordinal>\w+) word (?:in|of|from|inside) (?:the|this) "
-        r"(?P<where>(?:paragraph|text|sentence|text ?area|text ?box|text field|passage)(?: of text)?)"
-        r"(?: below| above)?",
+        "highlight [the] [text|words?|phrase|sentence] <text: QUOTED>",
+        lambda said: SelectText(text=said.unquoted("text")),
+    ),
+    rule(
+        "(find|read|locate|take|get|look up) the <ordinal: WORD> word (in|of|from|inside) (the|this)"
+        " <where: (paragraph|text|sentence|text~area|text~box|text field|passage) [of text]> [below|above]",
         _word,
     ),
     rule(
-        r"(?:solve|work out|calculate|compute|evaluate|answer) (?:the |this )?"
-        r"(?:(?:simple )?(?:math(?:s|ematical|ematics)?|arithmetic|algebra|addition) )?"
-        r"(?:problem|sum|equation|expression|exercise|question|calculation)(?: below| above| shown)?",
-        _solve,
+        "(solve|work out|calculate|compute|evaluate|answer) [the|this]"
+        " [[simple] (math|maths|mathematics|mathematical|arithmetic|algebra|addition)]"
+        " (problem|sum|equation|expression|exercise|question|calculation) [below|above|shown]",
+        Work(kind="sum"),
     ),
-    rule(r"(?:solve (?:the equation )?for|find the value of|work out|calculate) (?P<unknown>[a-z])", _solve_for),
-    rule(rf"{_TYPE} {_THAT} (?:into|in|to|as) (?P<field>.+)", _type_answer),
-    rule(rf"{_TYPE} the {_VALUE} {_OF} (?P<source>.+?) (?:into|in|to) (?P<field>the .+|{MARK}.*)", _type_value),
+    rule("(solve [the equation] for|find the value of|work out|calculate) LETTER", Work(kind="unknown")),
+    rule(f"{_TYPE} {_THAT} (into|in|to|as) <field>", lambda said: TypeAnswer(field=target(said, "field"))),
     rule(
-        rf"(?:{_TYPE}|fill (?:in|out)) (?:the |each )?{_VALUE} (?:that |which )?(?:corresponds?|belongs?|belonging"
-        r"|corresponding|match(?:es|ing)?)(?: (?:with|to))? (?:each|every|the|all)(?: of the)?"
-        r" (?:labels?|fields?|names?)(?: (?:into|in) the (?:form|fields))?(?: below)?",
-        _fill_from_page,
+        f"{_TYPE} the {_VALUE} {_OF} <source?> (into|in|to)` (?P<field>the .+|{MARK}.*)`",
+        lambda said: [Report(target=target(said, "source")), TypeAnswer(field=target(said, "field"))],
     ),
     rule(
-        r"fill (?:in |out )?the (?:form|fields) (?:with|from|using) the values? (?:of|in|from) the table"
-        r"(?: above| below)?",
-        _fill_from_page,
+        f"({_TYPE}|fill (in|out)) [the|each] {_VALUE} [that|which]"
+        " (corresponds?|belongs?|belonging|corresponding|match|matches|matching) [with|to]"
+        " (each|every|the|all) [of the] (labels?|fields?|names?) [(into|in) the (form|fields)] [below]",
+        FillFromPage(),
     ),
     rule(
-        r"(?:but )?(?:do not|don't|never) (?:submit|send|save)(?: (?:it|this|that|the form|anything))?(?: yet)?",
-        fixed(LeaveUnsent()),
+        "fill [in|out] the (form|fields) (with|from|using) the values? (of|in|from) the table [above|below]",
+        FillFromPage(),
     ),
-    rule(r"submit (?:the form )?(?:when|once|after) (?:you(?:'re| are)? )?(?:done|finished|ready)", _submit),
+    rule("[but] (do not|don't|never) (submit|send|save) [it|this|that|the form|anything] [yet]", LeaveUnsent()),
     rule(
-        rf"{_PUT} (?P<value>{_NUMBER}|{MARK}) (?:with|using|on|in|by) the {_ORDINAL}{_WIDGET}(?: below| above)?", _slide
+        "submit [the form] (when|once|after) [you|you're|you are] (done|finished|ready)",
+        Click(target=Target(text="Submit", role="button")),
     ),
+    rule(f"{_PUT} <value: DECIMAL|QUOTED> (with|using|on|in|by) the {_NTH} {_WIDGET} [below|above]", _slide),
+    rule(f"{_PUT} the {_NTH} {_WIDGET} [below|above] (to|at|on) [the value] <value: DECIMAL|QUOTED>", _slide),
     rule(
-        rf"{_PUT} the {_ORDINAL}{_WIDGET}(?: below| above)? (?:to|at|on)(?: the value)? (?P<value>{_NUMBER}|{MARK})",
-        _slide,
-    ),
-    rule(
-        rf"{_PUT} the (?:\w+ )?sliders (?:to|at)(?: the)?(?: (?:combination|values|numbers|positions))?(?: of)? "
-        rf"[\[(]?(?P<values>{_NUMBER}(?:\s*(?:,|and|, and)\s*{_NUMBER})+)[\])]?",
+        f"{_PUT} the [WORD] sliders (to|at) [the] [combination|values|numbers|positions] [of] <values>",
         _slide_all,
     ),
 )

@@ -8,35 +8,33 @@ from apps.literal.steps import (
     CheckShown,
     ClearField,
     Click,
+    CopyText,
     Drag,
+    DragFigures,
+    LeaveUnsent,
     OpenAddress,
+    OpenUntil,
+    PasteText,
     PickSuggestion,
+    PressFigures,
     PressKeys,
     Report,
     ScrollBy,
     ScrollUntil,
     SelectOption,
+    SelectText,
     SetValue,
+    Slide,
+    TellFigures,
     Tick,
+    TypeAnswer,
     TypeText,
     Unreadable,
     WaitFor,
     WaitSeconds,
-)
-from apps.literal.targets import Looks, Relation, Target
-from apps.literal.work_steps import (
-    CopyText,
-    DragFigures,
-    LeaveUnsent,
-    OpenUntil,
-    PasteText,
-    PressFigures,
-    SelectText,
-    Slide,
-    TellFigures,
-    TypeAnswer,
     Work,
 )
+from apps.literal.targets import Looks, Relation, Target
 
 
 def quoted(text: str, **more: object) -> Target:

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from apps.literal import LiteralModel
-from apps.literal.progress import Note, Phase, Progress, format_action, read_progress
+from apps.literal.moves import Note, Phase, Progress, format_action, read_progress
 from cua.errors import ModelError
 from cua.gui_agent.protocol import parse
 from cua.messages import ImagePart, Message, TextPart

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from apps.literal.grammar import parse_instruction
 from apps.literal.model import explain_unreadable
-from apps.literal.steps import PickSuggestion, PlainStep, PressKeys, SetValue, TypeText, Unreadable
-from apps.literal.work_steps import LeaveUnsent
+from apps.literal.steps import LeaveUnsent, PickSuggestion, PlainStep, PressKeys, SetValue, TypeText, Unreadable
 
 SENTENCES = (
     "type {a} into Name",
