@@ -1,6 +1,5 @@
 """The verdict on one episode of WebArena: the product of what was compared, graded once, at the end.
 
-
 The questions to a judge are WebArena's, word for word (web-arena-x/webarena, `evaluation_harness/helper_functions.py`;
 published with them: temperature 0, 768 tokens, the model gpt-4-1106-preview, which is retired). With `parity=True` they
 are asked as they are and the verdict is looked for anywhere in the reply; else by the rules of `envs.judge`.
