@@ -176,7 +176,7 @@ class Judging:
 
 
 class OsworldTask(Task):
-    """One task; implements `envs.env.Task` on a `GuestEnv`.
+    """A task on a `GuestEnv`.
 
     Args:
         file: What it is.
