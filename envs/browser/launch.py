@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envs.browser.context import new_context
 from envs.browser.gate import Gate, read_upstream
@@ -175,14 +175,13 @@ class LaunchedBrowser:
     Attributes:
         marker: An argument on the browser's command line that no other process has.
         gate: What everything goes through, when there are domain rules.
-        is_shared: Whether others have contexts in it too.
     """
 
     playwright: "Playwright"
     browser: "Browser"
     marker: str
     gate: Gate | None = None
-    is_shared: bool = False
+    is_shared: ClassVar[bool] = False
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
         """A fresh context with a blank page."""

@@ -35,7 +35,7 @@ async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_f
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, "desktop-screencast") as thread:
-        eye: _Eye | None = None
+        reader: _FrameReader | None = None
         wait_s = 1.0 / max_fps
         try:
             while True:
@@ -43,17 +43,17 @@ async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_f
                 if desktop is None or not hasattr(desktop, "region"):  # not started yet
                     await asyncio.sleep(_AWAY_S)
                     continue
-                if eye is None or eye.desktop is not desktop:
-                    eye = _Eye(desktop)
+                if reader is None or reader.desktop is not desktop:
+                    reader = _FrameReader(desktop)
                 began_s = time.monotonic()
-                image = await loop.run_in_executor(thread, eye.look)
+                image = await loop.run_in_executor(thread, reader.read)
                 wait_s = 1.0 / max_fps if image else min(wait_s * _SLOWER, max(_IDLE_S, 1.0 / max_fps))
                 if image:
                     yield LiveFrame(image=image)
                 await asyncio.sleep(max(0.0, began_s + wait_s - time.monotonic()))
         finally:
-            if eye is not None:
-                thread.submit(eye.close)
+            if reader is not None:
+                thread.submit(reader.close)
 
 
 async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> AsyncIterator[Touch]:
@@ -64,33 +64,33 @@ async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> As
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, "desktop-touches") as thread:
-        finger: _Finger | None = None
+        reader: _TouchReader | None = None
         try:
             while True:
                 desktop = find_desktop()
                 if desktop is not None and hasattr(desktop, "region"):
-                    if finger is None or finger.desktop is not desktop:
-                        if finger is not None:
-                            thread.submit(finger.close)
-                        finger = _Finger(desktop)
-                    touch = await loop.run_in_executor(thread, finger.feel)
+                    if reader is None or reader.desktop is not desktop:
+                        if reader is not None:
+                            thread.submit(reader.close)
+                        reader = _TouchReader(desktop)
+                    touch = await loop.run_in_executor(thread, reader.read)
                     if touch is not None:
                         yield touch
                 await asyncio.sleep(_AWAY_S)
         finally:
-            if finger is not None:
-                thread.submit(finger.close)
+            if reader is not None:
+                thread.submit(reader.close)
 
 
-class _Finger:
-    """Feels at one desktop; used from one thread."""
+class _TouchReader:
+    """Reads what is touched on one desktop; used from one thread."""
 
     def __init__(self, desktop: RunningDesktop) -> None:
         self.desktop = desktop
         self._sensor: TouchSensor | None = None
         self._is_open = False
 
-    def feel(self) -> Touch | None:
+    def read(self) -> Touch | None:
         """What was touched since the last time; None also where nothing can be told (any more)."""
         try:
             if not self._is_open:
@@ -110,15 +110,15 @@ class _Finger:
             sensor.close()
 
 
-class _Eye:
-    """Looks at one desktop; used from one thread."""
+class _FrameReader:
+    """Reads the screen of one desktop; used from one thread."""
 
     def __init__(self, desktop: RunningDesktop) -> None:
         self.desktop = desktop
         self._grabber: Grabber | None = None
         self._last: Frame | None = None
 
-    def look(self) -> bytes | None:
+    def read(self) -> bytes | None:
         """The screen as JPEG; None when it is as it was, or gone."""
         try:
             if self._grabber is None:

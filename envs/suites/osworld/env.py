@@ -30,8 +30,7 @@ from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError
 from envs.geometry import ScreenGeometry
 from envs.observation import Observation, StepResult
 from envs.suites.osworld.guest_answers import png_size_px
-from envs.suites.osworld.guest_client import GuestClient
-from envs.suites.osworld.guest_http import UncertainError
+from envs.suites.osworld.guest_client import GuestClient, UncertainError
 from envs.suites.osworld.pyautogui_code import make_program
 from envs.target import UNKNOWN, Check, Target
 

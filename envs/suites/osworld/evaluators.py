@@ -22,8 +22,7 @@ from zipfile import BadZipFile
 
 from envs.errors import EvaluationError
 from envs.suites.osworld.downloads import get_file, inside
-from envs.suites.osworld.guest_client import GuestClient
-from envs.suites.osworld.guest_http import GuestAnswerError
+from envs.suites.osworld.guest_client import GuestAnswerError, GuestClient
 from envs.suites.osworld.program_settings import (
     ALONE,
     CHROME_PROFILE,

@@ -23,7 +23,7 @@ from typing import Any
 from envs.errors import EvaluationError
 from envs.suites.osworld import guest_answers, official_runner
 from envs.suites.osworld.evaluators import Scene, Verdict
-from envs.suites.osworld.guest_http import GuestAnswerError
+from envs.suites.osworld.guest_client import GuestAnswerError
 from envs.suites.osworld.task_file import INFEASIBLE, TaskFile
 
 PACKAGE = "desktop-env==1.0.2"

@@ -10,8 +10,7 @@ from typing import Any
 
 from envs.errors import EnvSetupError, did_you_mean, require
 from envs.suites.osworld.downloads import get_file, inside
-from envs.suites.osworld.guest_client import Command, Execution, GuestClient
-from envs.suites.osworld.guest_http import UncertainError
+from envs.suites.osworld.guest_client import Command, Execution, GuestClient, UncertainError
 from envs.suites.osworld.task_file import SetupStep, TaskFile
 
 _MAX_SLEEP_S = 600.0

@@ -18,7 +18,7 @@ from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.osworld.downloads import get_file, inside
 from envs.suites.osworld.env import GuestEnv
 from envs.suites.osworld.evaluators import Compare, Scene, Verdict, compare_here, judge, why_unsupported
-from envs.suites.osworld.guest_http import GuestAnswerError, UncertainError
+from envs.suites.osworld.guest_client import GuestAnswerError, UncertainError
 from envs.suites.osworld.local import why_impossible
 from envs.suites.osworld.local_sandbox import GUEST_PATH, shims
 from envs.suites.osworld.local_tasks import (
@@ -176,7 +176,7 @@ class Judging:
 
 
 class OsworldTask(Task):
-    """One task; implements `envs.env.Task` on a `GuestEnv`.
+    """A task on a `GuestEnv`.
 
     Args:
         file: What it is.

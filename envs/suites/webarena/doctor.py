@@ -17,7 +17,6 @@ from envs.registry import load_suite, make_env
 from envs.secret_texts import HttpLogin, origin_of
 from envs.suite import Suite
 from envs.suites.webarena.env import WebArenaEnv
-from envs.suites.webarena.judge import is_alike
 from envs.suites.webarena.site_state import describe_changes, load_changes
 from envs.suites.webarena.sites import (
     WANTS_HTTP_LOGIN,
@@ -27,6 +26,7 @@ from envs.suites.webarena.sites import (
     read_sites,
     with_resets,
 )
+from envs.suites.webarena.verdict import is_alike
 
 Say = Callable[[str], None]
 _TIMEOUT_S = 30.0

@@ -7,9 +7,16 @@ from envs.env import EnvSpec, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, LABELS, Suite
 from envs.suites.webarena.env import WebArenaEnv
 from envs.suites.webarena.network_trace import NETWORK, read_har
-from envs.suites.webarena.preflight import find_unavailable
 from envs.suites.webarena.task_config import TaskData
-from envs.suites.webarena.tasks import SiteTask, choose_ids, choose_playable, choose_sites, site_options, why_once
+from envs.suites.webarena.tasks import (
+    SiteTask,
+    choose_ids,
+    choose_playable,
+    choose_sites,
+    find_unavailable,
+    site_options,
+    why_once,
+)
 from envs.suites.webarena.verified import ANSWER_FORM, VerifiedTask, judge, parse_verified
 
 PREFIX = "webarena-verified/"

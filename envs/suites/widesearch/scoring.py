@@ -21,7 +21,7 @@ from datetime import date
 from urllib.parse import urlsplit
 
 from envs.judge import Judge, ask_verdict, fenced, filled
-from envs.suites.widesearch.families import MONTHS, Metric
+from envs.suites.widesearch.world import MONTHS, Metric
 
 Compare = Callable[[str, str, str], bool]
 """Whether, in a column, an answer means the same as the truth; asked for columns of the metric `judge`."""

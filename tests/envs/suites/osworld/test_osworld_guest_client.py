@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from envs import EnvDiedError, EnvError
-from envs.suites.osworld import guest_http
+from envs.suites.osworld import guest_client
 from envs.suites.osworld.guest_answers import FOREIGN, png_size_px
-from envs.suites.osworld.guest_client import GuestClient
-from envs.suites.osworld.guest_http import GuestAnswerError, UncertainError
+from envs.suites.osworld.guest_client import GuestAnswerError, GuestClient, UncertainError
 from tests.envs.desktop.conftest import until
 
 PNG = bytes.fromhex(
@@ -166,7 +165,7 @@ async def test_a_redirect_is_named_and_not_followed(guest: GuestClient, stub: St
 async def test_a_command_is_sent_once(guest: GuestClient, stub: Stub, answer: bytes, told: str) -> None:
     stub.answers = [answer]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guest_http, "MAX_JSON_BYTES", 2000)
+        patch.setattr(guest_client, "MAX_JSON_BYTES", 2000)
         with pytest.raises(UncertainError, match=f"{told}.*; whether it was done is not known"):
             await guest.execute(["rm", "a-file"])
     assert stub.asked == ["POST /execute"]
@@ -226,7 +225,7 @@ async def test_an_answer_that_never_ends_is_bounded_in_time(stub: Stub) -> None:
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     client = GuestClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retry_s=0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guest_http, "_CONNECT_TIMEOUT_S", 0.3)
+        patch.setattr(guest_client, "_CONNECT_TIMEOUT_S", 0.3)
         with pytest.raises(EnvDiedError, match=r"no whole answer in 0\.2 s"):
             await client.accessibility_tree(timeout_s=0.2)
     await client.close()

@@ -23,8 +23,7 @@ import pytest_asyncio
 
 from envs import Click, EnvDiedError, InstructionTask, TypeText, Wait
 from envs.suites.osworld.env import GuestEnv, GuestOptions
-from envs.suites.osworld.guest_client import GuestClient
-from envs.suites.osworld.guest_http import UncertainError
+from envs.suites.osworld.guest_client import GuestClient, UncertainError
 from envs.suites.osworld.local import LocalGuest, LocalOptions, why_impossible
 from envs.suites.osworld.local_sandbox import Files, bubblewrap_arguments, find_python_packages
 from tests.envs.desktop.conftest import needs_program

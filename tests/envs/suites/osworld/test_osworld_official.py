@@ -11,7 +11,7 @@ import pytest
 
 from envs.errors import EvaluationError
 from envs.suites.osworld.evaluators import Scene, judge, why_unsupported
-from envs.suites.osworld.guest_http import GuestAnswerError
+from envs.suites.osworld.guest_client import GuestAnswerError
 from envs.suites.osworld.official import (
     GuestAddress,
     OfficialEvaluators,
