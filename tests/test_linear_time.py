@@ -56,6 +56,10 @@ def linked(text: str) -> Any:
     return pages.number_links(text, "http://a/")
 
 
+def page(text: str) -> Any:
+    return pages.read_html(text, "http://a/")
+
+
 def form(text: str) -> Any:
     return _clean_form(text, "multipart/form-data")
 
@@ -157,6 +161,9 @@ READERS: list[tuple[Callable[[str], Any], str, str, str]] = [
     (pages.plain_text, "", "<script>", "x"),
     (pages.plain_text, "", "<title>", "x"),
     (pages.plain_text, "", "<p ", "x"),
+    (page, '"', "\t", "x"),
+    (page, "<pre>a", "\n", "x</pre>"),
+    (page, "<table>", "<th>", ""),
     (linked, "", "[a", "x"),
     (linked, "[", "[a]", "x"),
     (linked, "", "![", "x"),

@@ -30,6 +30,10 @@ _BLOCKS = re.compile(r"<(?:/?(?:p|div|li|tr|h[1-6]|br|table|ul|ol|dd|dt|section|
 _TAGS = re.compile(
     r"<!--(?:(?!<!--).)*?-->|<(script|style|template|noscript)\b(?:(?!<\1\b).)*?</\1\s*>|<[^<>]*>", re.I | re.S
 )
+_MAX_CELLS = 1000
+"""In a row that trafilatura is given; it takes the square of their number."""
+_LONG_BLANKS = re.compile(r"(\s{100})\s+")
+"""More than a page shows; markdownify takes the square of their number."""
 _PDFIUM = threading.Lock()
 """PDFium may be in one thread at a time."""
 _TITLE = re.compile(r"<title[^<>]*>((?:(?!<title\b).)*?)</title>", re.I | re.S)
@@ -94,14 +98,16 @@ def read_html(text: str, url: str) -> Document:
     pruned = _without_hidden(tree)
     words = len(" ".join(pruned.itertext()).split())
     num_links = len(pruned.findall(".//a[@href]"))
-    markdown = trafilatura.extract(
-        copy.deepcopy(pruned),
-        url=url,
-        output_format="markdown",
-        include_links=True,
-        include_tables=True,
-        favor_recall=True,
-    )
+    markdown = None
+    if not any(len(row.xpath("td|th")) > _MAX_CELLS for row in pruned.iter("tr", "table")):
+        markdown = trafilatura.extract(
+            copy.deepcopy(pruned),
+            url=url,
+            output_format="markdown",
+            include_links=True,
+            include_tables=True,
+            favor_recall=True,
+        )
     is_tabular = pruned.find(".//table") is not None
     if not markdown or _is_poor(markdown, words, num_links, is_tabular=is_tabular):
         markdown = _whole_body(pruned)
@@ -148,7 +154,7 @@ def _whole_body(tree: Any) -> str:
     markdownify: Any = require("markdownify", "search")
     body = tree.find("body")
     source = lxml_html.tostring(tree if body is None else body, encoding="unicode")
-    text: str = markdownify.markdownify(source, heading_style="ATX", bullets="-")
+    text: str = markdownify.markdownify(_LONG_BLANKS.sub(r"\1", source), heading_style="ATX", bullets="-")
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
