@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,9 +158,9 @@ class Endpoint:
         with self._sent(request) as response:
             return _raw(response, self._blocks(response))
 
-    def _sent(self, request: Any) -> "_Open":
+    def _sent(self, request: Any) -> "closing[Any]":
         try:
-            return _Open(self._client.send(request, stream=True))
+            return closing(self._client.send(request, stream=True))
         except self._httpx.TimeoutException as error:
             raise NoAnswer(f"no answer within {self.timeout_s:g} s") from error
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
@@ -176,19 +177,6 @@ class Endpoint:
             raise NoAnswer(f"the answer stalled for {self.timeout_s:g} s") from error
         except self._httpx.HTTPError as error:
             raise NoAnswer(f"the answer was cut off: {type(error).__name__}: {error}") from error
-
-
-class _Open:
-    """A response that is closed at the end of a `with`."""
-
-    def __init__(self, response: Any) -> None:
-        self._response = response
-
-    def __enter__(self) -> Any:
-        return self._response
-
-    def __exit__(self, *exc: object) -> None:
-        self._response.close()
 
 
 def _raw(response: Any, blocks: Iterator[bytes]) -> Raw:

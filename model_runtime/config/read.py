@@ -219,8 +219,8 @@ def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextCo
         for name in TextConfig.__dataclass_fields__
         if name not in ("latent_norm_eps", "rope_theta", "rope_scaling", *TOKENS)
     }
-    tokens = {name: _take_token(name, getattr(release, name), top, section) for name in TOKENS}
-    text = TextConfig(**numbers, **tokens, latent_norm_eps=latent_norm_eps, rope_theta=theta, rope_scaling=scaling)
+    numbers |= {name: _take_token(name, getattr(release, name), top, section) for name in TOKENS}
+    text = TextConfig(**numbers, latent_norm_eps=latent_norm_eps, rope_theta=theta, rope_scaling=scaling)
     section.expect("num_key_value_heads", text.num_attention_heads)
     section.expect("qk_head_dim", text.qk_head_dim)
     return text
