@@ -289,7 +289,7 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
 
 
 def _facts_of(exported: "Exported") -> dict[str, Any]:
-    """What `--output-format json` says of it."""
+    """The facts for `--output-format json`."""
     pages = str(exported.folder / "dist")
     return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
 
