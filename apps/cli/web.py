@@ -101,8 +101,8 @@ async def _order(inputs: list[str], viewport_px: tuple[int, int] | None, rules: 
     from apps.video2web.rounds import Order
 
     given = await take_inputs(inputs, viewport_px, rules)
-    shown = {"interactions": given.interactions, "recorded": given.recorded}
-    return Order(pages=given.pages, viewport_px=given.viewport_px, **shown, **more)
+    pages, size_px = given.pages, given.viewport_px
+    return Order(pages=pages, viewport_px=size_px, interactions=given.interactions, recorded=given.recorded, **more)
 
 
 async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
