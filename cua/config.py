@@ -132,7 +132,7 @@ class Settings:
 
     @property
     def has_embedded_model(self) -> bool:
-        """Whether the embedded model is in use, since no other is named."""
+        """True if no model but the embedded one is named."""
         return self.model == EMBEDDED_MODEL
 
 

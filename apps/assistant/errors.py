@@ -4,4 +4,4 @@ from cua.errors import CuaError
 
 
 class NotFoundError(CuaError):
-    """What is named does not exist; 404 in the API, where other errors are 400."""
+    """The thing that was named does not exist: 404 in the API, where other errors are 400."""

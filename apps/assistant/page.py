@@ -530,7 +530,7 @@ def _goto(session_id: str) -> str:
 
 
 def _plain(error: Exception) -> str:
-    """What went wrong, for a place that shows HTML."""
+    """The first line of an error, for a place that shows HTML."""
     return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
 
 

@@ -40,20 +40,17 @@ class ServeOptions:
     hosts: tuple[str, ...] = ()
 
 
-def make_app(assistant: Assistant, *, has_page: bool = True) -> Any:
+def make_app(assistant: Assistant) -> Any:
     """The web application, not protected yet.
 
     Args:
         assistant: What it works on.
-        has_page: False leaves the page out, and with it the need for Gradio.
 
     Raises:
         MissingDependencyError: Gradio or FastAPI is not installed.
     """
     app = make_api(assistant)
     _add_static(app)
-    if not has_page:
-        return app
     for name, value in _QUIET.items():  # before its first import: it looks them up then
         os.environ.setdefault(name, value)
     os.environ["GRADIO_TEMP_DIR"] = str(assistant.page_dir)

@@ -81,7 +81,7 @@ class Approval:
     answer: "asyncio.Future[bool]"
 
     def to_json(self) -> dict[str, Any]:
-        """What a page shows of it."""
+        """The fields that a page shows."""
         names = ("id", "reason", "risk", "action", "code", "target", "site")
         return {name: shortened(getattr(self, name)) for name in names} | {"has_crop": bool(self.crop)}
 

@@ -248,7 +248,7 @@ def export_evaluation(
 
 
 def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
-    """Write an evaluation in one of `EXPORTS`; what is left out is told on stderr."""
+    """Write an evaluation in one of `EXPORTS`; what is left out is named on stderr."""
     from apps.evals.export import export_csv, export_inspect, export_trajectories
     from apps.evals.osworld import export_result_tree
     from apps.evals.verified import export_verified

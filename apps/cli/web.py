@@ -101,13 +101,8 @@ async def _order(inputs: list[str], viewport_px: tuple[int, int] | None, rules: 
     from apps.video2web.rounds import Order
 
     given = await take_inputs(inputs, viewport_px, rules)
-    return Order(
-        pages=given.pages,
-        viewport_px=given.viewport_px,
-        interactions=given.interactions,
-        recorded=given.recorded,
-        **more,
-    )
+    pages, size_px = given.pages, given.viewport_px
+    return Order(pages=pages, viewport_px=size_px, interactions=given.interactions, recorded=given.recorded, **more)
 
 
 async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
@@ -294,7 +289,7 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
 
 
 def _facts_of(exported: "Exported") -> dict[str, Any]:
-    """What `--output-format json` says of it."""
+    """The facts for `--output-format json`."""
     pages = str(exported.folder / "dist")
     return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
 

@@ -180,7 +180,7 @@ def _order(key: Key) -> tuple[str, bool, int, int]:
 
 
 def describe_comparison(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
-    """What changed between two evaluations, line by line."""
+    """The changes between two evaluations, line by line."""
     yield f"A: {_named(before)}"
     yield f"B: {_named(after)}"
     if before.plan.suite_name != after.plan.suite_name or before.plan.revision != after.plan.revision:
@@ -286,7 +286,7 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonView:
-    """What the template lays out."""
+    """The values for the template."""
 
     difference: str
     mean: float | None

@@ -58,15 +58,12 @@ def describe_groups(evaluation: Evaluation) -> Iterator[str]:
     yield "score: an episode without one counts 0; finished: it is left out; upstream: as the harness would score it"
 
 
-def export_result_tree(
-    evaluation: Evaluation, folder: Path | None = None, *, by_upstream: bool = False
-) -> tuple[Path, list[str]]:
+def export_result_tree(evaluation: Evaluation, folder: Path | None = None) -> tuple[Path, list[str]]:
     """Write the harness's result tree.
 
     Args:
         evaluation: Which one.
         folder: Its root; None for `osworld/` in the evaluation's folder.
-        by_upstream: Write the scores of upstream's rules.
 
     Returns:
         The root, and why episodes were left out, a line each.
@@ -78,7 +75,6 @@ def export_result_tree(
     if plan.suite_name != SUITE:
         raise TrajectoryError(f"this evaluation is of {plan.suite_name!r}; the harness's result tree is for {SUITE!r}")
     root, lost = folder or evaluation.folder / TREE, []
-    theirs = evaluation.upstream_scores if by_upstream else {}
     for one in evaluation.results:
         run = evaluation.find_run(one)
         names = _names(plan.model, one)
@@ -90,9 +86,8 @@ def export_result_tree(
         except TrajectoryError as error:
             lost.append(f"{describe_key(one.key)}: {error}")
             continue
-        score = theirs.get(one.key, one.score) if by_upstream else one.score
-        if score is not None:
-            write_whole(place / "result.txt", f"{float(score)}\n")
+        if one.score is not None:
+            write_whole(place / "result.txt", f"{float(one.score)}\n")
             continue
         with translate_os_errors("write", place):
             (place / "result.txt").unlink(missing_ok=True)

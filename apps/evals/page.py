@@ -137,7 +137,7 @@ class BaselineView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """What the template lays out."""
+    """The values for the template."""
 
     suite: str
     model: str
@@ -450,7 +450,7 @@ def _clipped(text: str) -> str:
 
 
 def _charts(results: Sequence[EpisodeResult]) -> Iterator[Chart]:
-    """How many steps and how much time the episodes took; nothing without any."""
+    """Histograms of the steps and the time of the episodes; nothing without any."""
     if results:
         yield _histogram(
             "Steps of an episode", results, lambda one: float(one.num_steps), lambda value: f"{value:.0f}", 1

