@@ -212,7 +212,7 @@ def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | Non
         root, path = found[name]
         begin, kind = functools.partial(_begin_page, root, f"/{path}", _VIEWPORT_PX), name
     elif family == "recordings" and name in RECORDINGS:
-        film = find_demo() if name == "demo" else _data(f"{name}.mp4")
+        film = find_demo() if name == "demo" else _data(f"{name}.webm")
         begin, kind = functools.partial(_begin_recording, film), name
     else:
         raise ValueError(f"the suite video2web has no task {task_id!r} here; expected one such as 'drawn/landing-100'")
