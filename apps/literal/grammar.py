@@ -54,9 +54,9 @@ _VERB, _ = compile_phrase(
     "((left|double|triple|right|middle|context)`[ -]*click`|click|tap|push|press|hit|type|enter|write|input|insert|put"
     "|paste|fill|complete|populate|set|change|update|replace|overwrite|clear|empty|erase|select|choose|pick|un-?tick"
     "|un-?check|tick|check|deselect|enable|disable|turn (on|off)|switch|hover|move the|drag|scroll|wait|pause|open|go"
-    "|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel the|reject|decline|tell|report|read|answer"
-    "|what is|what's|how much|return|give|verify|assert|ensure|make sure|append|add|search for|copy|cut|undo|submit|focus"
-    "|expand|close|launch|start|toggle|use|log~in|sign~in|back`$`|make certain"
+    "|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel the|reject|decline|tell|report|read"
+    "|answer|what is|what's|how much|return|give|verify|assert|ensure|make sure|append|add|search for|copy|cut|undo"
+    "|submit|focus|expand|close|launch|start|toggle|use|log~in|sign~in|back`$`|make certain"
     "|[but] (do not|don't|never) (submit|send|save)|note|find out|print|highlight|make (everything|all|the|it)"
     "|make` \ue000`|underline|solve|calculate|compute|slide|adjust)`\\b`"
 )
