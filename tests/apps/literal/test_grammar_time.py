@@ -8,7 +8,7 @@ from apps.literal.grammar import parse_instruction
 
 SHORT, LONG = 100_000, 200_000
 MAX_RATIO = 3.0
-MAX_S = 10.0
+MAX_S = 20.0
 
 REPEATED: list[tuple[str, str, str]] = [
     ("enter ", 'user "a" and ', ""),
