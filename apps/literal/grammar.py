@@ -41,19 +41,24 @@ FORMS = (
 )
 """Examples of what can be read, for error messages."""
 
-_POLITE = re.compile(
-    r"^(?:(?:please|now|next|then|afterwards|finally|lastly|also|and|first(?:ly)?(?=\s*,)|first(?=\s+(?:click|type|open|go|select|press|fill|enter|set|choose|scroll|wait|tick|check)\b)|second(?:ly)?(?=\s*,)|"
-    r"(?:could|can|would|will)\s+you(?:\s+please)?|you\s+(?:should|must|can|need\s+to|have\s+to)|(?:i|we)\s+(?:want|need|would\s+like)\s+(?:you\s+)?to|"
-    r"i'd\s+like\s+you\s+to|try\s+to|go\s+ahead\s+and|after\s+that|in\s+the\s+end|your\s+task\s+is\s+to|the\s+task\s+is\s+to|again|just|simply|to|(?:find|locate|look\s+for|search\s+for)\s+and(?=\s+(?:click|tap|press|select|pick|choose|open|double|right|tick|check)\b))\s*[,:]?\s+)+",
-    re.I,
+_POLITE_WORDS, _ = compile_phrase(
+    "(please|now|next|then|afterwards|finally|lastly|also|and|(first|firstly|second|secondly)`(?=\\s*,)`"
+    "|first`(?=\\s+(?:click|type|open|go|select|press|fill|enter|set|choose|scroll|wait|tick|check)\\b)`"
+    "|(could|can|would|will) you [please]|you (should|must|can|need to|have to)|(i|we) (want|need|would like) [you] to"
+    "|i'd like you to|try to|go ahead and|after that|in the end|your task is to|the task is to|again|just|simply|to"
+    "|(find|locate|look for|search for) and"
+    "`(?=\\s+(?:click|tap|press|select|pick|choose|open|double|right|tick|check)\\b)`)` ?[,:]?(?=\\s)`"
 )
-_VERB = re.compile(
-    r"(?:(?:left|double|triple|right|middle|context)[\s-]*click|click|tap|push|press|hit|type|enter|write|input|insert|put|paste|fill|complete|populate|set|"
-    r"change|update|replace|overwrite|clear|empty|erase|select|choose|pick|tick|untick|check|uncheck|deselect|enable|disable|turn\s+(?:on|off)|switch|"
-    r"hover|move\s+the|drag|scroll|wait|pause|open|go|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel\s+the|reject|decline|tell|report|read|answer|"
-    r"what\s+is|what's|how\s+much|return|give|verify|assert|ensure|make\s+sure|append|add|search\s+for|copy|cut|undo|submit|focus|expand|close|launch|start|toggle|un-tick|un-check|use|log\s?in|sign\s?in|"
-    r"back$|make\s+certain|(?:but\s+)?(?:do\s+not|don't|never)\s+(?:submit|send|save)|note|find\s+out|print|highlight|make\s+(?:everything|all|the|it|\ue000)|underline|solve|calculate|compute|slide|adjust)\b",
-    re.I,
+_POLITE = re.compile(f"(?:{_POLITE_WORDS.pattern})+ ", re.I)
+_VERB, _ = compile_phrase(
+    "((left|double|triple|right|middle|context)`[ -]*click`|click|tap|push|press|hit|type|enter|write|input|insert|put"
+    "|paste|fill|complete|populate|set|change|update|replace|overwrite|clear|empty|erase|select|choose|pick|un-?tick"
+    "|un-?check|tick|check|deselect|enable|disable|turn (on|off)|switch|hover|move the|drag|scroll|wait|pause|open|go"
+    "|visit|navigate|browse|load|reload|refresh|accept|dismiss|confirm|cancel the|reject|decline|tell|report|read"
+    "|answer|what is|what's|how much|return|give|verify|assert|ensure|make sure|append|add|search for|copy|cut|undo"
+    "|submit|focus|expand|close|launch|start|toggle|use|log~in|sign~in|back`$`|make certain"
+    "|[but] (do not|don't|never) (submit|send|save)|note|find out|print|highlight|make (everything|all|the|it)"
+    "|make` \ue000`|underline|solve|calculate|compute|slide|adjust)`\\b`"
 )
 _THE_NOUN = "(it|them|this|that|(the|your|my|all) [COMPOUND] COMPOUND|changes)"
 _DEED, _ = compile_phrase(f"({DEEDS} [{_THE_NOUN}]|{NOUN_DEEDS} {_THE_NOUN})`(?=\\s*(?:$|[,.;!]|\\s(?:and|then)\\s))`")
@@ -155,13 +160,13 @@ def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unr
 
 def starts_step(text: str) -> bool:
     """Whether a text begins with a verb that can begin a step."""
-    return _VERB.match(_without_politeness(text)) is not None
+    return _VERB.match(f" {_without_politeness(text)}") is not None
 
 
 def _without_politeness(text: str) -> str:
     text = text.strip()
-    polite = _POLITE.match(text)
-    return text if polite is None else text[polite.end() :]
+    polite = _POLITE.match(f" {text}")
+    return text if polite is None else text[polite.end() - 1 :]
 
 
 def _starts_step_after(before: str, text: str) -> bool:
@@ -202,8 +207,8 @@ def _is_heading(text: str, *, is_last: bool) -> bool:
 
 
 def _first_words(text: str) -> str:
-    match = _VERB.match(text)
-    return match[0] if match is not None else ""
+    match = _VERB.match(f" {text}")
+    return match[0].strip() if match is not None else ""
 
 
 def _explain(clause: str, found: NotUnderstoodError | None, quotes: Quotes) -> Unreadable:

@@ -8,7 +8,7 @@ from apps.literal.grammar import parse_instruction
 
 SHORT, LONG = 100_000, 200_000
 MAX_RATIO = 3.0
-MAX_S = 10.0
+MAX_S = 20.0
 
 REPEATED: list[tuple[str, str, str]] = [
     ("enter ", 'user "a" and ', ""),
@@ -60,7 +60,7 @@ def seconds(start: str, pump: str, end: str, num_chars: int) -> float:
 
 @pytest.mark.parametrize(("start", "pump", "end"), REPEATED, ids=[f"{start}{pump!r}" for start, pump, _ in REPEATED])
 def test_time_is_linear_in_the_length(start: str, pump: str, end: str) -> None:
-    long_s = min(seconds(start, pump, end, LONG) for _ in range(2))
+    long_s = seconds(start, pump, end, LONG)
 
     assert long_s < MAX_S
     assert long_s < MAX_RATIO * max(seconds(start, pump, end, SHORT), 0.05)
