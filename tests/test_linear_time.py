@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from apps.demo.task import _amount_of
 from apps.literal.grammar import parse_instruction
 from apps.literal.model import split_request
@@ -33,6 +31,7 @@ from envs.suites.webarena.scoring import includes, includes_all
 from envs.suites.webarena.verified import parse_answer
 from envs.suites.webarena.verified_values import KINDS, _read_markdown, read_distance, read_duration, read_value
 from envs.suites.widesearch.scoring import _CITED
+from tests.tables import table
 from visual_tools.charts.scales import parse_label
 
 NUM_CHARS = 50_000
@@ -191,7 +190,7 @@ VALUES = [("", "1", "%"), ("", "[\n", ""), ("", "(", ""), ("", "\n", "x"), ("1",
 READERS += [(if_valid(functools.partial(read_value, kind=kind)), *text) for kind in KINDS for text in VALUES]
 
 
-@pytest.mark.parametrize(
+@table(
     ("read", "start", "pump", "end"),
     READERS,
     ids=[f"{number}-{pump!r}" for number, (*_, pump, _) in enumerate(READERS)],

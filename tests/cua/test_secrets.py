@@ -11,6 +11,7 @@ from envs.errors import ActionError
 from envs.fake import FakeEnv
 from envs.secret_texts import BoundText
 from envs.suites.osworld.pyautogui_code import make_program
+from tests.tables import table
 
 SECRETS = Secrets({"password": Secret(value="hunter2"), "card": Secret(value="4242", domains=("shop.example.com",))})
 
@@ -28,7 +29,7 @@ def test_a_bound_secret_is_left_to_the_env_with_the_hosts_that_may_get_it() -> N
     assert "4242" not in repr(filled) and "hunter2" not in repr(filled)
 
 
-@pytest.mark.parametrize(
+@table(
     ("domain", "origin", "is_for"),
     [
         ("shop.example.com", "https://shop.example.com", True),

@@ -6,9 +6,10 @@ from envs.domain_rules import DomainRules
 from envs.env import EnvSpec
 from envs.errors import EnvSetupError
 from envs.registry import make_env
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("pattern", "url", "is_hit"),
     [
         ("example.com", "https://example.com/x", True),
@@ -101,8 +102,8 @@ LOOPBACK_FORMS = [
 ]
 
 
-@pytest.mark.parametrize("rule", ["localhost", "127.0.0.1", "0x7f000001", "127.0.0.0/8", "[::ffff:7f00:1]"])
-@pytest.mark.parametrize("host", LOOPBACK_FORMS)
+@table("rule", ["localhost", "127.0.0.1", "0x7f000001", "127.0.0.0/8", "[::ffff:7f00:1]"])
+@table("host", LOOPBACK_FORMS)
 def test_a_denied_address_is_denied_in_every_spelling(rule: str, host: str) -> None:
     rules = DomainRules(denied=(rule,))
     assert rules.why_blocked(f"http://{host}:8000/x") is not None
@@ -122,7 +123,7 @@ def test_what_cannot_be_judged_is_blocked(url: str) -> None:
     assert DomainRules(denied=("example.com",)).why_blocked(url) is not None
 
 
-@pytest.mark.parametrize(
+@table(
     ("rule", "why"),
     [
         ("", "names no host"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.actions import KEY_NAMES, MODIFIERS, normalize_key
+from tests.tables import table
 
 # Source: pyautogui 0.9.54, `KEY_NAMES`: every name that model code may carry over.
 PYAUTOGUI_WORDS = """
@@ -19,13 +20,13 @@ option optionleft optionright
 """.split()
 
 
-@pytest.mark.parametrize("name", PYAUTOGUI_WORDS)
+@table("name", PYAUTOGUI_WORDS)
 def test_every_name_of_pyautogui_is_known(name):
     assert normalize_key(name) in KEY_NAMES
     assert normalize_key(name.upper()) == normalize_key(name)
 
 
-@pytest.mark.parametrize("char", [chr(code) for code in range(0x21, 0x7F)])
+@table("char", [chr(code) for code in range(0x21, 0x7F)])
 def test_printable_characters_are_their_own_names(char):
     assert normalize_key(char) == char
 
@@ -54,7 +55,7 @@ def test_aliases(name, canonical):
     assert normalize_key(name) == canonical
 
 
-@pytest.mark.parametrize("name", sorted(KEY_NAMES))
+@table("name", sorted(KEY_NAMES))
 def test_canonical_names_stay(name):
     assert normalize_key(name) == name
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from envs.browser.redact import _BLOCK_CHARS, Redactor, scrub_har
 from envs.secret_texts import SecretForms
+from tests.tables import table
 
 SECRET = 'Hünter/2 & "x"\\漢🎉'
 
@@ -46,9 +47,9 @@ def test_a_form_is_found(name: str) -> None:
     assert redact(f"before={forms_of(SECRET)[name]};after") == "before={{pin}};after"
 
 
-@pytest.mark.parametrize("before", ["", "u", "us", "use", "user:"])
-@pytest.mark.parametrize("after", ["", "x", "xy", " and more"])
-@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@table("before", ["", "u", "us", "use", "user:"])
+@table("after", ["", "x", "xy", " and more"])
+@table("encode", [base64.b64encode, base64.urlsafe_b64encode])
 def test_base64_wherever_the_value_stands_in_it(before: str, after: str, encode: object) -> None:
     assert callable(encode)
     text = encode((before + SECRET + after).encode()).decode()

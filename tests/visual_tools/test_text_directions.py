@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.tables import table
 from visual_tools.box import Box
 from visual_tools.ocr import Recognized, choose_directions
 from visual_tools.text_detection import TextArea
@@ -83,7 +84,7 @@ def test_a_line_alone(readings: Readings, text: str, angle_deg: float, num_read:
     assert (reader.choose(), reader.num_read) == ([(text, angle_deg)], num_read)
 
 
-@pytest.mark.parametrize(
+@table(
     ("others", "angle_deg"),
     [
         ((), 0.0),
@@ -94,7 +95,7 @@ def test_a_line_alone(readings: Readings, text: str, angle_deg: float, num_read:
         ((OPEN, OPEN), 0.0),  # these tell nothing
     ],
 )
-@pytest.mark.parametrize(
+@table(
     "readings",
     [
         OPEN,

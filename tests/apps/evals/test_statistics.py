@@ -30,6 +30,7 @@ from benchmarks.coverage import differences_of, means_of
 from cua.batch import EpisodeResult
 from cua.batch.episode import EpisodeKind
 from cua.messages import Usage
+from tests.tables import table
 
 
 def result(
@@ -62,8 +63,8 @@ def results_of(scores: Sequence[float | None]) -> list[EpisodeResult]:
     return [result(f"task-{number:03}", score) for number, score in enumerate(scores)]
 
 
-@pytest.mark.parametrize(("count", "total"), [(0, 1), (1, 1), (0, 40), (40, 40), (3, 7), (250, 1000), (1, 3)])
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+@table(("count", "total"), [(0, 1), (1, 1), (0, 40), (40, 40), (3, 7), (250, 1000), (1, 3)])
+@table("level", [0.8, 0.95, 0.99])
 def test_wilson_agrees_with_statsmodels_and_scipy(count: int, total: int, level: float) -> None:
     found = mean_interval([[1.0]] * count + [[0.0]] * (total - count), level=level)
     assert found is not None
@@ -173,8 +174,8 @@ SCORES = {
 }
 
 
-@pytest.mark.parametrize("kind", SCORES)
-@pytest.mark.parametrize("num_tasks", [1, 2, 3, 10, 400])
+@table("kind", SCORES)
+@table("num_tasks", [1, 2, 3, 10, 400])
 def test_an_interval_is_never_of_zero_width_and_holds_the_mean(kind: str, num_tasks: int) -> None:
     rng = random.Random(num_tasks)
     for num_seeds in (1, 2, 5):

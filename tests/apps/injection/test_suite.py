@@ -19,6 +19,7 @@ from cua.run.scope import RunScope
 from envs.browser.env import BrowserEnv
 from envs.browser.launch import find_browser
 from envs.check_suite import check_suite
+from tests.tables import table
 
 browser = [pytest.mark.browser, pytest.mark.skipif(find_browser() is None, reason="no Chromium found: cua setup")]
 CASES = load_cases()
@@ -50,7 +51,7 @@ def test_there_are_enough_cases_of_every_kind() -> None:
     assert min(lengths) >= 3 and sum(lengths) / len(lengths) >= 4
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@table("case", CASES.values(), ids=CASES)
 def test_a_case_fits_its_app_and_its_place(case: object) -> None:
     found = CASES[case.id]  # type: ignore[attr-defined]
     plant, effect = found.plant, found.effect[0].split()[1]

@@ -1,7 +1,5 @@
 """Instructions to steps; whole lists are compared."""
 
-import pytest
-
 from apps.literal.grammar import parse_instruction
 from apps.literal.steps import (
     AnswerDialog,
@@ -35,6 +33,7 @@ from apps.literal.steps import (
     Work,
 )
 from apps.literal.targets import Looks, Relation, Target
+from tests.tables import table
 
 
 def quoted(text: str, **more: object) -> Target:
@@ -392,7 +391,7 @@ CASES += [
 ]
 
 
-@pytest.mark.parametrize(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
+@table(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
 def test_instruction_is_read_as_steps(instruction: str, steps: list[object]) -> None:
     assert parse_instruction(instruction) == steps
 
@@ -430,7 +429,7 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("instruction", "words"), REFUSED, ids=[case[0][:40] for case in REFUSED])
+@table(("instruction", "words"), REFUSED, ids=[case[0][:40] for case in REFUSED])
 def test_what_is_not_understood_is_named_and_no_step(instruction: str, words: str) -> None:
     steps = parse_instruction(instruction)
 

@@ -2,9 +2,8 @@
 
 import time
 
-import pytest
-
 from apps.literal.grammar import parse_instruction
+from tests.tables import table
 
 SHORT, LONG = 100_000, 200_000
 MAX_RATIO = 3.0
@@ -52,13 +51,17 @@ REPEATED: list[tuple[str, str, str]] = [
 
 
 def seconds(start: str, pump: str, end: str, num_chars: int) -> float:
+    """Processor time of the faster one of two readings: a collection of garbage may fall into one."""
     text = start + pump * ((num_chars - len(start) - len(end)) // len(pump)) + end
-    started = time.process_time()
-    parse_instruction(text)
-    return time.process_time() - started
+    taken = []
+    for _ in range(2):
+        started = time.process_time()
+        parse_instruction(text)
+        taken.append(time.process_time() - started)
+    return min(taken)
 
 
-@pytest.mark.parametrize(("start", "pump", "end"), REPEATED, ids=[f"{start}{pump!r}" for start, pump, _ in REPEATED])
+@table(("start", "pump", "end"), REPEATED, ids=[f"{start}{pump!r}" for start, pump, _ in REPEATED])
 def test_time_is_linear_in_the_length(start: str, pump: str, end: str) -> None:
     long_s = seconds(start, pump, end, LONG)
 

@@ -1,8 +1,7 @@
 """Messages of pages in several languages: done, refused, still at work, or not known."""
 
-import pytest
-
 from apps.literal.message_words import is_at_work, judge_text
+from tests.tables import table
 
 MESSAGES = {
     "good": "Saved|Beta deleted. Undo|Finished: 0 errors, 0 warnings|14 of 14 rows imported|Item deleted. This cannot "
@@ -26,7 +25,7 @@ MESSAGES = {
 CASES = [(text, verdict) for verdict, texts in MESSAGES.items() for text in texts.split("|")]
 
 
-@pytest.mark.parametrize(("text", "verdict"), CASES)
+@table(("text", "verdict"), CASES)
 def test_a_message_is_judged_by_its_words(text: str, verdict: str) -> None:
     assert judge_text(text) == verdict
 

@@ -1,8 +1,7 @@
 """What was typed and what a field shows: digits, signs and separators are equal, or it is another text."""
 
-import pytest
-
 from apps.literal.read_back import compare_typed, is_readable
+from tests.tables import table
 
 LIKENESS = [
     ("49.90", "49.90", "same"),
@@ -31,7 +30,7 @@ LIKENESS = [
 ]
 
 
-@pytest.mark.parametrize(("typed", "seen", "likeness"), LIKENESS)
+@table(("typed", "seen", "likeness"), LIKENESS)
 def test_a_text_is_compared_sign_by_sign(typed: str, seen: str, likeness: str) -> None:
     assert compare_typed(typed, seen) == likeness
 

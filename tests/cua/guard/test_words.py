@@ -4,9 +4,10 @@ import pytest
 
 from benchmarks.guard_labels import is_right, load_labels
 from cua.guard.words import kind_of, kind_of_hint, says_nothing
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kind"),
     [
         ("Dеlеtе", "delete"),  # Cyrillic letters

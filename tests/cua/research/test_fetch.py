@@ -11,6 +11,7 @@ from cua.research.fetch import Fetcher, FetchLimits, make_web
 from cua.research.local import FolderCorpus
 from cua.research.network import AddressRules, FetchError, is_public
 from tests.cua.research.site import Answer, Site, pages, serving
+from tests.tables import table
 
 pytest.importorskip("trafilatura")
 
@@ -22,7 +23,7 @@ def fetcher(site: Site, **options: object) -> Fetcher:
     return Fetcher(rules=AddressRules(allow_hosts=frozenset({site.host})), **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@table(
     "address",
     "127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1 255.255.255.255 "
     "192.0.2.1 240.0.0.1 ::1 :: fe80::1 fe80::1%eth0 fc00::1 fec0::1 ff02::1 ::ffff:127.0.0.1 ::127.0.0.1 "

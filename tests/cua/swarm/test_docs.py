@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from apps.literal.research import MAX_CHILDREN as LITERAL_CHILDREN
 from cua.research import engines, fetch, network
 from cua.research.fetch import FetchLimits
@@ -17,6 +15,7 @@ from cua.swarm.swarm import WARN_SHARE, SwarmLimits
 from cua.tools import research
 from envs.suites.widesearch.scoring import DAYS
 from envs.suites.widesearch.world import SIZES
+from tests.tables import table
 
 TEXT = (Path(__file__).parents[3] / "docs" / "swarm.md").read_text("utf-8")
 ROWS = {
@@ -64,7 +63,7 @@ STANDS = {
 }
 
 
-@pytest.mark.parametrize("limit", STANDS)
+@table("limit", STANDS)
 def test_a_default_is_the_one_of_the_code(limit: str) -> None:
     assert ROWS[limit].startswith(STANDS[limit]) or STANDS[limit] in ROWS[limit], ROWS[limit]
 

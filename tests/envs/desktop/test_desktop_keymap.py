@@ -4,6 +4,7 @@ from Xlib import XK
 from envs import ActionError
 from envs.actions import KEY_NAMES
 from envs.desktop.x11.keyboard import NAMED_KEYSYMS, keysym_of_character, keysym_of_key
+from tests.tables import table
 
 XK.load_keysym_group("xf86")
 _PAIRS = """
@@ -24,7 +25,7 @@ def test_every_canonical_key_has_a_keysym() -> None:
     assert len(NAMED_KEYSYMS) > 80
 
 
-@pytest.mark.parametrize(("key", "name"), OWN_NAMES.items())
+@table(("key", "name"), OWN_NAMES.items())
 def test_named_keys_are_those_of_the_x_headers(key: str, name: str) -> None:
     assert keysym_of_key(key) == getattr(XK, f"XK_{name}")
 

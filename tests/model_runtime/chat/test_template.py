@@ -10,6 +10,7 @@ from benchmarks.runtime.template import TEMPLATE, to_openai
 from model_runtime.chat import ChatMessage, ImagePart, TextPart, ToolCall, VideoPart, render_chat, show_chat
 from model_runtime.media import MediaItem
 from tests.fuzz.settings import fuzzed
+from tests.tables import table
 
 IMAGE = ImagePart(MediaItem(frames=np.zeros((1, 28, 56, 3), np.uint8), content_hash=b"image"))
 CHUNKS = tuple(
@@ -153,7 +154,7 @@ CONVERSATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@table("name", CONVERSATIONS)
 def test_conversations(name):
     messages, expected = CONVERSATIONS[name]
     assert show_chat(render_chat(messages)) == expected

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from model_runtime.chat.template import MAX_DEPTH, declare_tools
 from model_runtime.errors import RequestError
 from tests.fuzz.settings import bounded_time, fuzzed
+from tests.tables import table
 
 
 def tool(name="f", description=None, **parameters):
@@ -80,7 +81,7 @@ def test_a_whole_declaration():
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "expected"),
     [
         ({"type": "integer"}, "  p: number"),
@@ -205,7 +206,7 @@ def test_functions_without_much():
     )
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [
         {"description": "no type"},

@@ -20,6 +20,7 @@ from model_runtime.config import (
 )
 from model_runtime.errors import ConfigError
 from tests.model_runtime.config.release import QUANTIZATION, make_release
+from tests.tables import table
 
 SCHEME = QuantizationConfig(ignore=tuple(QUANTIZATION["ignore"]))
 
@@ -271,7 +272,7 @@ CONTRADICTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), CONTRADICTIONS)
+@table(("path", "value", "message"), CONTRADICTIONS)
 def test_contradiction_is_named_with_what_was_found_and_expected(path, value, message):
     with pytest.raises(ConfigError) as caught:
         parse_config(changed(path, value))

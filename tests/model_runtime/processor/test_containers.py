@@ -11,6 +11,7 @@ from PIL import Image, ImageOps, PngImagePlugin
 from model_runtime.errors import MediaError
 from model_runtime.processor import MediaLimits, Processor
 from model_runtime.processor.decode import MAX_PIECES, MAX_RLE_BYTES, MAX_SCANS, cut_down
+from tests.tables import table
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
 IMAGE = Image.fromarray(PIXELS)
@@ -50,8 +51,8 @@ def exif(orientation: int) -> Image.Exif:
     return tags
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-@pytest.mark.parametrize("orientation", range(9))
+@table("kind", ["PNG", "JPEG", "WEBP"])
+@table("orientation", range(9))
 def test_pixels_and_orientation_are_those_of_pillow(kind: str, orientation: int) -> None:
     options = {"lossless": True} if kind == "WEBP" else {}
     data = encode(kind, exif=exif(orientation), **options)

@@ -20,6 +20,7 @@ from model_runtime.processor import Processor
 from model_runtime.server import MediaAccess, ServerOptions
 from model_runtime.server.media import is_public
 from tests.model_runtime.fakes import TOKENIZER, FakeEngine, FakeProcessor
+from tests.tables import table
 
 PATH = "/v1/chat/completions"
 
@@ -237,7 +238,7 @@ def test_addresses_that_are_not_public_are_not_reached(ask: Any, host: str, code
     assert (got.status_code, got.json()["error"]["code"]) == (400, code), got.text
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "expected"),
     [
         *((text, True) for text in ("8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "64:ff9b::808:808")),

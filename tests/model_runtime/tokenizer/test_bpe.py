@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from model_runtime.errors import ConfigError
 from model_runtime.tokenizer.tokenizer import MAX_CHARS, MAX_RUN_CHARS, TextCache, _size, read_ranks, split_text
 from tests.fuzz.settings import fuzzed
+from tests.tables import table
 
 BYTES = [bytes([byte]) for byte in range(256)]
 
@@ -81,8 +82,8 @@ def split_slowly(text):
     return parts
 
 
-@pytest.mark.parametrize("length", [0, 1, 24_999, 25_000, 25_001, 50_000, 50_001, 75_003])
-@pytest.mark.parametrize("character", ["a", " ", "\u3000", "\x1c", "好", "\ud800"])
+@table("length", [0, 1, 24_999, 25_000, 25_001, 50_000, 50_001, 75_003])
+@table("character", ["a", " ", "\u3000", "\x1c", "好", "\ud800"])
 def test_one_run(length, character):
     text = character * length
     assert [len(part) for part in split_text(text)] == (

@@ -1,9 +1,10 @@
 import pytest
 
+from tests.tables import table
 from visual_tools.charts.scales import Mark, Reading, fit_scale, parse_label, parse_multiplier
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "exponent", "value"),
     [
         ("5", "", 5),

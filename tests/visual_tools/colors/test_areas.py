@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.tables import table
 from visual_tools.box import Box
 from visual_tools.colors import color_share
 from visual_tools.colors.areas import find_edge_shift, unmix
@@ -37,7 +38,7 @@ def test_a_color_that_is_no_mixture() -> None:
     assert beside[0] > 100
 
 
-@pytest.mark.parametrize(
+@table(
     ("inside", "outside", "expected"),
     [
         ([], [WHITE], 0.0),
@@ -60,7 +61,7 @@ def test_a_color_that_is_no_mixture() -> None:
         "a box too large",
     ],
 )
-@pytest.mark.parametrize("side", ["top", "bottom", "left", "right"])
+@table("side", ["top", "bottom", "left", "right"])
 def test_where_the_color_in_a_box_ends(side: str, inside: list[RGB], outside: list[RGB], expected: float) -> None:
     image = np.full((60, 60, 3), outside[-1], np.uint8)
     image[20:40, 20:40] = GREEN

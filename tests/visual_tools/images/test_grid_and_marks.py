@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import ImageColor
 
+from tests.tables import table
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images import BoxMark, PathMark, PointMark, TextMark, annotate, overlay_grid
@@ -73,7 +74,7 @@ def test_labels_stay_inside() -> None:
     assert sorted(line.text for line in read_text(image)) == ["lower left", "upper right"]
 
 
-@pytest.mark.parametrize(
+@table(
     "mark",
     [
         BoxMark(box=(-500, -500, 900, 900)),
@@ -85,7 +86,7 @@ def test_labels_stay_inside() -> None:
         TextMark(x_px=0, y_px=0, text=""),
     ],
 )
-@pytest.mark.parametrize("shape", [(120, 200), (1, 1), (1, 300), (300, 1)])
+@table("shape", [(120, 200), (1, 1), (1, 300), (300, 1)])
 def test_what_lies_outside_is_cut(mark: Any, shape: tuple[int, int]) -> None:
     image = annotate(np.full((*shape, 3), 255, np.uint8), [mark])
 

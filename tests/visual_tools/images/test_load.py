@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
+from tests.tables import table
 from tests.visual_tools.images.files import COLOURS, corners, encode, four_colours
 from visual_tools.errors import ImageError
 from visual_tools.images import load_image
@@ -54,8 +55,8 @@ def test_sources_of_every_kind_mean_the_same(tmp_path: Path) -> None:
         assert np.array_equal(load_image(source), np.asarray(picture))
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+@table("orientation", range(1, 9))
+@table("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
 def test_a_camera_turned_round_is_turned_back(kind: str, orientation: int) -> None:
     turned = four_colours(64, 32)
     undo = {

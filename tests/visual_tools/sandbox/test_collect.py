@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.tables import table
 from visual_tools.sandbox import Kernel, Limits
 from visual_tools.sandbox.channels import _has_many_parts
 from visual_tools.sandbox.collect import Clipped, Collector, clean
@@ -55,8 +56,8 @@ def test_cleaning_is_that_of_a_terminal() -> None:
     assert clean("\x1b[1mbold\x1b[0m \x1b]0;title\x07text\x00\x7f") == "bold text"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("field", ["ename", "evalue", "traceback"])
+@table("name", HOSTILE)
+@table("field", ["ename", "evalue", "traceback"])
 def test_a_forged_error_is_cut_before_it_is_read(name: str, field: str) -> None:
     text = HOSTILE[name](2_000_000)
     content = {"ename": "E", "evalue": "v", "traceback": ["t"], field: [text] * 5 if field == "traceback" else text}

@@ -8,6 +8,7 @@ from cua.errors import CodeError
 from cua.gui_agent.interpreter import run
 from cua.gui_agent.interpreter.coordinates import ModelFrame, smart_resize
 from envs import Click, Drag, MouseDown, Move, ScreenGeometry, Scroll, TypeText
+from tests.tables import table
 
 FULL_HD = ScreenGeometry(native_px=(1920, 1080), sent_px=(1920, 1080))
 SECOND_MONITOR = ScreenGeometry(native_px=(2560, 1440), sent_px=(1280, 720), offset_px=(1920, 100))
@@ -68,7 +69,7 @@ def test_move_by_fractions(name):
 # The rule.
 
 
-@pytest.mark.parametrize(
+@table(
     ("point", "pixel"),
     [
         ("0.5, 0.5", (960, 540)),
@@ -134,8 +135,8 @@ def test_the_simulated_pointer_follows():
     assert act(code) == [Move(x_px=960, y_px=540), Move(x_px=970, y_px=540), Click(x_px=970, y_px=545)]
 
 
-@pytest.mark.parametrize("at", [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)])
-@pytest.mark.parametrize(
+@table("at", [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)])
+@table(
     "code",
     [
         "p = pyautogui.position()\npyautogui.click(p.x, p.y)",

@@ -4,6 +4,7 @@ import pytest
 
 from cua.gui_agent.interpreter import Limits, run
 from envs import Click, KeyDown, KeyUp, Move, PressKey, ScreenGeometry, Terminate, TypeText, Wait
+from tests.tables import table
 
 GEOMETRY = ScreenGeometry(native_px=(1000, 500), sent_px=(1000, 500))
 
@@ -22,7 +23,7 @@ def value(expression):
     return typed(f"pyautogui.write(str(({expression})) + '.')")[0][:-1]
 
 
-@pytest.mark.parametrize(
+@table(
     "expression",
     [
         "1 + 2 * 3 - 4 / 8",

@@ -8,6 +8,7 @@ import pytest
 from cua.errors import CodeError
 from cua.gui_agent.interpreter import run
 from envs import ScreenGeometry
+from tests.tables import table
 
 GEOMETRY = ScreenGeometry(native_px=(1000, 500), sent_px=(1000, 500))
 
@@ -19,7 +20,7 @@ def refusal(code):
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "text"),
     [
         ("import os", "line 1: os cannot be imported here, only pyautogui, time and math: files and programs"),
@@ -161,7 +162,7 @@ _ESCAPES = [
 ]
 
 
-@pytest.mark.parametrize("code", _ESCAPES)
+@table("code", _ESCAPES)
 def test_there_is_no_way_out(code):
     assert refusal(code)
 
@@ -224,7 +225,7 @@ _BOMBS = {
 }
 
 
-@pytest.mark.parametrize("name", _BOMBS)
+@table("name", _BOMBS)
 def test_bombs_are_refused_fast(name):
     started = time.thread_time()
     text = refusal(_BOMBS[name])

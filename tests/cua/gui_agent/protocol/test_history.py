@@ -7,6 +7,7 @@ from cua.gui_agent.protocol.prompts import instruction_text
 from cua.messages import ImagePart, Message, Reply, TextPart
 from cua.step import Step, Turn
 from envs import Click, Dialog, Observation, ScreenGeometry, Tab
+from tests.tables import table
 
 GEOMETRY = ScreenGeometry(native_px=(100, 100), sent_px=(100, 100))
 INSTRUCTION = "Do {it} 你好 🙂"
@@ -62,8 +63,8 @@ def test_three_pictures(num_steps, middle):
     assert request(num_steps, options) == frame(options, *middle)
 
 
-@pytest.mark.parametrize("max_images", [1, 2, 3, 5])
-@pytest.mark.parametrize("num_steps", range(8))
+@table("max_images", [1, 2, 3, 5])
+@table("num_steps", range(8))
 def test_number_of_pictures(max_images, num_steps):
     messages = request(num_steps, ProtocolOptions(max_images=max_images))
     images = [part.data for message in messages for part in message.parts if isinstance(part, ImagePart)]

@@ -14,6 +14,7 @@ from envs.suites.osworld.downloads import inside
 from envs.suites.osworld.evaluators import METRICS, Scene, UnsupportedError, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestClient
 from envs.suites.osworld.task_file import Metric, TaskData, TaskFile, parse_task
+from tests.tables import table
 
 NOTHING: Any = None
 
@@ -39,7 +40,7 @@ def cached(name: str, function: str = "check_list", **rules: Any) -> Metric:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("function", "result", "rules", "score"),
     [
         ("exact_match", "a\n", {"expected": "a\n"}, 1),

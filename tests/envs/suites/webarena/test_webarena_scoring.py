@@ -20,6 +20,7 @@ from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED, clean, include
 from envs.suites.webarena.task_config import SITES, Answers, TaskConfig, TaskData, fill, parse_config
 from envs.suites.webarena.verdict import Evidence, Grader
 from tests.envs.suites.webarena.canned import CannedEpisode, make_episodes, make_pages, right_answer
+from tests.tables import table
 
 HOSTS = {site: f"http://{site}.test" for site in SITES}
 PEER = os.environ.get("WEBARENA_PEER_PYTHON", "")
@@ -167,7 +168,7 @@ def test_cleaning(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "published", "mended"),
     [
         *(

@@ -23,6 +23,7 @@ from envs.suites.webarena.verified_urls import SiteUrls, UrlRules, plain_url, re
 from envs.suites.webarena.verified_values import _read_markdown, read_value
 from tests.envs.suites.webarena.stand_in import StandIn
 from tests.envs.suites.webarena.verified_canned import URLS, CannedRun, make_runs
+from tests.tables import table
 
 PEER = os.environ.get("WEBARENA_VERIFIED_PYTHON", "")
 NUM_COMPARED = int(os.environ.get("WEBARENA_VERIFIED_RUNS", "20"))
@@ -40,7 +41,7 @@ def verdict(task: VerifiedTask, run: CannedRun) -> Verdict:
     return judge(task, run.answer, [Event(entry) for entry in run.entries], URLS)
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "one", "other", "is_same"),
     [
         ("string", "Quest Lumaflex™ Band", " quest lumaflex  band ", True),

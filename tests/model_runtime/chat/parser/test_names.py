@@ -8,9 +8,10 @@ from model_runtime.chat.parser import ParsedCall
 from model_runtime.chat.parser.parser import MAX_ID_CHARS, ToolNames, is_canonical_id
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import TOOLS, as_ids, call, options, parse, section, tool
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("raw_id", "name"),
     [
         ("functions.exec:0", "exec"),

@@ -20,6 +20,7 @@ from tests.model_runtime.chat.parser.replies import (
     section,
     tool,
 )
+from tests.tables import table
 
 WEATHER = ParsedCall(raw_id="functions.get_weather:0", name="get_weather", arguments='{"city": "Oslo"}')
 EXEC = ParsedCall(raw_id="functions.exec:1", name="exec", arguments='{"command": "ls"}')
@@ -156,12 +157,12 @@ BESIDE_IT = {
 BOTH = [pytest.param(*case, id=name) for name, case in (IN_FORMAT | BESIDE_IT).items()]
 
 
-@pytest.mark.parametrize(("text", "expected"), BOTH)
+@table(("text", "expected"), BOTH)
 def test_as_tokens(text, expected):
     assert parse(as_ids(text), options()) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), BOTH)
+@table(("text", "expected"), BOTH)
 def test_as_text(text, expected):
     assert parse([text], options(text=True)) == expected
     assert parse(list(text), options(text=True)) == expected
