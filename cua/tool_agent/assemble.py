@@ -137,7 +137,11 @@ def visual_settings(resolved: Resolved) -> Settings:
 
 
 def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, with what the task is searched in."""
+    """Settings by name, with what the task is searched in.
+
+    Raises:
+        ConfigError: It cannot be answered without a screen, or is searched in something else than what is given.
+    """
     search = search_of(task)
     if search is None:
         raise ConfigError(f"the task {spec_of(task).id!r} needs a screen; run it with `cua.run_task`")
