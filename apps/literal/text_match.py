@@ -37,8 +37,7 @@ def plain_signs(text: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """Return a text in lower case with plain dashes, quotes and spaces, without bullet, trailing colon, star or dots.
-    """
+    """Return a text in lower case with plain dashes, quotes and spaces, without bullet, trailing colon or dots."""
     plain = plain_signs(text).casefold()
     plain = re.sub(r"\s+", " ", plain).strip()
     return re.sub(r"^[•·▪>»\-\s]+(?=\w)|[\s:*….,]+$", "", plain) or plain
