@@ -36,7 +36,7 @@ _FIND = re.compile(r"(?:^|\s)(?:find|locate|look\s+for)\s*$", re.I)
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """Quoted texts of an instruction, which contains a mark for each."""
+    """Quoted texts of an instruction; a mark replaces each of them."""
 
     texts: tuple[str, ...]
 

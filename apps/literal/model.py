@@ -60,7 +60,7 @@ class LiteralModel:
         )
 
     async def close(self) -> None:
-        """Release nothing."""
+        """Do nothing, as the model holds no resources."""
 
 
 def answer(messages: Sequence[Message]) -> PlannedStep:

@@ -95,7 +95,8 @@ def plan_open_until(step: OpenUntil, sight: Sight, progress: Progress) -> Move:
     if step.kind in ("tab", "section") and all(opener.label for opener in openers):
         tried = {squash(phase.label) for phase in progress.phases if phase.kind == "seek"}
         openers = [opener for opener in openers if squash(opener.label) not in tried]
-    # Skip opened tabs and sections by label; an opened node is not listed again, and a page has one next page.
+    # The first opener is next: opened tabs and sections are skipped by label, opened nodes are not listed, and a page
+    # has one next page.
     is_told = step.kind in ("node", "page") or all(opener.label for opener in openers)
     index = 0 if is_told else tries
     if index >= len(openers) or tries >= _MAX_OPENED:

@@ -291,7 +291,7 @@ class PickSuggestion:
 
     @property
     def words(self) -> str:
-        """Conditions in words."""
+        """Conditions on the suggestion, in words."""
         said = (("starts with", self.start), ("ends with", self.end), ("contains", self.part))
         return " and ".join(f'{how} "{what}"' for how, what in said if what)
 
