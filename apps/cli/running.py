@@ -147,7 +147,7 @@ class StopSwitch:
 
     @property
     def is_pressed(self) -> bool:
-        """True after a signal was received."""
+        """True if a signal was received."""
         return self._pressed > 0
 
     async def guarded(self, work: Coroutine[Any, Any, T]) -> T:

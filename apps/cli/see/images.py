@@ -269,7 +269,7 @@ def axes(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find the axes of a chart and the values of their pixels."""
+    """Find the axes of a chart and map its pixels to values."""
     import visual_tools as vt
 
     point = None if at is None else parse_numbers("--at", at, 2, "320,115")
