@@ -1,1 +1,1 @@
-"""The `cua` command. Each command parses, calls one library function, and prints."""
+"""Command line of `cua`. Each command parses arguments, calls one library function, and prints the result."""

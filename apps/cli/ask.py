@@ -1,4 +1,4 @@
-"""`cua ask`: a question about files, answered with code in a sandbox; and its evidence run again."""
+"""`cua ask`: answer a question about files with code in a sandbox, and verify recorded evidence."""
 
 import contextlib
 import sys
@@ -67,12 +67,13 @@ def ask(
 ) -> None:
     """Ask about images, documents or videos.
 
-    The model writes Python about the files, which runs in a sandbox without network, looks at what comes
-    out, and answers with the results that its statements rest on. The run's folder keeps them: answer.json,
-    notebook.ipynb, every image. With --verify they are run again; alone it checks an earlier run.
+    The model writes Python code about the files, which runs in a sandbox without network, reads the output, and answers
+    with the results that support its statements. The run folder keeps them: answer.json, notebook.ipynb and every
+    image. With --verify the code is executed again; without a question, --verify checks an earlier run.
 
-    With --chat it keeps its Python and all that was said for further questions, until the input ends. With --resume the
-    cells of an earlier run are run again, and it goes on after a crash, Ctrl-C or a limit, or takes a further question.
+    With --chat it keeps its Python state and the conversation for further questions, until the input ends. With
+    --resume the cells of an earlier run are executed again; the run then continues after a crash, Ctrl-C or a limit, or
+    takes a further question.
     """
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
@@ -97,7 +98,7 @@ def ask(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """The question and the output format; without a question an earlier run is resumed."""
+    """Question and output format; without a question, an earlier run is resumed."""
 
     question: str | None
     files: list[Path]
@@ -127,7 +128,7 @@ def _ask_and_exit(asked: _Asked, schema: str | None, *, verify: bool, report: bo
 
 
 async def _answer(asked: _Asked, **settings: Any) -> "RunResult":
-    """The end of the last question."""
+    """Return the result of the last question."""
     from apps.cli.running import print_outcome
     from cua import ToolSession
     from cua.errors import ConfigError
@@ -153,9 +154,10 @@ async def _answer(asked: _Asked, **settings: Any) -> "RunResult":
 
 
 async def _next_question() -> str | None:
-    """The next line that is not empty; None at the end of the input.
+    """Return the next line that is not empty; None at the end of the input.
 
-    The thread that reads is left alone when the command ends: nothing can wake it, and Python does not wait for it.
+    The reading thread is abandoned when the command ends: it cannot be interrupted, and as a daemon it does not block
+    exit.
     """
     import asyncio
 
@@ -172,7 +174,7 @@ async def _next_question() -> str | None:
         line = "\n"
         while line and not line.strip():
             line = sys.stdin.readline()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no result is expected
             loop.call_soon_threadsafe(take, line)
 
     threading.Thread(target=wait, name="k25-questions", daemon=True).start()
@@ -198,7 +200,7 @@ def _verify_and_exit(
 
 
 def _check_isolated(settings: "Settings") -> None:
-    """The code of a record is not run without isolation unless that is said twice."""
+    """Check that recorded code runs in isolation, or that its absence is confirmed twice."""
     from cua.errors import ConfigError
 
     if settings.sandbox == "none" and settings.approve != "yolo":
@@ -209,7 +211,7 @@ def _check_isolated(settings: "Settings") -> None:
 
 
 def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict[str, Any]) -> "Verification":
-    """Run a run's cells again, write what came of it into its evidence, and say it."""
+    """Execute a run's cells again, add the result to its evidence, and print it."""
     from apps.cli.running import run_cancelled_by_signals
     from cua.config import load_settings
     from cua.evidence import verify_run, write_bundle
@@ -229,7 +231,7 @@ def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict
 
     terminal.secho("running the cells again", err=True, dim=True)
     verification = run_cancelled_by_signals(again())
-    if not verification.findings:  # else what was changed would be written over
+    if not verification.findings:  # otherwise a changed record would be overwritten
         write_bundle(run_dir, verification)
     for finding in verification.findings:
         terminal.secho(f"  {finding}", err=True, fg=typer.colors.RED)

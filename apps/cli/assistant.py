@@ -1,4 +1,4 @@
-"""`cua assistant`: the page in the browser on which most people meet the agent."""
+"""`cua assistant`: browser page for using the agent."""
 
 import os
 import sys
@@ -25,9 +25,9 @@ def assistant(
     base_url: common.BaseUrl = None,
     other: common.Other = None,
 ) -> None:
-    """Open a page on this machine: say what you want, watch the screen, approve, step in, look back.
+    """Open a page on this machine: enter an instruction, watch the screen, approve, take over, review runs.
 
-    Works at once with the embedded model on a practice page. Only who has the token in the printed address gets in.
+    Works at once with the embedded model on a practice page. Access needs the token in the printed address.
     """
     import platformdirs
 

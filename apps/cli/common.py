@@ -1,4 +1,4 @@
-"""Options that several commands declare alike."""
+"""Options that several commands share."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""From flags to settings, and `cua config`: what is set, and by what."""
+"""Settings from flags, and `cua config`, which shows each setting and its source."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ _OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", 
 
 
 def choice(flag: str, value: str, options: Sequence[str]) -> str:
-    """The value, when it is one of the options.
+    """Return the value if it is one of the options.
 
     Raises:
-        typer.BadParameter: It is not; the text names the nearest one.
+        typer.BadParameter: If it is not; the message names the nearest option.
     """
     from envs.errors import did_you_mean
 
@@ -26,10 +26,10 @@ def choice(flag: str, value: str, options: Sequence[str]) -> str:
 
 
 def chosen_settings(context: typer.Context) -> dict[str, Any]:
-    """The settings that were given on the command line: flags that bear a setting's name, `--yolo`, and `--set`.
+    """Return the settings of the command line: flags with a setting's name, `--yolo`, and `--set`.
 
     Raises:
-        typer.BadParameter: A `--set` is not of the form NAME=VALUE.
+        typer.BadParameter: If a `--set` is not of the form NAME=VALUE.
     """
     from cua.config import FIELDS
 
@@ -46,12 +46,12 @@ def chosen_settings(context: typer.Context) -> dict[str, Any]:
 
 
 class DefaultGroup(typer.core.TyperGroup):
-    """A group whose first word may be left out: what is no command's name is an argument of `default`."""
+    """Group whose command may be omitted: a first word that is not a command is an argument of `default`."""
 
     default = "run"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command before what is none."""
+        """Insert the default command if the first word is not a command."""
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
             args = [self.default, *args]
         return super().parse_args(ctx, args)

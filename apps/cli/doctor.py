@@ -1,4 +1,4 @@
-"""`cua setup` and `cua doctor`: what is on this machine, and what to do about the rest."""
+"""`cua setup` and `cua doctor`: check what is installed on this machine and fix what is missing."""
 
 import sys
 from collections.abc import Callable, Coroutine
@@ -39,11 +39,11 @@ def setup(
     ] = None,
     as_json: common.AsJson = False,
 ) -> None:
-    """Find a browser, a virtual display and a sandbox, or get them by the first way that works.
+    """Find a browser, a virtual display and a sandbox, or install them by the first method that works.
 
-    With names of suites: what they are made of, and the browser that they run in.
+    With names of suites: install their parts, and the browser that they run in.
 
-    Says what it chose and why, and the exact command to type where it may not do it itself.
+    Prints each choice with its reason, and the exact command to run where it may not run it itself.
     """
     from apps.setup.install import run_setup
 
@@ -65,7 +65,7 @@ def doctor(
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Check everything a run needs: Python, which `cua` this is, browser, display, OCR, sandbox, model, disk."""
+    """Check everything a run needs: Python, the `cua` on PATH, browser, display, OCR, sandbox, model, disk."""
     from apps.setup.checks import run_sandbox_checks
     from apps.setup.doctor import run_doctor
 
@@ -78,7 +78,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     """Print what a run of `cua eval osworld` or `cua eval webarena` would find, and exit.
 
     Raises:
-        typer.BadParameter: Another suite is meant.
+        typer.BadParameter: If it is another suite.
     """
     from functools import partial
 

@@ -1,4 +1,4 @@
-"""`cua eval`: how good a model is on a suite of tasks."""
+"""`cua eval`: evaluate a model on a suite of tasks."""
 
 import sys
 import time
@@ -137,7 +137,7 @@ def run(
 def list_suites(
     as_json: Annotated[bool, Flag("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
-    """List the suites that are there, those of other packages included."""
+    """List the available suites, including those of other packages."""
     from apps.evals.request import EXAMPLES
     from envs import EnvError
     from envs.registry import load_suite, suite_names
@@ -166,7 +166,7 @@ def show(
     as_json: Annotated[bool, Flag("--json", help="Print what results.json holds.")] = False,
     report: Annotated[bool, Flag("--report/--no-report", help="Write reports that runs lack.")] = True,
 ) -> None:
-    """Print the table of an evaluation and write its page anew."""
+    """Print the table of an evaluation and rewrite its page."""
     from apps.evals.results import find_evaluation, load_evaluation
     from apps.evals.run import finish, write_missing_reports
 
@@ -184,7 +184,7 @@ def compare(
     html: Annotated[Path | None, Flag("--html", help="Write the comparison as a page, to this file.")] = None,
     as_json: Annotated[bool, Flag("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compare two evaluations, episode by episode, and say how sure the difference is."""
+    """Compare two evaluations, episode by episode, and report how certain the difference is."""
     from apps.evals.compare import compare as compare_results
     from apps.evals.compare import describe_comparison, write_comparison
     from apps.evals.results import find_evaluation, load_evaluation
@@ -240,7 +240,7 @@ def export_evaluation(
     ] = "inspect",
     out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
 ) -> None:
-    """Write an evaluation for other programs."""
+    """Export an evaluation for other programs."""
     from apps.evals.results import find_evaluation, load_evaluation
 
     kind = choice("--to", to, EXPORTS)
@@ -248,7 +248,7 @@ def export_evaluation(
 
 
 def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
-    """Write an evaluation in one of `EXPORTS`; what is left out is named on stderr."""
+    """Export an evaluation in one of `EXPORTS`; print what is left out on stderr."""
     from apps.evals.export import export_csv, export_inspect, export_trajectories
     from apps.evals.osworld import export_result_tree
     from apps.evals.verified import export_verified
@@ -264,7 +264,7 @@ def _export(evaluation: "Evaluation", kind: str, out: Path | None) -> Path:
 
 
 def _request(given: typer.Context) -> "EvalRequest":
-    """What the command line asks for."""
+    """Return the request that the command line specifies."""
     from apps.evals.plan import Selection
     from apps.evals.players import baseline_names
     from apps.evals.request import EvalRequest
@@ -303,7 +303,7 @@ def _request(given: typer.Context) -> "EvalRequest":
 
 
 def _may_leave_out(unavailable: Mapping[str, str], num_tasks: int, *, is_agreed: bool) -> bool:
-    """List the tasks that cannot be evaluated, by reason; ask on a terminal unless it is agreed already."""
+    """List the tasks that cannot be evaluated, by reason; ask on a terminal unless the user already agreed."""
     from apps.evals.text import describe_unavailable
 
     terminal.echo(f"{len(unavailable)} of {num_tasks} tasks cannot be evaluated on this machine:", err=True)
@@ -316,7 +316,7 @@ def _may_leave_out(unavailable: Mapping[str, str], num_tasks: int, *, is_agreed:
 
 
 def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
-    """Options of suites that are flags, too."""
+    """Return the suite options that also have flags."""
     named = {"list": flags["list_name"], **{name: flags[name] for name in _SUITE_FLAGS}}
     named["reset_command"] = "\n".join(flags["reset_command"] or ()) or None
     named["allow_net"] = "yes" if flags["allow_net"] else None
@@ -324,12 +324,12 @@ def _suite_flags(flags: dict[str, Any]) -> dict[str, str]:
 
 
 def _end_by_task(folder: Path, error: BaseException, *, is_local: bool) -> "Evaluation":
-    """Say that code of a task ended an evaluation, and which episodes were running; the evaluation as it is now.
+    """Report that a task's code ended an evaluation and which episodes were running; return the evaluation so far.
 
     Args:
-        folder: Of the evaluation.
-        error: What ended the event loop.
-        is_local: The code ran in this process, and another executor would contain it.
+        folder: Folder of the evaluation.
+        error: Exception that ended the event loop.
+        is_local: True if the code ran in this process, where another executor would isolate it.
     """
     import asyncio
 
@@ -355,7 +355,7 @@ def _end_by_task(folder: Path, error: BaseException, *, is_local: bool) -> "Eval
 
 
 def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:
-    """Run it with signals and progress connected; returns the exit code as well."""
+    """Run the evaluation with signals and progress connected; return it with the exit code."""
     import asyncio
     from dataclasses import replace
 
@@ -397,7 +397,7 @@ def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["
 
 @contextmanager
 def _progress(evaluation: "Evaluation", form: str) -> "Iterator[Listener]":
-    """What tells how it stands: a line that is rewritten on a terminal, else lines; JSON events on stdout."""
+    """Return a progress listener: a bar on a terminal, lines in a pipe, or JSON events on stdout."""
     terminal.echo(f"{evaluation.plan.num_episodes} episodes, in {evaluation.folder}", err=True)
     if form == "stream-json":
         yield _event_listener(evaluation)
@@ -427,7 +427,7 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
 
 def _line_listener() -> "Listener":
-    """A line for each try that ended, and now and then one that says how it stands."""
+    """Return a listener that prints a line for each finished try, and the progress from time to time."""
     from apps.evals.text import describe_try
 
     told_at = time.monotonic()
@@ -445,7 +445,7 @@ def _line_listener() -> "Listener":
 
 
 class _Bar:
-    """A bar with how it stands beside it, and a line for each try that went wrong."""
+    """Progress bar with a description, and a line for each failed try."""
 
     def __init__(self, evaluation: "Evaluation") -> None:
         from rich.console import Console
@@ -454,7 +454,7 @@ class _Bar:
         self._progress = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.completed}/{task.total} {task.description}", markup=False),
-            console=Console(file=sys.__stderr__),  # it moves the cursor; nothing foreign is printed but by `terminal`
+            console=Console(file=sys.__stderr__),  # moves the cursor; foreign text is printed only through `terminal`
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -483,7 +483,7 @@ class _Bar:
 
 
 def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
-    """The table for people on stdout; for programs what `results.json` holds."""
+    """Print the table as text, or the contents of `results.json` as JSON."""
     from apps.evals.results import results_object
     from apps.evals.text import describe_evaluation
 

@@ -1,4 +1,4 @@
-"""Entry point of `cua` and `k25`: commands are loaded when they are called, so `--help` is quick."""
+"""Entry point of `cua` and `k25`; commands are loaded when called, so that `--help` is fast."""
 
 import signal
 import sys
@@ -69,9 +69,9 @@ app.add_typer(config.app, name="config")
 
 
 def main() -> None:
-    """Run the command line; an error that the user can mend is one line on stderr, never a traceback."""
+    """Run the command line; an error that the user can fix is printed as one line on stderr, without traceback."""
     terminal.clean_stderr()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a run connects its own switch, Ctrl-C just ends
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a run connects its own handler, Ctrl-C ends the process
     try:
         app()
     except BrokenPipeError:

@@ -1,6 +1,6 @@
-"""What `cua mcp` serves: tasks, questions and looks as tools over standard input and output, for other agents.
+"""MCP server of `cua mcp`: tasks, questions and image operations as tools for other agents, over stdin and stdout.
 
-Nobody can be asked over it: what needs a person is refused, and the answer says so.
+Approval is not possible over MCP: actions that need it are refused, and the answer says so.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cua.run.events import Event
 
 MAX_RUNS = 4
-"""Calls that work at the same time; the others wait."""
+"""Largest number of concurrent calls; further calls wait."""
 END_S = 30.0
 SEE_S = 300.0
 MAX_IMAGES, MAX_IMAGE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
@@ -71,12 +71,12 @@ REQUIRED = {"task": ["instruction"], "ask": ["question"], "swarm": ["question"],
 
 @dataclass(slots=True, kw_only=True)
 class _Told:
-    """What a client is told of a run while it goes.
+    """Messages of a run for the client.
 
     Attributes:
-        lines: For progress notifications.
-        refused: What the guard did not let pass.
-        controls: Switches of the run, once it has begun.
+        lines: Progress notifications.
+        refused: Actions that the guard refused.
+        controls: Controls of the run, once it has started.
     """
 
     lines: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(1000))
@@ -84,13 +84,13 @@ class _Told:
     controls: "list[Control]" = field(default_factory=list)
 
     def listen(self, event: "Event") -> None:
-        """Take an event."""
+        """Handle an event."""
         from cua.run.events import CallReturned, CallsStarted, Decided, Noted
 
         match event:
             case Decided(turn=turn):
                 self._tell(turn.action_text)
-            case CallsStarted(reply=reply) if event.ids.agent_id == "main":  # of children their states are told
+            case CallsStarted(reply=reply) if event.ids.agent_id == "main":  # children are reported by their states
                 self._tell(", ".join(call.name for call in reply.tool_calls))
             case CallReturned(outcome=outcome) if outcome.result.text.startswith("This call was refused: "):
                 self.refused.append(outcome.result.text.removeprefix("This call was refused: "))
@@ -108,11 +108,11 @@ class _Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """The server.
+    """MCP server.
 
     Attributes:
-        settings: Of every run.
-        folder: The only one whose files may be named.
+        settings: Settings of every run.
+        folder: Only folder whose files may be named.
     """
 
     settings: Mapping[str, Any]
@@ -120,7 +120,7 @@ class Serving:
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RUNS))
 
     async def run(self) -> None:
-        """Serve until the client goes."""
+        """Serve until the client disconnects."""
         from importlib.metadata import version
 
         stdio, lowlevel = require("mcp.server.stdio", "mcp"), require("mcp.server.lowlevel", "mcp")
@@ -138,7 +138,7 @@ class Serving:
         )
 
     async def _call(self, context: Any, params: Any) -> Any:
-        """One call; errors that the client can mend are results."""
+        """Execute one call; errors that the client can fix are returned as results."""
         from apps.cli.running import exit_code_of
         from cua.errors import ConfigError
         from cua.tools.toolset import why_wrong
@@ -187,7 +187,7 @@ class Serving:
         return done.run
 
     async def _follow(self, context: Any, start: "Callable[[Watch], Coroutine[Any, Any, RunResult]]") -> Any:
-        """Do a run with its progress told; a call that is cancelled stops it, and waits for its end."""
+        """Execute a run and report its progress; if the call is cancelled, stop the run and wait for its end."""
         from apps.cli.progress import result_object
         from cua import Watch
 
@@ -214,7 +214,7 @@ class Serving:
         return _result(lines, is_error=is_error, structured=result_object(result))
 
     async def _see(self, operation: str, files: Sequence[str], options: Mapping[str, Any] | None = None) -> Any:
-        """Run `cua see` in a process of its own: its output is no part of the protocol."""
+        """Run `cua see` in a separate process, as its output is not part of the protocol."""
         from apps.cli.see import OPERATIONS
         from cua.errors import ConfigError, name_choices
 
@@ -247,10 +247,10 @@ class Serving:
         return _result([said[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, images=images)
 
     def _inside(self, name: str) -> Path:
-        """A file of the folder.
+        """Return the path of a file in the folder.
 
         Raises:
-            ConfigError: It lies elsewhere.
+            ConfigError: If the file is outside the folder.
         """
         from cua.errors import ConfigError
 
@@ -286,7 +286,7 @@ def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _report(context: Any, lines: "asyncio.Queue[str]") -> None:
-    """Progress notifications, in order, for as long as the client wants them."""
+    """Send progress notifications in order until cancelled."""
     for number in range(1, sys.maxsize):
         await context.session.report_progress(number, message=await lines.get())
 

@@ -1,4 +1,4 @@
-"""`cua office`: make and edit documents with an agent; check and compare them without one."""
+"""`cua office`: create and edit documents with an agent; check and compare them without one."""
 
 import sys
 from pathlib import Path
@@ -64,10 +64,10 @@ def make_command(
     other: common.Other = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Make or change documents: `cua office "..."` for short. Every file is verified, and findings are mended.
+    """Create or edit documents: `cua office "..."` for short. Every file is verified, and findings are fixed.
 
-    What is made lies in the folder of -o; images and findings of the verifier in its folder check/. Exit codes: 0 all
-    files are clean, 1 something is wrong with one, 2 wrong usage.
+    The results are in the folder of -o; the verifier's images and findings are in its subfolder check/. Exit codes: 0
+    all files are clean, 1 a file has findings, 2 wrong usage.
     """
     import asyncio
 
@@ -162,9 +162,9 @@ def check_command(
     sandbox: common.Sandbox = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Open files with a second library, render them, calculate them anew, and say what is wrong; with images.
+    """Open files with a second library, render and recalculate them, and report findings, with images.
 
-    Exit codes: 0 clean, 1 something is wrong, 2 a file cannot be read.
+    Exit codes: 0 clean, 1 findings, 2 a file cannot be read.
     """
     from apps.cli.running import run_cancelled_by_signals
 
@@ -207,9 +207,9 @@ def diff_command(
     sandbox: common.Sandbox = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Say what changed between two files, and show the pages that differ side by side.
+    """Report the changes between two files, and show the pages that differ side by side.
 
-    Exit codes: 0 no difference, 1 they differ, 2 one cannot be read.
+    Exit codes: 0 no difference, 1 they differ, 2 a file cannot be read.
     """
     from apps.cli.running import run_cancelled_by_signals
 

@@ -1,4 +1,4 @@
-"""What a person, or a program, sees of a run while it goes."""
+"""Progress and results of a run, for people and for programs."""
 
 import sys
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ COLOURS = {
 
 
 def result_object(result: RunResult) -> dict[str, Any]:
-    """The final JSON object: status, reason, verified, answer, steps, usage, run_dir and a few more."""
+    """Return the final JSON object: status, reason, verified, answer, steps, usage, run_dir and others."""
     end = result.end
     return {
         "status": end.status,
@@ -56,9 +56,9 @@ def result_object(result: RunResult) -> dict[str, Any]:
 
 
 def terminal_listener() -> Listener:
-    """Progress for people, on stderr: a line for what is done, a line for what came of it.
+    """Return a listener that prints progress on stderr: one line for each action and one for its result.
 
-    On a terminal the answer of a streaming model is shown as it comes.
+    On a terminal, the answer of a streaming model is shown as it arrives.
     """
     is_terminal = sys.stderr.isatty()
     is_mid_line = False
@@ -111,17 +111,17 @@ def _indented(text: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """The first lines, indented below the first one."""
+    """Return the first lines, with the following ones indented."""
     lines = text.strip().splitlines()
     more = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
     return "\n      ".join([line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]] + more)
 
 
 def stream_listener(*, names_agents: bool = False) -> Listener:
-    """Events as JSON, one object a line, on stdout; images stay in the run folder.
+    """Return a listener that prints events on stdout, one JSON object a line; images stay in the run folder.
 
     Args:
-        names_agents: Begin each object with the id of its agent.
+        names_agents: True to start each object with the id of its agent.
     """
 
     def listen(event: Event) -> None:
@@ -134,11 +134,11 @@ def stream_listener(*, names_agents: bool = False) -> Listener:
 
 
 def print_result(result: RunResult, files: Mapping[str, str]) -> None:
-    """The end for people: the answer alone on stdout, everything else on stderr.
+    """Print the result for people: only the answer on stdout, everything else on stderr.
 
     Args:
-        result: How it ended.
-        files: What was written, by what it is called.
+        result: Result of the run.
+        files: Paths of the written files, by name.
     """
     end = result.end
     cost = "" if not result.usage.cost_usd else f", {result.usage.cost_usd:.4f} USD"
@@ -146,18 +146,18 @@ def print_result(result: RunResult, files: Mapping[str, str]) -> None:
     terminal.secho(end.status, err=True, fg=COLOURS[end.status], bold=True, nl=False)
     terminal.echo(f": {end.reason} ({result.num_steps} steps, {result.duration_s:.1f} s{tokens}{cost})", err=True)
     print_files(files)
-    if end.answer is not None and end.status != "failed":  # then it is the reason, which stands above
+    if end.answer is not None and end.status != "failed":  # a failed run's answer is its reason, printed above
         terminal.echo(end.answer)
 
 
 def print_files(files: Mapping[str, str]) -> None:
-    """What was written, by what it is called."""
+    """Print the paths of the written files, by name."""
     for name, path in files.items():
         terminal.echo(f"{name}: {path}", err=True)
 
 
 def event_object(event: Event) -> dict[str, Any] | None:
-    """An event as a JSON object; None for one that a stream leaves out."""
+    """Return an event as a JSON object; None for events that are not streamed."""
     match event:
         case RunStarted():
             return {"event": "run_started", "instruction": event.instruction, "run_dir": event.run_dir}

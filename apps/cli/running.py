@@ -25,10 +25,10 @@ from envs import Action, EnvError, InstructionTask
 
 
 def terminal_approver(hand_back: Callable[[], None] | None = None) -> Approver | None:
-    """Asks on the terminal; None when there is no terminal to ask on.
+    """Return an approver that asks on the terminal; None if there is no terminal.
 
     Args:
-        hand_back: Called after the person has worked on the screen themselves: the agent looks at it again. None: they
+        hand_back: Called after the person has worked on the screen, so that the agent observes it again. None if they
             cannot take over.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -59,15 +59,15 @@ Work = Callable[[Watch], Coroutine[Any, Any, RunResult]]
 
 
 def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> None:
-    """Do a run and end the process with the exit code of its result.
+    """Execute a run and end the process with the exit code of its result.
 
     Args:
-        make_work: The run, given who follows it.
+        make_work: Function that creates the run for a `Watch`.
         output_format: `text`, `json` or `stream-json`.
-        write_report: Write `report.html` at the end.
+        write_report: True to write `report.html` at the end.
 
     Raises:
-        CuaError: A setting is wrong; nothing was started.
+        CuaError: If a setting is wrong; nothing was started.
     """
     result = run_watched(make_work, output_format)
     report = write_run_report(result) if write_report else None
@@ -76,12 +76,12 @@ def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> 
 
 
 def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -> RunResult:
-    """Do a run with signals, progress and approvals connected.
+    """Execute a run with signals, progress and approvals connected.
 
     Args:
-        make_work: The run, given who follows it.
+        make_work: Function that creates the run for a `Watch`.
         output_format: `text`, `json` or `stream-json`.
-        is_chat: It takes further questions: a signal between two of them ends it.
+        is_chat: True if it takes further questions; a signal between two of them ends it.
     """
     switch = StopSwitch()
     listener = stream_listener() if output_format == "stream-json" else terminal_listener()
@@ -96,13 +96,13 @@ def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -
 
 
 def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any], *, is_told: bool = False) -> None:
-    """The result in the chosen form.
+    """Print the result in the chosen format.
 
     Args:
-        result: How the run ended.
+        result: Result of the run.
         output_format: `text`, `json` or `stream-json`.
-        more: Joins the JSON object, and is listed line by line for people.
-        is_told: The result itself was printed before: only `more` is left.
+        more: Items that are added to the JSON object, or listed line by line as text.
+        is_told: True if the result was already printed; only `more` is printed.
     """
     if output_format == "text":
         lines = {name: value for name, value in more.items() if isinstance(value, str)}
@@ -113,15 +113,15 @@ def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]
 
 
 def run_cancelled_by_signals(work: Coroutine[Any, Any, T]) -> T:
-    """Do work without an agent; a signal cancels it, so that it ends what it started."""
+    """Execute work without an agent; a signal cancels it, so that it can clean up."""
     return asyncio.run(StopSwitch(is_for_agent=False).guarded(work))
 
 
 class StopSwitch:
-    """Ctrl-C, SIGTERM and the like: the first one stops the agent in an orderly way, the second one cancels everything.
+    """Switch for Ctrl-C, SIGTERM and similar signals: the first one stops the agent, the second cancels everything.
 
     Args:
-        is_for_agent: False for work that has no agent: the first one cancels it.
+        is_for_agent: False for work without an agent, which the first signal cancels.
     """
 
     def __init__(self, *, is_for_agent: bool = True) -> None:
@@ -131,23 +131,23 @@ class StopSwitch:
         self._pressed = 0
 
     def connect(self, control: Control) -> None:
-        """Signals go to this run from now on."""
+        """Send signals to this run from now on."""
         self._control, self._is_for_agent = control, True
         if self._pressed:
             control.stop()
 
     def hand_back(self) -> None:
-        """A person has worked on the screen of the run: it looks again before it goes on."""
+        """Tell the run to observe again because a person has worked on the screen."""
         if self._control is not None:
             self._control.hand_back()
 
     def release(self) -> None:
-        """The run is over; a signal while no other one is connected cancels what else goes on."""
+        """Disconnect a finished run; a signal without a connected run cancels the remaining work."""
         self._control, self._is_for_agent, self._pressed = None, False, 0
 
     @property
     def is_pressed(self) -> bool:
-        """True once a signal has come."""
+        """True if a signal was received."""
         return self._pressed > 0
 
     async def guarded(self, work: Coroutine[Any, Any, T]) -> T:
@@ -170,9 +170,9 @@ class StopSwitch:
                 signal.signal(number, signal.SIG_DFL)
 
     def _hang_up(self) -> None:
-        """The terminal is gone: nothing can be written to it any more."""
+        """Redirect output to the null device, since the terminal is gone, and stop."""
         for stream in (sys.stdout, sys.stderr):
-            if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # a lost terminal says that it is none
+            if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # a lost terminal is no longer reported as a terminal
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         self._press()
 
@@ -187,7 +187,7 @@ class StopSwitch:
 
 
 def write_run_report(result: RunResult) -> str | None:
-    """Write the report; a run without a readable record has none."""
+    """Write the report; return None for a run without a readable record."""
     from cua.trajectory.report import write_report
 
     if result.run_dir is None:
@@ -200,7 +200,7 @@ def write_run_report(result: RunResult) -> str | None:
 
 
 def fingerprint_of(result: RunResult) -> str | None:
-    """What stands for the whole record of a run; None when there is none that can be read."""
+    """Return the fingerprint of a run's record; None if it cannot be read."""
     if result.run_dir is None:
         return None
     try:
@@ -211,11 +211,11 @@ def fingerprint_of(result: RunResult) -> str | None:
 
 
 def reexecute_and_exit(record: RunRecord) -> NoReturn:
-    """Repeat a run in a fresh world; exit code 0 when every step went as recorded, else 1.
+    """Repeat a run in a fresh environment; exit with 0 if every step matched the record, else 1.
 
     Raises:
-        TrajectoryError: The screen has another size now.
-        EnvError: The world could not be started.
+        TrajectoryError: If the screen size has changed.
+        EnvError: If the environment could not be started.
     """
     result = run_cancelled_by_signals(_reexecute(record))
     different = result.first_difference
@@ -249,7 +249,7 @@ def _print(replayed: ReplayedStep) -> None:
 
 
 def exit_code_of(error: Exception) -> int | None:
-    """2 for what the user has to change, 75 for what may pass by itself, None for a defect of ours."""
+    """Return 2 for an error that the user can fix, 75 for a temporary one, None for a defect of this program."""
     from model_runtime.errors import EngineDead, RuntimeFault
     from visual_tools.errors import VisualError
 

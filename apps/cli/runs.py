@@ -1,4 +1,4 @@
-"""`cua runs`, `cua replay`, `cua report`, `cua export`: what has been recorded."""
+"""`cua runs`, `cua replay`, `cua report`, `cua export`: recorded runs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -41,9 +41,9 @@ def replay(
         bool, typer.Option("--execute", help="Carry the recorded actions out again and compare.")
     ] = False,
 ) -> None:
-    """Show a run step by step, or carry it out again.
+    """Show a run step by step, or execute it again.
 
-    With --execute the actions are repeated blindly in a fresh world: no guard, no model.
+    With --execute the actions are repeated blindly in a fresh environment: no guard, no model.
     """
     from cua.trajectory import load_run
     from cua.trajectory.replay import show
@@ -86,10 +86,10 @@ def export(
     task_id: Annotated[str | None, typer.Option(help="Folder of the task; the run's id when left out.")] = None,
     to: Annotated[str | None, typer.Option(help="atif: one trajectory.json with its images, for either.")] = None,
 ) -> None:
-    """Write a run for other programs.
+    """Export a run for other programs.
 
-    A run of `cua task` gets OSWorld's result layout; one of `cua ask` its conversation in OpenAI's
-    form and its notebook; with --to atif, either gets the Agent Trajectory Interchange Format.
+    A run of `cua task` is exported in OSWorld's result layout, a run of `cua ask` as a conversation in OpenAI's format
+    with its notebook; with --to atif, either is exported in the Agent Trajectory Interchange Format.
     """
     import asyncio
 

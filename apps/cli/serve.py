@@ -1,4 +1,4 @@
-"""`cua serve`: Kimi K2.5, what fits on which GPUs, a test of any endpoint. `cua mcp`: tools for other agents."""
+"""`cua serve`: serve Kimi K2.5, plan GPUs, test any endpoint. `cua mcp`: tools for other agents."""
 
 import json
 import logging
@@ -65,7 +65,7 @@ def serve(
     only: Annotated[str | None, Flag(help="--self-test: names of probes, with commas.")] = None,
     as_json: Annotated[bool, Flag("--json", help="--plan and --self-test: print JSON.")] = False,
 ) -> None:
-    """Serve a model, or say what fits, or test an endpoint: see `HELP`."""
+    """Serve a model, plan GPUs, or test an endpoint: see `HELP`."""
     shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
     if extra and not extra[0].startswith("-"):
         raise typer.BadParameter(f"{extra[0]!r} stands alone; did you mean --model {extra[0]}?")
@@ -97,7 +97,7 @@ def _needed(model: str | None) -> str:
 
 
 def _find_native(model: str, served_name: str | None) -> dict[str, Any]:
-    """The folder of a model, and its name; `nano` is the small one that is shipped, unless a folder is called so."""
+    """Return the folder and name of a model; `nano` is the bundled small model unless a folder has that name."""
     from apps.nano.model import NAME, find_weights
 
     if model == NAME and not Path(model).is_dir():
@@ -221,7 +221,7 @@ def _self_test(
 
 
 def _key(api_key_env: str | None) -> str | None:
-    if api_key_env is None:  # a key is never sent to an address that it was not given for
+    if api_key_env is None:  # a key is never sent to an address for which it was not given
         return None
     key = os.environ.get(api_key_env)
     if not key:
@@ -241,10 +241,10 @@ def mcp(
     approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
     other: common.Other = None,
 ) -> None:
-    """Serve task, ask and see as tools of an MCP server, over standard input and output.
+    """Serve task, ask, swarm and see as tools of an MCP server, over standard input and output.
 
-    Name it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. What would
-    ask a person is refused, unless a rule allows it. A call that is cancelled stops its run in order.
+    Register it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. Actions
+    that need approval are refused unless a rule allows them. Cancelling a call stops its run in an orderly way.
     """
     from apps.cli.mcp import Serving
     from apps.cli.running import run_cancelled_by_signals
@@ -254,7 +254,7 @@ def mcp(
 
     require("mcp", "mcp")
     settings = chosen_settings(given)
-    load_settings(settings)  # a wrong one is told now, not to a client later
+    load_settings(settings)  # report wrong settings now, not to a client later
     if not folder.is_dir():
         raise ConfigError(f"--folder {folder} is no folder")
     work = Serving(settings=settings, folder=folder.resolve()).run()

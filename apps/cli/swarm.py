@@ -1,4 +1,4 @@
-"""`cua swarm`: an orchestrator with sub-agents, watched as a grid on a terminal and as lines in a pipe."""
+"""`cua swarm`: an orchestrator with sub-agents, displayed as a grid on a terminal and as lines in a pipe."""
 
 import sys
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Flag = typer.Option
 _REFRESH_S = 0.2
 DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
-"""The embedded model on a small invented web: no key, no network."""
+"""Settings of the demo: the embedded model on a small fictional web, without key or network."""
 _MARKS = {
     "created": "+",
     "queued": ".",
@@ -75,8 +75,8 @@ def swarm(
 ) -> None:
     """Have an orchestrator and up to 100 sub-agents answer a question.
 
-    The model makes sub-agents and assigns tasks to them, which run at the same time; each gives back one message. All
-    share one budget. A run that broke off goes on with --resume: finished sub-agents are not run again.
+    The model creates sub-agents and assigns tasks to them, which run in parallel; each returns one message. All share
+    one budget. An interrupted run continues with --resume, without running finished sub-agents again.
     """
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
@@ -160,7 +160,7 @@ def _watched(
 
 
 class _View:
-    """What a person or a program sees while the swarm works: a grid on a terminal, lines in a pipe, JSON on request."""
+    """Display of a running swarm: a grid on a terminal, lines in a pipe, JSON on request."""
 
     def __init__(self, form: str) -> None:
         from apps.cli.progress import stream_listener
@@ -176,7 +176,7 @@ class _View:
             from rich.console import Console
             from rich.live import Live
 
-            # sys.stderr shows control codes, and the grid consists of them
+            # sys.stderr makes control codes visible, and the grid consists of them
             console = Console(file=sys.__stderr__)
             self._num_rows = max(5, console.size.height - 3)
             live = Live(
@@ -192,11 +192,11 @@ class _View:
         self._stack.close()
 
     def follow(self, swarm: "Swarm") -> None:
-        """This is the swarm to be shown."""
+        """Set the swarm to display."""
         self._swarm = swarm
 
     def listen(self, event: "Event") -> None:
-        """Something happened."""
+        """Handle an event."""
         self._listener(event)
 
     def _tell(self, event: "Event") -> None:

@@ -1,4 +1,4 @@
-"""`cua task`: run one instruction, or go on with a run that broke off; `cua demo`: a task with an app of its own."""
+"""`cua task`: run an instruction or resume a run; `cua demo`: a task in a bundled app."""
 
 import sys
 from collections.abc import Coroutine
@@ -61,8 +61,8 @@ def task(
 ) -> None:
     """Run an instruction in a browser or on a desktop.
 
-    The embedded literal model needs no key and no GPU and follows plain steps to the letter. For a
-    model that understands, set OPENAI_BASE_URL and OPENAI_API_KEY and name it with --model.
+    The embedded literal model needs no key and no GPU and follows plain steps literally. For a language model, set
+    OPENAI_BASE_URL and OPENAI_API_KEY and name it with --model.
     """
     from apps.cli.running import run_and_exit
     from cua import resume_task, run_task
@@ -84,10 +84,10 @@ def task(
 
 
 def own_run(what: str, flags: dict[str, Any], command: str) -> Path:
-    """The folder of a run that was recorded here; `last` is the newest that `command` goes on with.
+    """Return the folder of a run recorded here; `last` is the newest one that `command` can resume.
 
     Raises:
-        TrajectoryError: No run fits; where `last` passes over a newer one of another command, the text names that.
+        TrajectoryError: If no run matches; if `last` skips a newer run of another command, the message names it.
     """
     from cua.config import load_settings
     from cua.errors import TrajectoryError
@@ -113,7 +113,7 @@ def own_run(what: str, flags: dict[str, Any], command: str) -> Path:
 
 
 def command_of(run_dir: Path, header: "RunHeader") -> str:
-    """The command that goes on with a run: task, ask, swarm or video."""
+    """Return the command that resumes a run: task, ask, swarm or video."""
     from cua.trajectory.run_record import TOOLS_ENV
 
     if header.env != TOOLS_ENV:
@@ -142,7 +142,7 @@ def demo(
 ) -> None:
     """Work in a small expense tracker: fill in a form, delete an old entry, read a total.
 
-    The app runs on this machine only. At the end its saved state is read back to verify the work.
+    The app runs on this machine only. Its saved state is read back at the end to verify the work.
     """
     from apps.cli.running import run_and_exit
     from apps.demo.task import ExpenseTask

@@ -1,7 +1,7 @@
-"""Everything that `cua` prints goes through here: what models, pages and files say cannot steer a terminal.
+"""Output of `cua`: text from models, pages and files cannot control the terminal.
 
-Control characters (escape codes in both their forms, carriage returns, bells), marks that turn the direction of
-writing and invisible ones are shown as pictures; colours are added behind that.
+Control characters (escape codes in both their forms, carriage returns, bells), bidirectional control marks and
+invisible characters are replaced by visible ones; colours are added after that.
 """
 
 import contextlib
@@ -17,30 +17,30 @@ from typing import Any
 import typer
 
 _OURS = re.compile(r"(\x1b\[[0-9;]*m)")
-"""Colours, as `typer` writes them."""
+"""Colour codes as written by `typer`."""
 _MAX_LINE_BYTES = 4096
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a text, cleaned."""
+    """Print a sanitized text."""
     typer.echo(safe_lines(text), err=err, nl=nl)
 
 
 def echo_err(line: str) -> None:
-    """Print a line on stderr, cleaned."""
+    """Print a sanitized line on stderr."""
     echo(line, err=True)
 
 
 def secho(
     text: str, *, err: bool = False, nl: bool = True, fg: str | None = None, bold: bool = False, dim: bool = False
 ) -> None:
-    """Print a text, cleaned, in a colour."""
+    """Print a sanitized text in a colour."""
     typer.secho(safe_lines(text), err=err, nl=nl, fg=fg, bold=bold or None, dim=dim or None)
 
 
 def rewrite_line(text: str, *, width: int = 78) -> None:
-    """Print a text, cleaned, in the place of the line that stands on stderr; `echo(err=True)` goes on below it."""
+    """Replace the current line on stderr by a sanitized text; `echo(err=True)` continues below it."""
     print(f"\r{safe_lines(text):<{width}}", end="", file=sys.__stderr__, flush=True)
 
 
@@ -50,7 +50,7 @@ def echo_json(value: Any) -> None:
 
 
 def to_json(value: Any) -> str:
-    r"""JSON on one line in which control characters of any kind stand as `\uXXXX`; all other letters as they are."""
+    r"""Return JSON on one line with control characters of any kind as `\uXXXX` and all other letters unchanged."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if text.isascii() and text.isprintable():
         return text
@@ -59,14 +59,14 @@ def to_json(value: Any) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """A text without control characters but the ends of its lines."""
+    """Return a text without control characters except line ends."""
     from cua.trajectory.describe import printable
 
     return "\n".join(printable(line) for line in text.replace("\r\n", "\n").split("\n"))
 
 
 def clean_stderr() -> None:
-    """From here on stderr is cleaned whoever writes to it: usage errors and tracebacks repeat foreign words too."""
+    """Sanitize everything written to stderr from now on, as usage errors and tracebacks also contain foreign text."""
     stream = sys.stderr
     if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Cleaned):
         stream.flush()
@@ -74,12 +74,12 @@ def clean_stderr() -> None:
 
 
 def keep_stdout() -> Callable[[], None]:
-    """Remember where stdout goes; what is returned goes back to it, also after foreign code has closed it."""
+    """Remember stdout; return a function that restores it, even after foreign code has closed it."""
     stream = sys.stdout
     try:
         kept = os.dup(1)
         place = os.fstat(kept)
-    except OSError:  # there is none
+    except OSError:  # no stdout
         return lambda: None
 
     def restore() -> None:
@@ -96,7 +96,7 @@ def keep_stdout() -> Callable[[], None]:
 
 
 class _Cleaned(io.TextIOWrapper):
-    """Text without control characters; colours pass."""
+    """Text stream that replaces control characters, except colour codes."""
 
     def write(self, text: str) -> int:
         pieces = _OURS.split(text)
@@ -105,13 +105,13 @@ class _Cleaned(io.TextIOWrapper):
 
 
 async def ask_line(question: str) -> str:
-    """Print a question on stderr and return the line that is typed; empty at the end of the input.
+    """Print a question on stderr and return the typed line; empty at the end of the input.
 
-    Input from before the question is discarded. The call can be cancelled, unlike a thread that reads, which would
-    delay the end of the process.
+    Input from before the question is discarded. Unlike a reading thread, which would delay the end of the process, the
+    call can be cancelled.
     """
     import asyncio  # not needed for the help
-    import termios  # of Unix
+    import termios  # Unix only
 
     loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
     typed: asyncio.Future[bytes] = loop.create_future()

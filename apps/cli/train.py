@@ -1,4 +1,4 @@
-"""`cua train`: make nano-K2.5, the small model of the release's architecture, on this machine."""
+"""`cua train`: train nano-K2.5, a small model with the release's architecture, on this machine."""
 
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ def train(
     ] = "cpu",
     smoke: Annotated[bool, Flag("--smoke", help="A short course; fails when its losses do not come down.")] = False,
 ) -> None:
-    """Train, or go on training: see `HELP`."""
+    """Train, or resume training: see `HELP`."""
     from envs.errors import require
 
     torch = require("torch", "train")

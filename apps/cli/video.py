@@ -1,4 +1,4 @@
-"""`cua video`: a question about hours of video, answered with times; on wish a page with clips."""
+"""`cua video`: answer a question about hours of video with timestamps; optionally write a page with clips."""
 
 import shutil
 import sys
@@ -63,10 +63,10 @@ def video(
         bool, Flag("--demo", help="Watch two short videos that come along and make a showcase: no key, no network.")
     ] = False,
 ) -> None:
-    """Answer a question about videos of any length, each statement with its FILE@HH:MM:SS.
+    """Answer a question about videos of any length, with FILE@HH:MM:SS for each statement.
 
-    The files are split by file and time, sub-agents watch a stretch each, and what they note is merged. Nothing is
-    copied, and frames are read as a stream. A run that broke off goes on with --resume: what was watched is not watched
+    The videos are split by file and time, sub-agents watch one span each, and their notes are merged. Files are not
+    copied, and frames are read as a stream. An interrupted run continues with --resume, without watching finished spans
     again.
     """
     import asyncio
@@ -121,10 +121,10 @@ def _swarm_options() -> "SwarmOptions":
 
 
 def _split(inputs: list[str]) -> tuple[list[Path], str]:
-    """Files, and the question behind them.
+    """Return the files and the question after them.
 
     Raises:
-        typer.BadParameter: One of the two is missing.
+        typer.BadParameter: If one of the two is missing.
     """
     *files, question = inputs
     if not files or Path(question).is_file():
@@ -144,7 +144,7 @@ def _read_wish(question: str, detectors: list[str], template: Path | None) -> "W
 
 
 def _target(output: Path | None, wish: "Wish") -> Path | None:
-    """Where the showcase goes; None for none. It must be free before any work is done."""
+    """Return the folder of the showcase, or None; it must be free before any work starts."""
     from apps.video_showcase.showcase import check_target
 
     folder = output or (Path("showcase") if wish.is_showcase else None)
@@ -190,7 +190,7 @@ async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]
 
 
 class _View:
-    """What a person or a program sees meanwhile: a bar on a terminal, lines in a pipe, JSON on request."""
+    """Progress display: a bar on a terminal, lines in a pipe, JSON on request."""
 
     def __init__(self, form: str) -> None:
         from apps.cli.progress import stream_listener
@@ -202,7 +202,7 @@ class _View:
         self._is_mid_line = False
 
     def tell_plan(self, plan: "Plan") -> None:
-        """What is going to be done."""
+        """Print what will be done."""
         from apps.video_showcase.events import clock
 
         for line in plan.inventory.left_out:
@@ -219,7 +219,7 @@ class _View:
         )
 
     def tell_progress(self, progress: "Progress") -> None:
-        """How far all have come."""
+        """Print the overall progress."""
         from apps.video_showcase.events import clock
 
         now = time.monotonic()
@@ -241,13 +241,13 @@ class _View:
             terminal.echo(line, err=True)
 
     def end(self) -> None:
-        """No more progress comes."""
+        """Finish the progress line."""
         if self._is_mid_line:
             terminal.echo(err=True)
             self._is_mid_line = False
 
     def listen(self, event: "Event") -> None:
-        """Something happened."""
+        """Handle an event."""
         from cua.run.events import Noted, RunStarted
 
         if self._form == "stream-json":
@@ -288,7 +288,7 @@ def _print(result: "VideoResult", page: Path | None, form: str) -> None:
 
 
 def _wrong_citations(result: "VideoResult") -> list[str]:
-    """Places of the answer that cite a moment at which nothing is noted."""
+    """Return the citations of the answer at whose times nothing is noted."""
     from apps.video_showcase.events import find_citations
 
     text, names = result.run.end.answer or "", [source.name for source in result.plan.inventory.sources]

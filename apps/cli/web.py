@@ -1,4 +1,4 @@
-"""`cua web`: a site from images of its pages, measured against them, round by round; and as a Vue project."""
+"""`cua web`: build a site from images of its pages, compare it with them in rounds, and export a Vue project."""
 
 import sys
 from functools import partial
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Flag = typer.Option
 _MAX_LOSS = 0.01
-"""By so much a Vue build may score less than the plain site before a warning says so."""
+"""Largest score loss of a Vue build against the plain site that gives no warning."""
 
 app = typer.Typer(
     help="Build sites from images of pages, and measure how well they match.",
@@ -54,11 +54,11 @@ def build_command(
     output_format: common.TextOrJson = "text",
     other: common.Other = None,
 ) -> None:
-    """Build a site that looks like images or addresses of pages, or like a recording, and does what that shows.
+    """Build a site that looks and behaves like pages given as images, addresses or a recording.
 
-    A draft is written by rules; then it is rendered, compared and mended round by round, by rules or by a model, until
-    the goal is reached, two rounds bring nothing, or the rounds are used up. The site is that of the best round.
-    Beside it, FOLDER-build holds every round, and report.html shows them.
+    Rules write a draft; then it is rendered, compared and improved in rounds, by rules or by a model, until the goal is
+    reached, two rounds bring no improvement, or the rounds are used up. The site is that of the best round. Next to it,
+    FOLDER-build contains every round, and report.html shows them.
     """
     import asyncio
 
@@ -162,10 +162,10 @@ def edit_command(
     sandbox: common.Sandbox = None,
     other: common.Other = None,
 ) -> None:
-    """Have a model change a site as a sentence says, such as: make the header sticky.
+    """Have a model change a site as described in a sentence, such as: make the header sticky.
 
-    A change that breaks a page (it cannot be shown, scripts fail, it grows wider than its window) is taken back and
-    tried once more. The site before and the change are kept beside the site, with a report.
+    A change that breaks a page (it cannot be shown, scripts fail, it becomes wider than its window) is reverted and
+    tried once more. The previous site and the change are kept next to the site, with a report.
     """
     import asyncio
 
@@ -220,9 +220,9 @@ def export_command(
     framework: Annotated[str, Flag(help="vue.")] = "vue",
     viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT, to compare in.")] = "1280x720",
 ) -> None:
-    """Make a Vue project of a site and build it: components and data, in dist/ pages that open from disk.
+    """Export a site as a Vue project and build it: components and data, and pages in dist/ that open from disk.
 
-    Packages come from npm. The built pages are compared with those of the site, and the score tells how alike they are.
+    Packages come from npm. The built pages are compared with the site's pages; the score is their similarity.
     """
     from apps.cli.running import run_cancelled_by_signals
     from apps.video2web.inputs import parse_viewport
@@ -250,10 +250,10 @@ async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Ex
 
 
 def _project_folder(output: Path, framework: str, *, is_new: bool) -> Path | None:
-    """Where the Vue project goes; None for a plain site.
+    """Return the folder of the Vue project; None for a plain site.
 
     Raises:
-        ConfigError: The folder is taken, or npm is missing.
+        ConfigError: If the folder is not empty, or npm is missing.
     """
     if choice("--framework", framework, ("plain", "vue")) == "plain":
         return None
@@ -274,7 +274,7 @@ def _check_free(folder: Path) -> None:
 
 
 async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported":
-    """Make a Vue project of a site that was built, measured against the same order as the site."""
+    """Export a built site as a Vue project, measured against the same order as the site."""
     import asyncio
 
     from apps.video2web.build import Judge
@@ -289,13 +289,13 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
 
 
 def _facts_of(exported: "Exported") -> dict[str, Any]:
-    """The facts for `--output-format json`."""
+    """Return the facts for `--output-format json`."""
     pages = str(exported.folder / "dist")
     return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
 
 
 def _tell_exported(exported: "Exported", plain: float, what: str) -> None:
-    """Say how the built pages score, and whether that is less than `what` has, which is `plain`."""
+    """Print the score of the built pages, and a warning if it is lower than `plain`, the score of `what`."""
     terminal.echo(f"Vue build: score {exported.score:.4f}, {exported.num_components} components", err=True)
     if exported.score < plain - _MAX_LOSS:
         terminal.echo(
@@ -310,7 +310,7 @@ def _tell_exported(exported: "Exported", plain: float, what: str) -> None:
 def demo_command(
     output: Annotated[Path, Flag("--output", "-o", help="Folder for the demo.")] = Path("web-demo"),
 ) -> None:
-    """Build a site from a screen recording by rules: no key, no network; then name the site and its report."""
+    """Build a site from a screen recording by rules, without key or network, and print the paths of site and report."""
     import asyncio
 
     from apps.cli.running import StopSwitch
@@ -341,7 +341,7 @@ def score_command(
     clip: Annotated[Path | None, Flag(help="Folder of a CLIP model: gives `clip` and Design2Code's own score.")] = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Say how well a page matches a reference: one number, its parts, and what differs."""
+    """Measure how well a page matches a reference: one score, its parts, and the differences."""
     from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
@@ -389,7 +389,7 @@ async def _score(
 
 
 def _clip_parts(page: "Reference", ours: "Rendering", score: "PageScore", folder: Path) -> dict[str, float]:
-    """CLIP's similarity under its name, and Design2Code's score, which has it as its fifth part."""
+    """Return CLIP's similarity, and Design2Code's score, of which it is the fifth part."""
     from visual_tools.pages.similarity import clip_similarity
 
     blocks = page.blocks, score.page_blocks
@@ -402,7 +402,7 @@ def preview_command(
     site: Annotated[Path, typer.Argument(help="The site's folder.")] = Path("site"),
     port: Annotated[int, Flag(min=0, max=65535, help="Port; 0 for a free one.")] = 0,
 ) -> None:
-    """Serve a site on this machine only, with a policy that lets its pages reach nothing else; Ctrl-C ends it."""
+    """Serve a site on this machine only, with a policy that blocks all other addresses; Ctrl-C stops it."""
     from apps.video2web.preview import PreviewServer
 
     with PreviewServer(site, port) as server:

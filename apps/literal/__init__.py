@@ -1,4 +1,4 @@
-"""The embedded model that follows plain steps, from the screenshot alone."""
+"""Embedded model that follows plain steps, from the screenshot alone."""
 
 from apps.literal.model import LiteralModel
 

@@ -1,4 +1,4 @@
-"""Cut an instruction into clauses, one step each, with quoted text kept whole."""
+"""Split an instruction into clauses of one step each, with quoted text kept intact."""
 
 import re
 from collections.abc import Callable
@@ -14,11 +14,11 @@ _CLOSING = {
     "'": re.compile(r"'(?!\w)|\n"),
     "‘": re.compile(r"’(?!\w)|\n"),
 }
-"""What closes a quote; a line's end closes no single quotes, which may be apostrophes."""
+"""Closing characters of quotes; a line end means that a single quote was an apostrophe."""
 MAX_CLAUSE_CHARS = 1000
-"""A step of one sentence that has more, each quoted text counted as a few, is not read."""
+"""Longest supported clause in characters, each quoted text counted as a few."""
 _MAX_START_CHARS = 200
-"""Where the verb has to stand with which a step begins, politeness before it."""
+"""Number of characters within which a step's verb must start, including preceding politeness."""
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _BULLET = re.compile(
     r"^\s*(?:(?:step\s+)?\d{1,3}\s*[.):]\s+|step\s+\d{1,3}\s*:?\s+|\(\d{1,3}\)\s+|[a-z][.)]\s+|[-*•–—+·]\s+)+", re.I
@@ -31,37 +31,37 @@ _JOINT = re.compile(
 )
 _SENTENCE = re.compile(r"\s+[A-Z][a-z]")
 _FIND = re.compile(r"(?:^|\s)(?:find|locate|look\s+for)\s*$", re.I)
-"""What does not end a step at "and": "find and click X"."""
+"""Verbs after which "and" does not end a step: "find and click X"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """The quoted texts of an instruction, each standing in it as a mark."""
+    """Quoted texts of an instruction; a mark replaces each of them."""
 
     texts: tuple[str, ...]
 
     def unmask(self, text: str, *, quoted: bool = True) -> str:
-        """Put the texts back, in double quotes or bare."""
+        """Restore the texts, with or without double quotes."""
         shape = '"{}"' if quoted else "{}"
         return _MARK.sub(lambda match: shape.format(self.texts[int(match[1])]), text)
 
     def only(self, text: str) -> str | None:
-        """The quoted text, when `text` is one mark and nothing else."""
+        """Return the quoted text if `text` is exactly one mark, else None."""
         match = _MARK.fullmatch(text.strip())
         return None if match is None else self.texts[int(match[1])]
 
     def marks(self, text: str) -> list[str]:
-        """The marks in a text, in order."""
+        """Return the marks in a text, in order."""
         return [match[0] for match in _MARK.finditer(text)]
 
 
 def mask_quotes(instruction: str) -> tuple[str, Quotes]:
-    """Replace each quoted text by a mark that no splitting touches; a full stop in its quotes may end the sentence."""
+    """Replace each quoted text by a mark that is never split; a full stop inside the quotes may end the sentence."""
     instruction = re.sub("[\ue000\ue001]", " ", instruction)
     texts: list[str] = []
     parts: list[str] = []
     end = 0
-    closings: dict[str, tuple[int, bool]] = {}  # where the next one of a kind stands, and whether it closes
+    closings: dict[str, tuple[int, bool]] = {}  # position of the next quote of a type, and True if it closes
     for opening in _OPENING.finditer(instruction):
         kind = opening[0]
         start = opening.end()
@@ -82,12 +82,13 @@ def mask_quotes(instruction: str) -> tuple[str, Quotes]:
 
 
 def split_clauses(masked: str, starts_step: Callable[[str, str], bool]) -> list[str]:
-    """Cut masked text at line ends, semicolons, full stops, "then", and commas or "and" before a verb.
+    """Split masked text at line ends, semicolons, full stops, "then", and commas or "and" before a verb.
 
     Args:
-        masked: An instruction with its quotes masked.
-        starts_step: Whether a text (second) begins a step, after what stands before it (first). It gets no more of
-            either than bears on that.
+        masked: Instruction with its quotes masked.
+        starts_step: Function that returns True if its second argument begins a step after its first. Only the relevant
+            part of each
+                text is passed.
     """
     clauses: list[str] = []
     for line in masked.replace("\r", "\n").split("\n"):
@@ -101,7 +102,7 @@ def split_clauses(masked: str, starts_step: Callable[[str, str], bool]) -> list[
 
 
 def _split_sentences(text: str, starts_step: Callable[[str, str], bool]) -> list[str]:
-    """Cut at full stops before a verb in small letters."""
+    """Split at full stops before a lower-case verb."""
     parts, start = [], 0
     for stop in re.finditer(r"[.!?]\s+", text):
         if starts_step("", text[stop.end() : stop.end() + _MAX_START_CHARS]):

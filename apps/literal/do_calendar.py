@@ -1,4 +1,4 @@
-"""Choose from what a field opens: the days of a calendar, suggestions below what was typed."""
+"""Choose from what a field opens: calendar days, or suggestions below the typed text."""
 
 import calendar
 import re
@@ -43,8 +43,10 @@ _MAX_TURNS = 30
 _SLACK = 0.28
 _LOOSE = 0.45
 _MOST, _HALF = 0.75, 0.5
-"""How many of the numbers have to stand where days of the month do, and how near: fewer and less near where the names
-of the days tell the columns."""
+"""Shares of the numbers that must match the month's layout, and tolerances in cells.
+
+Both are looser if weekday names mark the columns.
+"""
 
 _WEEKDAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
 _MIN_NAMES = 5
@@ -53,16 +55,16 @@ _MIN_ARROW_PX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """A month that is shown.
+    """Month shown on the screen.
 
     Attributes:
         month: Its first day.
-        title: Where the month's name stands.
-        left: The middle of the first column, in pixels.
-        right: The middle of the last column.
-        top: The middle of the first week's row.
-        row_px: From one week to the next.
-        first_column: The column of the first day, 0 to 6.
+        title: Box of the month's name.
+        left: Centre of the first column, in pixels.
+        right: Centre of the last column.
+        top: Centre of the first week's row.
+        row_px: Distance between two weeks.
+        first_column: Column of the first day, 0 to 6.
     """
 
     month: date
@@ -74,13 +76,13 @@ class Calendar:
     first_column: int
 
     def point_of(self, day: int) -> tuple[float, float]:
-        """Where a day stands, in pixels."""
+        """Return the position of a day in pixels."""
         row, column = divmod(self.first_column + day - 1, 7)
         return self.left + column * (self.right - self.left) / 6, self.top + row * self.row_px
 
 
 def find_calendar(screen: Screen) -> Calendar | None:
-    """The month that is shown: a name and a year, and below it numbers that stand as the days of that month do."""
+    """Find a month name with a year, and below it numbers laid out as the days of that month."""
     for line in [*screen.lines, *joined_lines(screen.lines)]:
         said = _TITLE.search(line.text)
         if said is None or len(line.text) > 30:
@@ -94,7 +96,7 @@ def find_calendar(screen: Screen) -> Calendar | None:
 
 
 def _find_days(screen: Screen, title: Box) -> list[tuple[int, float, float]]:
-    """Numbers from 1 to 31 below a title, with their middles."""
+    """Return the numbers from 1 to 31 below a title, with their centres."""
     reach = Box(title.left - 8 * title.width, title.bottom, title.right + 8 * title.width, screen.height)
     return [
         (int(word), *box.center)
@@ -105,7 +107,7 @@ def _find_days(screen: Screen, title: Box) -> list[tuple[int, float, float]]:
 
 
 def _find_header(screen: Screen, title: Box) -> tuple[int, float, float] | None:
-    """The names of the days below a title: which day is the first one, its middle, and from one column to the next."""
+    """Return the first weekday of the header below a title, its centre, and the column distance."""
     reach = Box(title.left - 8 * title.width, title.bottom, title.right + 8 * title.width, title.bottom + 60)
     names = [
         (_WEEKDAYS.index(word[:2].lower()), box.center[0])
@@ -124,7 +126,7 @@ def _find_header(screen: Screen, title: Box) -> tuple[int, float, float] | None:
 def _fit_days(
     month: date, days: list[tuple[int, float, float]], title: Box, header: tuple[int, float, float] | None
 ) -> Calendar | None:
-    """Columns and rows of evenly spaced days that most of the numbers stand in; weeks begin on Sunday or Monday."""
+    """Fit evenly spaced rows and columns of days to most of the numbers; weeks start on Sunday or Monday."""
     best: tuple[int, Calendar] | None = None
     for first_weekday in (6, 0) if header is None else (header[0],):
         first_column = (month.weekday() - first_weekday) % 7
@@ -157,14 +159,14 @@ def _fit_days(
 
 
 def _fit_line(pairs: list[tuple[int, float]]) -> tuple[float, float]:
-    """Start and step of evenly spaced places, by medians: a number that was misread does not move them."""
+    """Return start and step of evenly spaced positions, using medians so that a misread number has no effect."""
     steps = [(other_x - x) / (other - index) for index, x in pairs for other, other_x in pairs if other > index]
     step = float(np.median(steps)) if steps else 0.0
     return float(np.median([x - index * step for index, x in pairs])), step
 
 
 def find_turners(screen: Screen, shown: Calendar) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Where to press for the month before and the one after: the marks beside the title."""
+    """Return the points that turn to the previous and the next month: the marks next to the title."""
     title = shown.title
     half_column = (shown.right - shown.left) / 12
     first, last = round(shown.left - 2 * half_column), round(shown.right + 2 * half_column)
@@ -186,7 +188,7 @@ def find_turners(screen: Screen, shown: Calendar) -> tuple[tuple[float, float], 
 
 
 def plan_date(field: Target, text: str, sight: Sight, progress: Progress) -> Move:
-    """Type the date when its field shows how dates are written there; else choose it in the calendar that opens."""
+    """Type the date if its field shows its date format; otherwise choose it in the calendar that opens."""
     day = parse_date(text)
     screen = sight.now
     shown = find_calendar(screen)
@@ -214,14 +216,14 @@ def plan_date(field: Target, text: str, sight: Sight, progress: Progress) -> Mov
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
         return Failed(reason=f"the calendar shows {shown.month:%B %Y} and does not turn to {day:%B %Y}")
-    times = abs(months) if turns else 1  # the first time to see whether it turns
+    times = abs(months) if turns else 1  # the first click tests whether it turns
     press = f"pyautogui.click({at(screen, turners[0] if months < 0 else turners[1])})"
     turning = tuple(part for _ in range(min(times, 24)) for part in (press, "time.sleep(0.15)"))
     return Act(code=turning, thought=f"The calendar shows {shown.month:%B %Y}.", phase="turn")
 
 
 def _open(field: Target, text: str, sight: Sight, progress: Progress) -> Move:
-    """Press the field; when no calendar comes of it, type."""
+    """Click the field; type if no calendar opens."""
     found = find_field(sight.now, field, kind="text")
     if found is None:
         return miss(sight.now, field)
@@ -232,7 +234,7 @@ def _open(field: Target, text: str, sight: Sight, progress: Progress) -> Move:
 
 
 def _check_picked(day: date, field: Target, sight: Sight) -> Move:
-    """The field, or a text that was not there before, shows the day that was pressed."""
+    """Check that the field, or a new text, shows the chosen day."""
     numbers = Counter((day.year, day.month, day.day))
     short = Counter((day.year % 100, day.month, day.day))
     found = find_field(sight.now, field, kind="text")
@@ -255,7 +257,7 @@ _SEND_NOTCHES = 5
 
 
 def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> Move:
-    """Type the beginning, look at the list below the field, press the entry that fits, see whether it took."""
+    """Type the beginning, read the list below the field, click the matching entry, and check the result."""
     screen, wanted = sight.now, step.field or Target(role="field")
     found = find_field(screen, wanted) or _find_again(wanted, sight, len(progress.phases))
     if found is None:
@@ -279,7 +281,7 @@ def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> M
 
 
 def _find_again(wanted: Target, sight: Sight, oldest: int) -> Field | None:
-    """What stands now where the field was before its list of suggestions looked like a field, too."""
+    """Return the field's contents at its earlier position, after the suggestions started to look like a field."""
     for count in range(min(oldest, len(sight.images) - 1), 0, -1):
         earlier = sight.back(count)
         was = find_field(earlier, wanted) if earlier is not None else None
@@ -293,7 +295,7 @@ def _typed(step: PickSuggestion) -> str:
 
 
 def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> Failed | None:
-    """What is wrong with the beginning that was just typed, read back; None when it stands in the field."""
+    """Read the typed beginning back; return a failure if the field does not show it."""
     before = sight.before
     typed_into = find_field(before, field) if before is not None else None
     if before is None or typed_into is None:
@@ -303,12 +305,12 @@ def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> Faile
 
 
 def _without_caret(text: str) -> tuple[str, str]:
-    """A text, and the text without a last stroke, which may be the caret behind what was typed."""
+    """Return a text with and without a last stroke, which may be the caret."""
     return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
 
 
 def find_suggestions(screen: Screen, found: Field) -> list[TextLine]:
-    """Lines right below the field, each close to the one before, in its column."""
+    """Return the lines right below the field, in its column and close to each other."""
     box = found.box_px
     reach = Box(box.left - 12, box.bottom, box.right + _REACH_PX, screen.height)
     rows: list[TextLine] = []
@@ -336,20 +338,20 @@ def _look_further(step: PickSuggestion, screen: Screen, found: Field, rows: list
 SUBMIT = Click(target=Target(text="Submit", role="button"))
 _FILLS = (TypeText, SetValue, SelectOption, Tick, PickSuggestion, TypeAnswer, FillFromPage, Slide, DragFigures)
 _AIMS = (PickSuggestion, DragFigures)
-"""Steps that say what is to come about, not what is to be entered where."""
+"""Steps that describe a result rather than an input and its field."""
 _SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
 
 
 def send(last: PlainStep, screen: Screen, *, has_looked: bool) -> Act | Failed | None:
-    """What a run leads to that ends with something filled in, beside a button that would send it and no step names.
+    """Handle a run that ends with a filled form whose submit button no step names.
 
-    The only button "Submit" is pressed: a form that has one is done when it is sent. Buttons of other names do more
-    than that; beside one, what was typed or ticked as plain steps say is complete as it is.
+    A single button "Submit" is clicked: such a form is complete only when sent. Other buttons do more than that; next
+    to one, input that plain steps typed or ticked is complete as it is.
 
     Args:
         last: The last step.
-        screen: What is seen after it.
-        has_looked: Whether the page was scrolled to see what stands below.
+        screen: Screen after it.
+        has_looked: True if the page was scrolled to see what is below.
     """
     if not isinstance(last, _FILLS):
         return None

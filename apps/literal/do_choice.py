@@ -1,4 +1,4 @@
-"""Choose from lists, tick toggles, set fields, and bring sliders and spinners to a value."""
+"""Choose list options, set toggles and fields, and bring sliders and spinners to a value."""
 
 import re
 from dataclasses import replace
@@ -30,19 +30,19 @@ _ROW_INDENT_PX = 14
 
 
 def is_listbox(screen: Screen, found: Field) -> bool:
-    """Whether a box shows several rows, and no arrow that opens it."""
+    """Return True if a box shows several rows and no arrow that opens it."""
     return len(screen.lines_in(found.box_px)) >= _MIN_ROWS and not has_down_arrow(screen.crop(found.box_px))
 
 
 def plan_listbox(step: SelectOption, screen: Screen, progress: Progress, found: Field) -> Move:
-    """Press the row; the second and later ones of a list of options with Ctrl held, which keeps the first."""
+    """Click the row; for the second and later options, hold Ctrl to keep the earlier ones selected."""
     box = found.box_px
     row = find_row_in(screen, step.option.text, box)
     if row is not None:
         return press_row(screen, row, is_more=step.is_more)
     tries = progress.count("find option")
     if tries < _MAX_SCROLLS:
-        notches = 30 if tries == 0 else -1  # to the start first: the row may stand above what is seen
+        notches = 30 if tries == 0 else -1  # scroll to the start first: the row may be above the visible part
         code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
         return Act(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
@@ -50,14 +50,14 @@ def plan_listbox(step: SelectOption, screen: Screen, progress: Progress, found: 
 
 
 def press_row(screen: Screen, row: Found, *, is_more: bool) -> Act:
-    """Press a row that is seen, with Ctrl held when others are to stay chosen."""
+    """Click a visible row, with Ctrl held if others are to stay selected."""
     click = f"pyautogui.click({at(screen, row.point)})"
     held = ("pyautogui.keyDown('ctrl')", click, "pyautogui.keyUp('ctrl')")
     return Act(code=held if is_more else (click,), thought=f'The list has a row "{row.line.text}".')
 
 
 def find_row_in(screen: Screen, option: str, box: Box) -> Found | None:
-    """The row of an option among the several lines of a box; None when it has one line or no such row."""
+    """Return the row of an option among the lines of a box; None if the box has one line or no such row."""
     if len(screen.lines_in(box)) < 2:
         return None
     places = (place for place in find_text(screen, option) if place.fit >= WHOLE)
@@ -65,7 +65,7 @@ def find_row_in(screen: Screen, option: str, box: Box) -> Found | None:
 
 
 def find_list_row(screen: Screen, option: str) -> Found | None:
-    """The row of an option in any list that is always open: a box that holds lines of text and nothing else."""
+    """Return the row of an option in any always-open list: a box that contains only lines of text."""
     for rectangle in screen.rectangles:
         box = rectangle.box_px
         if not _MIN_LIST_PX < box.height < 0.6 * screen.height or box.width > 0.5 * screen.width:
@@ -87,7 +87,7 @@ _DOTS = re.compile(r"\s*(?:…|\.{2,}|‥)\s*$")
 
 
 def plan_tick(step: Tick, sight: Sight, progress: Progress) -> Move:
-    """Click the box beside the text, unless it is in the wanted state; then look whether it took."""
+    """Click the toggle next to a text unless it has the wanted state, then check the result."""
     screen, tries = sight.now, progress.count("toggle")
     toggle = find_toggle(screen, step.target)
     if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
@@ -113,7 +113,7 @@ def plan_tick(step: Tick, sight: Sight, progress: Progress) -> Move:
 
 
 def _check_text_pressed(step: Tick, sight: Sight) -> Move:
-    """After a text without a box was pressed: something beside it must have changed, as a toggle of any shape does."""
+    """Check that something next to a text without a toggle changed after the text was clicked."""
     before = sight.before
     choice = choose(before, step.target) if before is not None else None
     if before is None or choice is None:
@@ -139,12 +139,12 @@ def _names(screen: Screen, text: str) -> tuple[str, ...]:
 
 
 def _in_group(option: Target, group: Target) -> Target:
-    """An option of a group of radio buttons: the one nearest to the group's name."""
+    """Return the target of an option of a radio group: the one nearest to the group's name."""
     return Target(text=option.text, relation=Relation(kind="inside", anchor=group.text))
 
 
 def plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
-    """Choose from a list when the field is one, type otherwise."""
+    """Choose from a list if the field is one, otherwise type."""
     screen, selection = sight.now, SelectOption(option=Target(text=step.value), field=step.field)
     if progress.count("open"):
         return plan_select(selection, sight, progress)
@@ -165,7 +165,7 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
         return _select_anywhere(step, sight, progress)
     found = find_field(screen, step.field, kind="list")
     if found is None and step.is_more:
-        found = _find_again(step.field, sight, len(sight.images) - 1)  # the marked row hides its outline
+        found = _find_again(step.field, sight, len(sight.images) - 1)  # the selected row hides the list's outline
     if found is not None and not progress.count("open") and is_listbox(screen, found):
         return plan_listbox(step, screen, progress, found)
     if not progress.count("open"):
@@ -202,15 +202,15 @@ def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
 
 
 def _find_again(field: Target, sight: Sight, oldest: int) -> Field | None:
-    """A list that is not found on this screen, as the chosen row replaced its text or marks a part of it.
+    """Find a list that this screen no longer shows by its text, because the selected row replaced or highlights it.
 
     Args:
         field: The list.
-        sight: What is seen, and what was seen before.
-        oldest: How many actions ago it may have been seen.
+        sight: Current and earlier screens.
+        oldest: Number of actions since it may have been visible.
 
     Returns:
-        What stands now in its place of the oldest of these screens on which it is seen; None when it is on none.
+        Current contents at its position on the oldest of these screens that shows it; None if none does.
     """
     for count in range(oldest, 0, -1):
         earlier = sight.back(count)
@@ -225,7 +225,7 @@ def _type_option(option: str, thought: str) -> Act:
 
 
 def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight, progress: Progress) -> Move:
-    """After a row was pressed: the field shows the option, or keys are tried, which also native lists take."""
+    """Check that the field shows the option after the click; otherwise use keys, which native lists accept."""
     option, screen = step.option.text, sight.now
     if found is None:
         return Failed(reason=f'I pressed the row "{option}", and the list {field} is not seen any more')
@@ -251,19 +251,19 @@ def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight
 
 
 def shows_option(screen: Screen, found: Field, option: str) -> bool:
-    """Whether a closed list shows an option, in full or cut at the list's end ("Unit…")."""
+    """Return True if a closed list shows an option, in full or truncated at the list's end ("Unit…")."""
     return _is_whole(found, option) or any(
         _is_cut(screen, found.box_px, line, option) for line in screen.lines_in(found.box_px)
     )
 
 
 def _is_whole(found: Field, option: str) -> bool:
-    """Whether a closed list shows an option in full."""
+    """Return True if a closed list shows an option in full."""
     return any(fit.score >= WHOLE for text in (*found.texts, found.text) for fit in fit_texts(option, text))
 
 
 def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
-    """Whether a line is the beginning of an option and runs to the end of its box, or ends in dots."""
+    """Return True if a line is the start of an option and reaches the end of its box or ends in dots."""
     shown = squash(_DOTS.sub("", line.text))
     if len(shown) < _MIN_CUT_CHARS or not squash(option).startswith(shown):
         return False
@@ -272,7 +272,7 @@ def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
 
 
 def _may_show(found: Field, option: str, sight: Sight, progress: Progress) -> bool:
-    """Whether the field may show an option: it does, in part, or what it shows cannot be read and has changed."""
+    """Return True if the field shows part of the option, or is unreadable and has changed."""
     legible = [text for text in found.texts if len(text) > 2]
     if legible:
         return any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
@@ -281,7 +281,7 @@ def _may_show(found: Field, option: str, sight: Sight, progress: Progress) -> bo
 
 
 def _find_row(screen: Screen, option: str, found: Field | None, before: Screen | None) -> Found | None:
-    """The option's row in an open list: below or above the field, not the field itself; what came up comes first."""
+    """Return the option's row in an open list, below or above the field; texts that just appeared come first."""
     places = [place for place in find_text(screen, option) if place.fit >= 0.7]
     places = [place for place in places if before is None or not _stood_there(place, before)] or places
     if found is None:
@@ -294,7 +294,7 @@ def _find_row(screen: Screen, option: str, found: Field | None, before: Screen |
 
 
 def _stood_there(place: Found, before: Screen) -> bool:
-    """Whether the same text stood in the same place before the list was opened."""
+    """Return True if the same text was at this position before the list was opened."""
     return any(
         squash(line.text) == squash(place.line.text) and line.box_px.intersection(place.line.box_px) > 0
         for line in before.lines
@@ -333,7 +333,7 @@ _MAX_PRESSES = 400
 
 
 def read_number_beside(screen: Screen, slider: Slider, others: list[Slider]) -> float | None:
-    """The number that stands nearest to a slider and not nearer to another one."""
+    """Return the number nearest to a slider and not nearer to another slider."""
     right = _read_lone(screen, _right_of(slider.box_px).clipped(screen.width, screen.height))
     if right is not None:
         return right
@@ -349,7 +349,7 @@ def read_number_beside(screen: Screen, slider: Slider, others: list[Slider]) -> 
 
 
 def _belongs(number: Box, slider: Slider, others: list[Slider]) -> bool:
-    """Whether a number is a slider's own: of sliders below each other each has the one that stands under it."""
+    """Return True if a number belongs to a slider; of stacked sliders, each has the number below it."""
     middle = number.center[1]
     stacked = [other for other in others if other.box_px.overlap_x(slider.box_px) > 0 and not slider.is_vertical]
     if not stacked:
@@ -363,7 +363,7 @@ def _gap(one: Box, other: Box) -> float:
 
 
 def _read_below(screen: Screen, slider: Slider) -> float | None:
-    """A lone digit, which the detector of text may miss: what stands right below the slider's left half."""
+    """Read a single digit, which the text detector may miss, right below the slider's left half."""
     box = slider.box_px
     height = max(14, round(screen.text_height_px * 1.6))
     place = Box(box.left - 6, box.bottom, box.left + 48, box.bottom + height)
@@ -375,7 +375,7 @@ def _right_of(box: Box) -> Box:
 
 
 def _read_lone(screen: Screen, place: Box) -> float | None:
-    """The number that is all of the ink in a place."""
+    """Return the number that makes up all of the ink in a box; None if there is none."""
     ink = find_ink(screen.crop(place))
     rows = find_runs(ink.any(axis=1))
     if not rows:
@@ -394,13 +394,13 @@ def _read_lone(screen: Screen, place: Box) -> float | None:
 
 
 def plan_slide(step: Slide, sight: Sight, progress: Progress) -> Move:
-    """Press the handle and one arrow, see by how much the number changes, then press as often as it takes."""
+    """Focus the handle and press one arrow key, measure how the number changes, then press as often as needed."""
     if step.is_spinner:
         return _plan_spinner(step, sight, progress)
     screen = sight.now
     sliders = find_sliders(screen)
     nudges = progress.count("nudge")
-    if nudges and progress.last == "nudge" and not sliders:  # the ring of the focus hides it
+    if nudges and progress.last == "nudge" and not sliders:  # the focus ring hides it
         return Act(code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I look again.", phase="part")
     if not sliders or (step.number is None and len(sliders) > 1) or (step.number or 1) > len(sliders):
         return Failed(reason=f"{step}: I see {len(sliders)} of these")
@@ -425,7 +425,7 @@ def plan_slide(step: Slide, sight: Sight, progress: Progress) -> Move:
 
 
 def _plan_spinner(step: Slide, sight: Sight, progress: Progress) -> Move:
-    """Type the number, leave the field, read it back."""
+    """Type the number, leave the field and read it back."""
     if progress.count("type"):
         boxes = find_inputs(sight.before) if sight.before is not None else []
         shown = _read_field(sight.now, boxes[0]) if len(boxes) == 1 else None
@@ -448,7 +448,7 @@ def _read(screen: Screen, index: int) -> float | None:
 
 
 def _read_field(screen: Screen, box: Box) -> float | None:
-    """The number that a field holds; its arrows at the right are no part of it."""
+    """Return the number in a field, without its arrows at the right."""
     for line in screen.lines_in(box):
         number = _NUMBER.fullmatch(line.text.strip())
         if number is not None and line.confidence > _SURE:

@@ -1,4 +1,4 @@
-"""Typing into fields, dates and times as a field shows them, clearing fields, pressing keys, opening addresses."""
+"""Type into fields, format dates and times as a field shows them, clear fields, press keys, open addresses."""
 
 import re
 from dataclasses import replace
@@ -36,7 +36,7 @@ _MONTH_FIELD = re.compile(
 
 
 def parse_date(text: str) -> date | None:
-    """A date written in a common way; slashes are read month first, dots day first."""
+    """Parse a date in a common format; slashes mean month first, dots mean day first."""
     for pattern in _READ:
         try:
             return datetime.strptime(text.strip(), pattern).date()
@@ -46,14 +46,14 @@ def parse_date(text: str) -> date | None:
 
 
 def format_like(text: str, shown: str) -> str | None:
-    """`text` as a date or time in the format that a field shows.
+    """Format `text` as a date or time in the format that a field shows.
 
     Args:
-        text: What shall be typed.
-        shown: What the field holds: a placeholder such as "mm/dd/yyyy", or a date.
+        text: Text to type.
+        shown: Contents of the field: a placeholder such as "mm/dd/yyyy", or a date.
 
     Returns:
-        The text to type, or None when it is no date or the field shows no format.
+        The text to type, or None if it is not a date or the field shows no format.
     """
     clock = _format_clock(text, shown)
     if clock is not None:
@@ -72,7 +72,7 @@ def format_like(text: str, shown: str) -> str | None:
 
 
 def _format_clock(text: str, shown: str) -> str | None:
-    """A time as fields with parts for hours, minutes and half of the day take it: "9:37 pm" is typed "09:37PM"."""
+    """Format a time for fields with parts for hour, minute and AM/PM: "9:37 pm" becomes "09:37PM"."""
     time = re.fullmatch(r"(\d{1,2})[:.](\d{2})\s*([ap])\.?m\.?", text.strip(), re.I)
     if time is None or _CLOCK_FIELD.search(shown) is None:
         return None
@@ -80,7 +80,7 @@ def _format_clock(text: str, shown: str) -> str | None:
 
 
 def _find_order(shown: str) -> tuple[str, str] | None:
-    """The order of day, month and year, as "dmy" and the like, and the sign between them."""
+    """Return the order of day, month and year, such as "dmy", and the separator."""
     letters = _LETTERS.search(shown)
     if letters is not None:
         parts = "".join(_part(letters[index]) for index in (1, 3, 4))
@@ -97,7 +97,7 @@ def _find_order(shown: str) -> tuple[str, str] | None:
 
 
 def _part(letters: str) -> str:
-    """What letters such as "mm", "TT" or "aaaa" stand for; four of them are a year in any language."""
+    """Return the meaning of letters such as "mm", "TT" or "aaaa"; four of them are a year in any language."""
     if len(letters) == 4 or letters[0] in "yY":
         return "y"
     return "m" if letters[0] in "mM" else "d"
@@ -112,13 +112,13 @@ def _format_month(text: str, shown: str) -> str | None:
 
 _MAX_TRIES = 2
 _SENDING = ("Search", "Go", "Find", "Submit", "Send", "Add", "Enter", "OK")
-"""Texts of buttons beside a field that do what Enter in it would."""
+"""Texts of buttons next to a field that do the same as Enter in it."""
 
 _SELECT_ALL = "pyautogui.hotkey('ctrl', 'a')"
 
 
 def plan_type(step: TypeText, sight: Sight, progress: Progress) -> Move:
-    """Click the field, replace what it holds, read it back; then Enter, when that was asked for."""
+    """Click the field, replace its contents and read them back; then press Enter if requested."""
     after = ("pyautogui.press('enter')",) if step.enter else ()
     if step.field is None:
         return Act(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
@@ -133,7 +133,7 @@ def plan_type(step: TypeText, sight: Sight, progress: Progress) -> Move:
 
 
 def _check_sent(field: Target, empty: Screen, before: Screen, now: Screen) -> Move:
-    """After Enter: when nothing but the field looks different, the button beside it sends what was typed."""
+    """Check the effect of Enter; if only the field changed, press the button next to it."""
     found = find_field(empty, field, kind="text")
     if found is None or find_effects(before, now, found.box_px.padded(4)):
         return Already(thought="Enter sent it.")
@@ -156,7 +156,7 @@ def _check_sent(field: Target, empty: Screen, before: Screen, now: Screen) -> Mo
 
 
 def type_and_check(field: Target, text: str, sight: Sight, progress: Progress, *, append: bool = False) -> Move:
-    """Type into a field, then see whether the text stands there; once more when nothing came of it."""
+    """Type into a field and check the result; try once more if the field did not change."""
     tries = progress.count("type")
     if progress.last == "type" and sight.before is not None:
         typed_into = find_field(sight.before, field, kind="text")
@@ -180,7 +180,7 @@ def type_and_check(field: Target, text: str, sight: Sight, progress: Progress, *
 
 
 def type_into(found: Field, text: str, screen: Screen, *, append: bool = False) -> tuple[str, ...]:
-    """Code that gives a field a text; dates in the order that the field shows."""
+    """Return code that sets a field's text; dates in the order that the field shows."""
     if append:
         return (
             f"pyautogui.click({at(screen, field_point(found))})",
@@ -193,18 +193,18 @@ def type_into(found: Field, text: str, screen: Screen, *, append: bool = False) 
 
 
 def field_point(found: Field) -> tuple[float, float]:
-    """Where to click a field: its middle, or near the top of a large one."""
+    """Return the point to click in a field: its centre, or near the top of a large one."""
     box = found.box_px
     return box.center[0], box.center[1] if box.height < 80 else box.top + min(40.0, box.height / 3)
 
 
 def first_part(found: Field) -> tuple[float, float]:
-    """Where the first part of a date stands, on which native date fields begin to take digits."""
+    """Return the position of a date's first part, from which native date fields accept digits."""
     return found.box_px.left + min(14.0, found.box_px.width / 6), found.box_px.center[1]
 
 
 def plan_clear(step: ClearField, screen: Screen) -> Move:
-    """Select all of a field and delete it."""
+    """Select the contents of a field and delete them."""
     found = find_field(screen, step.field)
     if found is None:
         return miss(screen, step.field)
@@ -213,7 +213,7 @@ def plan_clear(step: ClearField, screen: Screen) -> Move:
 
 
 def plan_press(step: PressKeys, screen: Screen) -> Move:
-    """Press keys, or the button that says Submit when a form is to be sent."""
+    """Press keys, or the button "Submit" if a form is to be sent."""
     if step.is_submit:
         button = next((place for place in find_text(screen, "Submit") if place.fit >= WHOLE and place.button), None)
         if button is not None:

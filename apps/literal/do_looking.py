@@ -1,4 +1,4 @@
-"""Scrolling, waiting, reading and checking."""
+"""Scroll, wait, read values and check texts."""
 
 import re
 
@@ -22,10 +22,10 @@ _CELL_GAP_PX = 6
 
 
 def read_value(screen: Screen, target: Target) -> str | None:
-    """The text right of a label in its line or row, else the one below it; None when there is none, or a dash.
+    """Return the text right of a label in its line or row, else the one below it; None if it is missing or a dash.
 
-    A label in a column of labels has its value in its own row only. With a row given ("the Amount in the row of
-    Coffee"), the cell where the label's column meets the row.
+    A label in a column of labels has its value only in its own row. With a row given ("the Amount in the row of
+    Coffee"), the value is the cell where the label's column meets the row.
     """
     value = _read_any(screen, target)
     return None if value is None or _NO_VALUE.fullmatch(value) else value
@@ -60,7 +60,7 @@ def _rest_of_line(place: Found) -> str | None:
 
 
 def _is_beside_empty_cell(screen: Screen, label: Box) -> bool:
-    """True if a label fills a bordered cell whose right neighbour holds no text."""
+    """Return True if a label fills a bordered cell whose right neighbour holds no text."""
     boxes = [rectangle.box_px for rectangle in screen.rectangles]
     cells = [box for box in boxes if box.contains(label, slack_px=2) and box.height < 4 * label.height]
     return any(
@@ -74,7 +74,7 @@ def _is_beside_empty_cell(screen: Screen, label: Box) -> bool:
 
 
 def _is_in_label_column(screen: Screen, label: Box) -> bool:
-    """True if texts below a label look like it, begin at the same left edge, and one of them has a text beside it."""
+    """Return True if texts below a label look like it, share its left edge, and one of them has a text to its right."""
     contrast = screen.contrast(label)
     below = [
         line
@@ -89,7 +89,7 @@ def _is_in_label_column(screen: Screen, label: Box) -> bool:
 
 
 def _is_beside_block(screen: Screen, label: Box) -> bool:
-    """True if a plain block stands right of a label in place of a text, as while a value is being loaded."""
+    """Return True if a plain block is right of a label in place of a text, as while a value is loading."""
     y = round(label.center[1])
     row = screen.strength[y, label.right + 2 : label.right + screen.width // 2] > _BLOCK_STEP
     return any(end - start >= _BLOCK_PX for start, end in find_runs(row))
@@ -140,7 +140,7 @@ def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
 
 
 def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
-    """A cell's first line and those that go on below it; where the anchor's column has text beside it, a row begins."""
+    """Return the lines of a cell from its first line; a line with text in the anchor's column starts a new row."""
     lines = [first]
     height = first.box_px.height
     for line in sorted(screen.lines, key=lambda line: line.box_px.top):
@@ -155,7 +155,7 @@ def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
 
 
 def _header_rank(header: Found, row: Found) -> tuple[bool, bool, int]:
-    """Which text is the column's head: one that is no button, in full, and the nearest one above the row."""
+    """Return the sort key of a column header: texts that are not buttons, then full matches, then the nearest."""
     return header.button is not None, header.fit < WHOLE, row.box_px.top - header.box_px.bottom
 
 
@@ -170,7 +170,7 @@ _END_NOTCHES = 30
 
 
 def plan_scroll(step: ScrollBy, screen: Screen) -> Move:
-    """Turn the wheel over the middle of the screen, or over a target."""
+    """Turn the mouse wheel over the middle of the screen or over a target."""
     point = (screen.width / 2, screen.height / 2)
     if step.over is not None:
         found, _ = locate(step.over, screen)
@@ -183,14 +183,14 @@ def plan_scroll(step: ScrollBy, screen: Screen) -> Move:
 
 
 def scroll(direction: str, notches: int, where: str) -> str:
-    """One call that scrolls."""
+    """Return the code of one scroll call."""
     call = "hscroll" if direction in ("left", "right") else "scroll"
     amount = notches if direction in ("up", "right") else -notches
     return f"pyautogui.{call}({amount}, {where})"
 
 
 def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_stuck: bool) -> Move:
-    """Scroll a bit, look again."""
+    """Scroll a little and look again."""
     point, why = locate(step.target, screen)
     if point is not None:
         return Already(thought=f"{why} It is seen.")
@@ -206,7 +206,7 @@ def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_
 
 
 def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
-    """Look again each second."""
+    """Check every second."""
     is_there = any(place.fit >= CONTAINED for place in find_text(screen, step.text))
     if is_there == step.is_shown:
         return Already(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
@@ -217,12 +217,12 @@ def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
 
 
 def plan_wait(step: WaitSeconds) -> Move:
-    """Wait a fixed time."""
+    """Wait for a fixed time."""
     return Act(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
 
 
 def plan_report(step: Report, screen: Screen, progress: Progress) -> Move:
-    """Read what stands next to a label; a value that is being loaded is waited for."""
+    """Read the text next to a label; wait if its value is still loading."""
     answer = read_value(screen, step.target)
     if answer is not None and is_at_work(answer):
         if progress.count("wait") < _MAX_VALUE_WAITS:
@@ -238,7 +238,7 @@ def plan_report(step: Report, screen: Screen, progress: Progress) -> Move:
 
 
 def plan_check(step: CheckShown, screen: Screen) -> Move:
-    """See whether a text is there, or what stands next to it."""
+    """Check that a text is shown, or what is next to it."""
     choice = choose(screen, step.target)
     is_there = choice is not None and choice.place.fit >= CONTAINED
     if step.value is not None:

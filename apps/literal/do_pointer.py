@@ -1,4 +1,4 @@
-"""Clicks, hovering and drags."""
+"""Click, hover and drag."""
 
 import re
 from collections.abc import Collection
@@ -22,13 +22,13 @@ _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 
 
 def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
-    """Click, double-click or hover; `typed` is what the steps before typed."""
+    """Click, double-click or hover; `typed` lists what earlier steps typed."""
     screen = sight.now
     if step.target.role == "result" and (step.target.ordinal or 0) > 0 and not step.target.text:
         return _plan_result(step, sight, progress, step.target.ordinal or 1)
     point, why = locate(step.target, screen, typed)
     if point is None and step.reveals and progress.last == "open" and sight.before is not None:
-        point, why = locate(step.target, sight.before, typed)  # what is hovered over looks different
+        point, why = locate(step.target, sight.before, typed)  # the hovered element looks different
     if point is None and why:
         return Failed(reason=why)
     if point is None and step.target.role == "menu":
@@ -50,7 +50,7 @@ def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[
 
 
 def _first_half(screen: Screen, target: Target, typed: Collection[str]) -> tuple[float, float] | None:
-    """Where a click sets the caret before a single character: behind it there is no word that a second one selects."""
+    """Return a point that puts the caret before a single character; after it, a double-click selects no word."""
     place = find_pressed(screen, target, typed)
     if place is None or place.button is not None:
         return None
@@ -58,9 +58,9 @@ def _first_half(screen: Screen, target: Target, typed: Collection[str]) -> tuple
 
 
 def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) -> Move:
-    """A result by its number: on a later page when there are more of them than this page shows.
+    """Open a search result by its number, on a later page if this page shows fewer results.
 
-    All pages but the last one hold as many as the first.
+    All pages except the last have as many results as the first.
     """
     screen = sight.now
     boxes = find_kind(screen, "result")
@@ -82,7 +82,7 @@ def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) ->
 
 
 def plan_drag(step: Drag, screen: Screen) -> Move:
-    """Press at the source, move to the end, let go."""
+    """Press at the source, move to the end, release."""
     start, why = locate(step.source, screen)
     if start is None:
         return miss(screen, step.source)
@@ -100,7 +100,7 @@ def plan_drag(step: Drag, screen: Screen) -> Move:
 
 
 def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple[tuple[float, float] | None, str]:
-    """The point of a target in pixels and why it is that one; None when it is not on the screen."""
+    """Return a target's point in pixels and the reason for the choice; None if it is not on the screen."""
     if target.position is not None:
         return (target.position[0] * screen.width, target.position[1] * screen.height), "The point is given."
     if target.role in ("checkbox", "radio"):
@@ -136,12 +136,12 @@ def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple
 
 
 def find_link_beside(screen: Screen, label: str, *, is_exact: bool = False) -> Box | None:
-    """The link right of a label that ends in a colon.
+    """Return the link right of a label that ends in a colon.
 
     Args:
-        screen: Where to look.
-        label: What was said.
-        is_exact: Whether the label has to be just that; else "phone number" means "Phone:", when no other one fits.
+        screen: Screen to search.
+        label: Label as written in the instruction.
+        is_exact: True to require that exact label; otherwise "phone number" matches "Phone:" if nothing else fits.
     """
     said = {word.casefold() for word in re.findall(r"\w+", label)}
     found = []
@@ -156,7 +156,7 @@ def find_link_beside(screen: Screen, label: str, *, is_exact: bool = False) -> B
 
 
 def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> bool:
-    """Whether a text stands where an entry's own menu would."""
+    """Return True if a text is where an entry's submenu would be."""
     for place in find_text(screen, text):
         x, y = place.box_px.center
         if place.fit >= WHOLE and abs(x - point[0]) < _MENU_PX[0] and abs(y - point[1]) < _MENU_PX[1]:
@@ -165,14 +165,14 @@ def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> boo
 
 
 def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
-    """Find a target by its kind: the one that the ordinal names, or the only one."""
+    """Find a target by its type: the element with its ordinal, or the only one."""
     boxes = find_kind(screen, target.role)
     box = nth(boxes, target.ordinal)
     return (None, "") if box is None else (box.center, f"I see {len(boxes)} of that kind.")
 
 
 def find_pressed(screen: Screen, target: Target, typed: Collection[str] = ()) -> Found | None:
-    """What a click on a target presses; None when that is no text, or not there."""
+    """Return the text that a click on a target hits; None if it is not a text or is not on the screen."""
     if target.position is not None or not (target.text or target.phrase):
         return None
     choice = choose(screen, target, to_press=True, typed=typed)
@@ -180,13 +180,13 @@ def find_pressed(screen: Screen, target: Target, typed: Collection[str] = ()) ->
 
 
 def choose_button(target: Target, screen: Screen) -> Choice | None:
-    """The choice for a target when it is a button."""
+    """Return the choice for a target if it is a button."""
     choice = choose(screen, target)
     return choice if choice is not None and choice.place.button is not None else None
 
 
 def miss(screen: Screen, target: Target) -> Move:
-    """What to say when a target is not there."""
+    """Report that a target is missing or ambiguous."""
     if target.ordinal is not None and abs(target.ordinal) > 20:
         return Failed(reason=f"{target} is more than can be counted on a screen")
     if not target.text and target.relation is None and target.role in (*_KINDS, "field", "list"):

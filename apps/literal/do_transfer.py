@@ -1,4 +1,4 @@
-"""Carry text from one place to another: the clipboard, marked text, values read or worked out on the page."""
+"""Transfer text: the clipboard, selected text, and values read or computed from the page."""
 
 import re
 from dataclasses import replace
@@ -27,7 +27,7 @@ _SURE = 0.9
 
 
 def find_writable(screen: Screen, target: Target, *, is_area: bool) -> Box | None:
-    """A field by its kind, "the textarea", "the 2nd text area", "the text input", or by its label."""
+    """Return a field by its type ("the textarea", "the 2nd text area", "the text input") or by its label."""
     if target.text:
         found = find_field(screen, target, kind="text")
         return None if found is None else found.box_px
@@ -37,7 +37,7 @@ def find_writable(screen: Screen, target: Target, *, is_area: bool) -> Box | Non
 
 
 def plan_copy(step: CopyText, screen: Screen) -> Move:
-    """Click into the field, take all of its text."""
+    """Click into the field and copy all of its text."""
     box = find_writable(screen, step.field, is_area=True)
     if box is None:
         return miss_field(screen, step.field)
@@ -46,7 +46,7 @@ def plan_copy(step: CopyText, screen: Screen) -> Move:
 
 
 def plan_paste(step: PasteText, sight: Sight, progress: Progress) -> Move:
-    """Paste over what the field holds, then see that it changed."""
+    """Paste over the contents of the field, then check that it changed."""
     screen = sight.now
     box = find_writable(screen, step.field, is_area=False)
     if progress.last == "type" and sight.before is not None:
@@ -61,12 +61,12 @@ def plan_paste(step: PasteText, sight: Sight, progress: Progress) -> Move:
 
 
 def click_field(screen: Screen, box: Box) -> str:
-    """A call that presses a field where its text begins to be typed."""
+    """Return code that clicks a field where its text starts."""
     return f"pyautogui.click({at(screen, field_point(_as_field(screen, box)))})"
 
 
 def miss_field(screen: Screen, field: Target) -> Move:
-    """What to say when a field is not there, or one of several is meant."""
+    """Report that a field is missing, or that several match."""
     count = len(find_inputs(screen))
     if count and not field.text and field.ordinal is None:
         return Failed(reason=f"I see {count} fields, and it is not said which of them is meant by {field}")
@@ -74,7 +74,7 @@ def miss_field(screen: Screen, field: Target) -> Move:
 
 
 def find_paragraphs(screen: Screen) -> list[list[TextLine]]:
-    """Running text outside of buttons and fields: lines with one left edge, close below each other."""
+    """Return blocks of text outside buttons and fields: lines with a common left edge, close below each other."""
     buttons = [line for line in screen.lines if any(_holds(box.box_px, line) for box in screen.rectangles)]
     free = [replace(line, box_px=_tighten(screen, line.box_px)) for line in screen.lines if line not in buttons]
     free.sort(key=lambda line: line.box_px.top)
@@ -89,7 +89,7 @@ def find_paragraphs(screen: Screen) -> list[list[TextLine]]:
 
 
 def _tighten(screen: Screen, box: Box) -> Box:
-    """The rows of a line's own ink: readers draw boxes of close lines so loosely that they overlap."""
+    """Shrink a box to the rows of the line's ink; OCR boxes of close lines are so loose that they overlap."""
     reach = box.padded(0, 4).clipped(screen.width, screen.height)
     runs = find_runs(find_ink(screen.crop(reach)).any(axis=1))
     middle = box.center[1] - reach.top
@@ -100,12 +100,12 @@ def _tighten(screen: Screen, box: Box) -> Box:
 
 
 def _holds(box: Box, line: TextLine) -> bool:
-    """Whether a low box holds a line: a button or a field, not a page."""
+    """Return True if a low box, such as a button or field, contains a line."""
     return box.contains(line.box_px, slack_px=2) and box.height < 4 * line.box_px.height
 
 
 def _goes_on(above: TextLine, line: TextLine) -> bool:
-    """Whether a line stands right below another one, with no more room between them than within a paragraph."""
+    """Return True if a line continues the one above it, with no more space between them than within a paragraph."""
     gap = line.box_px.top - above.box_px.bottom
     is_beside = abs(line.box_px.center[1] - above.box_px.center[1]) < 0.4 * above.box_px.height
     height = min(above.box_px.height, line.box_px.height)
@@ -115,7 +115,7 @@ def _goes_on(above: TextLine, line: TextLine) -> bool:
 
 
 def plan_select_text(step: SelectText, sight: Sight, progress: Progress) -> Move:
-    """Drag over the text, or take all of the editor's; then the style's key; see that it looks different."""
+    """Select the text by dragging, or all text of the editor; press the style's keys; check that the screen changed."""
     screen = sight.now
     if progress.count("part") and sight.before is not None:
         if not find_changed_boxes(sight.before, screen):
@@ -143,7 +143,7 @@ def plan_select_text(step: SelectText, sight: Sight, progress: Progress) -> Move
 
 
 def _find_edited(screen: Screen) -> list[TextLine]:
-    """The lines of the largest box that holds text and is neither a button nor the page."""
+    """Return the lines of the largest box that contains text and is neither a button nor the page."""
     inside = [
         screen.lines_in(rectangle.box_px)
         for rectangle in reversed(screen.rectangles)
@@ -155,7 +155,7 @@ def _find_edited(screen: Screen) -> list[TextLine]:
 
 
 def _find_span(screen: Screen, step: SelectText) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Where a text begins and ends, for a drag."""
+    """Return the start and end points of a text, for a drag."""
     if step.text:
         places = [place for place in find_text(screen, step.text) if place.fit >= CONTAINED]
         if not places:
@@ -170,7 +170,7 @@ def _find_span(screen: Screen, step: SelectText) -> tuple[tuple[float, float], t
 
 
 def plan_type_answer(step: TypeAnswer, sight: Sight, progress: Progress) -> Move:
-    """Type what was read last."""
+    """Type the answer that was read last."""
     if not progress.answers:
         return Failed(reason="nothing was read that could be typed")
     answer, field = progress.answers[-1], step.field
@@ -193,7 +193,7 @@ def _as_field(screen: Screen, box: Box) -> Field:
 
 
 def plan_fill_from_page(step: FillFromPage, sight: Sight, progress: Progress) -> Move:
-    """Type the next value; done when no empty field is left whose label stands somewhere else too."""
+    """Type the next value; done when no empty field is left whose label also occurs elsewhere."""
     screen = sight.now
     done = progress.count("part")
     labelled = list_labelled_values(screen)
@@ -236,7 +236,7 @@ def _field_right_of(screen: Screen, label: TextLine) -> Field | None:
 
 
 def list_labelled_values(screen: Screen) -> list[tuple[TextLine, str | None, bool]]:
-    """Labels with a field right of them, the value beside the same words elsewhere, whether the field is filled."""
+    """Return labels with a field to their right, each with its value found elsewhere and True for a filled field."""
     fields = find_inputs(screen)
     labels = [line for line in screen.lines if not any(box.contains(line.box_px, slack_px=2) for box in fields)]
     found = []
@@ -253,7 +253,7 @@ def list_labelled_values(screen: Screen) -> list[tuple[TextLine, str | None, boo
 
 
 def _is_between(label: TextLine, other: TextLine, field: Box) -> bool:
-    """Whether another text stands between a label and a field, so that the field is the other one's."""
+    """Return True if another text is between a label and a field, so that the field belongs to that text."""
     is_in_row = other.box_px.overlap_y(label.box_px) > 0.5 * min(other.box_px.height, label.box_px.height)
     return other is not label and is_in_row and label.box_px.right <= other.box_px.left <= field.left
 
@@ -281,11 +281,11 @@ _SURE_READING = 0.9
 _END_NOTCHES = 50
 _INSET_PX, _BAR_PX, _MIN_LINE_PX = 3, 18, 4
 _SCALES = (2.0, 3.0, 1.5)
-"""In which sizes a word is read again that others rest on."""
+"""Scales at which a decisive word is read again."""
 
 
 def plan_work(step: Work, screen: Screen, progress: Progress) -> Move:
-    """Work the answer out, and remember it."""
+    """Compute the answer and store it."""
     if step.is_in_area:
         box = find_writable(screen, Target(role="area"), is_area=True)
         if box is None:
@@ -312,7 +312,7 @@ def _read_word(screen: Screen, ordinal: int) -> tuple[str | None, str]:
 
 
 def _read_word_in(screen: Screen, box: Box, ordinal: int) -> tuple[str | None, str]:
-    """A word of a text area, counted from what is seen of it."""
+    """Return a word of a text area, counted within its visible part."""
     lines = screen.lines_in(box)
     if ordinal == -1 and lines and _has_ink_below(screen, box, max(line.box_px.bottom for line in lines)):
         return None, "I cannot read the last line of the text area"
@@ -320,7 +320,7 @@ def _read_word_in(screen: Screen, box: Box, ordinal: int) -> tuple[str | None, s
 
 
 def _has_ink_below(screen: Screen, box: Box, bottom: int) -> bool:
-    """Whether something stands in a text area below the last line that was read."""
+    """Return True if a text area has ink below the last line that was read."""
     rest = Box(box.left + _INSET_PX, bottom + 1, box.right - _BAR_PX, box.bottom - _INSET_PX)
     return rest.height >= _MIN_LINE_PX and int(find_ink(screen.crop(rest)).any(axis=1).sum()) >= _MIN_LINE_PX
 
@@ -328,7 +328,7 @@ def _has_ink_below(screen: Screen, box: Box, bottom: int) -> bool:
 def _pick_word(
     screen: Screen, lines: list[TextLine], ordinal: int, needed: list[TextLine], what: str
 ) -> tuple[str | None, str]:
-    """A word of some lines, if those that it rests on were read with certainty, and it was read alike twice."""
+    """Return a word if the lines it depends on were read with certainty and two readings of it agree."""
     words = [(word, line, index) for line in lines for index, word in enumerate(line.text.split())]
     found = nth(words, ordinal)
     if found is None:
@@ -354,7 +354,7 @@ _SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "X": "x", "�
 
 
 def _solve(screen: Screen) -> tuple[str | None, str]:
-    """The value of the only sum or equation of one unknown that stands on the screen."""
+    """Return the value of the only sum, or equation with one unknown, on the screen."""
     found: dict[str, str] = {}
     for line in [*screen.lines, *_joined_rows(screen)]:
         text = "".join(_SIGNS.get(char, char) for char in line.text.replace(" ", ""))
@@ -368,7 +368,7 @@ def _solve(screen: Screen) -> tuple[str | None, str]:
 
 
 def _joined_rows(screen: Screen) -> list[TextLine]:
-    """Texts of one row joined: a sum is set in large signs with wide gaps."""
+    """Return the joined texts of each row; a sum may be set in large characters with wide gaps."""
     rows: list[list[TextLine]] = []
     for line in sorted(screen.lines, key=lambda line: line.box_px.left):
         row = next((row for row in rows if row[-1].box_px.overlap_y(line.box_px) > 0.5 * line.box_px.height), None)
@@ -397,9 +397,9 @@ def _joined_rows(screen: Screen) -> list[TextLine]:
 
 
 def solve(text: str) -> str | None:
-    """The value of "3+4=", "12-5=?", or of the unknown in "2+x=8" and "x-3=4"; None when it is neither.
+    """Return the value of "3+4=", "12-5=?", or of the unknown in "2+x=8" and "x-3=4"; None for any other text.
 
-    One sign between two numbers, and numbers of at most six digits; a fraction is no answer.
+    Accepts one operator between two numbers of at most six digits; a fraction is not an answer.
     """
     sides = text.rstrip("?_").split("=")
     if len(sides) > 2 or not sides[0]:
@@ -432,7 +432,7 @@ def _apply(sign: str, one: Fraction, other: Fraction) -> Fraction | None:
 
 
 def _find_unknown(terms: list[str], result: Fraction) -> Fraction | None:
-    """X of `x sign b = result` or `a sign x = result`."""
+    """Solve `x sign b = result` or `a sign x = result` for x."""
     if terms[0].isalpha():
         return _apply({"+": "-", "-": "+", "*": "/", "/": "*"}[terms[1]], result, Fraction(terms[2]))
     known = Fraction(terms[0])

@@ -1,4 +1,4 @@
-"""Which rectangles of a screen take text or open a list: neither buttons, nor tools, nor frames around other things."""
+"""Find the rectangles that accept text or open a list, excluding buttons, tools and frames around other elements."""
 
 import re
 
@@ -31,7 +31,7 @@ _MIN_DOT_STEP = 24
 
 
 def find_field_boxes(screen: Screen) -> list[Box]:
-    """Rectangles that may take text: wide enough, low or large, holding no other such rectangle."""
+    """Return rectangles that may accept text: wide enough, low or large, containing no other such rectangle."""
     boxes: list[Box] = []
     for rectangle in screen.rectangles:
         box = rectangle.box_px
@@ -46,7 +46,7 @@ def find_field_boxes(screen: Screen) -> list[Box]:
 
 
 def find_outlines(screen: Screen) -> list[Box]:
-    """Boxes with a border of their own on all four sides, whatever their inside holds: letters may touch the border."""
+    """Return boxes with their own border on all four sides, whatever they contain; letters may touch the border."""
     cv2 = require("cv2", "literal")
     differs = (screen.strength > _BORDER_STEP).astype(np.uint8)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=8)
@@ -63,9 +63,9 @@ def find_outlines(screen: Screen) -> list[Box]:
 
 
 def find_inputs(screen: Screen) -> list[Box]:
-    """Fields of any height that may take text, in reading order: those with a border of their own, and `find_fields`.
+    """Return fields of any height that may accept text, in reading order: outlined boxes and `find_fields`.
 
-    Cells of a table and buttons are none.
+    Cells of a table and buttons are excluded.
     """
     outlined = [box for box in find_outlines(screen) if not is_button(screen, box) and not _is_frame(screen, box)]
     others = [box for box in find_fields(screen) if not any(box.intersection(one) > 0.5 * box.area for one in outlined)]
@@ -78,12 +78,12 @@ def find_inputs(screen: Screen) -> list[Box]:
 
 
 def is_text_area(screen: Screen, box: Box) -> bool:
-    """Whether a field takes several lines: it has the grip that resizes it, or room for them."""
+    """Return True if a field accepts several lines: it has a resize grip, or space for them."""
     return has_grip(screen, box) or box.height > max(_MANY_LINES * screen.text_height_px, 48)
 
 
 def has_grip(screen: Screen, box: Box) -> bool:
-    """Whether the lower right corner of a box bears slanting strokes."""
+    """Return True if the lower right corner of a box has slanted strokes."""
     corner = Box(box.right - _GRIP_PX, box.bottom - _GRIP_PX, box.right - 1, box.bottom - 1)
     ink = find_ink(screen.crop(corner.clipped(screen.width, screen.height)))
     if ink.shape != (_GRIP_PX - 1, _GRIP_PX - 1):
@@ -96,13 +96,13 @@ def has_grip(screen: Screen, box: Box) -> bool:
 
 
 def find_fields(screen: Screen) -> list[Box]:
-    """Boxes that take text: neither buttons nor lists, nor a frame around other things."""
+    """Return boxes that accept text, excluding buttons, lists and frames around other elements."""
     boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
     return [box for box in boxes if not is_list(screen, box) and not _is_frame(screen, box)]
 
 
 def find_lists(screen: Screen) -> list[Box]:
-    """Boxes with an arrow that opens them, or else boxes that show several rows."""
+    """Return boxes with an arrow that opens them, or else boxes that show several rows."""
     closed = [box for box in find_field_boxes(screen) if is_list(screen, box)]
     return closed or [
         rectangle.box_px
@@ -112,12 +112,12 @@ def find_lists(screen: Screen) -> list[Box]:
 
 
 def find_frames(screen: Screen) -> list[Box]:
-    """Boxes that hold other boxes: cards, panels, cells of a table around a field."""
+    """Return boxes that contain other boxes: cards, panels, table cells around a field."""
     return [rectangle.box_px for rectangle in screen.rectangles if _is_frame(screen, rectangle.box_px)]
 
 
 def _is_frame(screen: Screen, box: Box) -> bool:
-    """Whether a box holds other boxes, or lies at the image's corner, as panels and pages do."""
+    """Return True if a box contains other boxes, or lies at the image's corner, as panels and pages do."""
     if _is_page(screen, box):
         return True
     others = (rectangle.box_px for rectangle in screen.rectangles)
@@ -133,12 +133,12 @@ def _is_inner(other: Box, box: Box) -> bool:
 
 
 def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
-    """The field in which a text stands as its placeholder or value; None for a label, a button, a heading of a card.
+    """Return the field of which a text is the placeholder or value; None for labels, buttons and card headings.
 
     Args:
-        screen: Where it stands.
-        text: The text.
-        boxes: What may be fields.
+        screen: Screen with the text.
+        text: Box of the text.
+        boxes: Candidate fields.
     """
     for box in boxes:
         if not box.contains(text, slack_px=2):
@@ -158,7 +158,7 @@ def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
 
 
 def _widen(screen: Screen, selected: Box) -> Box:
-    """The field of a text that is selected: it goes on to the right of the mark in one colour."""
+    """Return the field of a selected text, which extends to the right of the selection in one colour."""
     row = screen.image[int(selected.center[1]), selected.right + 2 :].astype(np.int16)
     if not len(row):
         return selected
@@ -168,7 +168,7 @@ def _widen(screen: Screen, selected: Box) -> Box:
 
 
 def is_button(screen: Screen, box: Box) -> bool:
-    """Whether a rectangle holds one short text in its middle, as buttons do."""
+    """Return True if a rectangle holds one short text in its middle, as buttons do."""
     lines = screen.lines_in(box)
     if len(lines) != 1 or box.height > 70:
         return False
@@ -177,7 +177,7 @@ def is_button(screen: Screen, box: Box) -> bool:
 
 
 def is_cell(box: Box, boxes: list[Box]) -> bool:
-    """Whether a rectangle is one of a grid: a neighbour of the same height touches its side."""
+    """Return True if a rectangle is part of a grid: a neighbour of the same height touches its side."""
     return any(
         other is not box
         and abs(other.top - box.top) <= 2
@@ -188,7 +188,7 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
 
 
 def is_label_cell(screen: Screen, box: Box, boxes: list[Box]) -> bool:
-    """True if a rectangle is a cell of a table whose right neighbour holds a field, which is lower than the cells."""
+    """Return True if a rectangle is a table cell whose right neighbour contains a field, which is lower."""
     return bool(screen.lines_in(box)) and any(
         abs(other.left - box.right) <= _CELL_GAP_PX
         and box.top < other.top
@@ -200,7 +200,7 @@ def is_label_cell(screen: Screen, box: Box, boxes: list[Box]) -> bool:
 
 
 def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
-    """Whether neighbours touch a rectangle at a side and above or below, even such as look like buttons."""
+    """Return True if neighbours, even button-like ones, touch a rectangle at a side and above or below."""
     return is_cell(box, boxes) and any(
         abs(other.left - box.left) <= 2
         and abs(other.right - box.right) <= 2
@@ -210,18 +210,18 @@ def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
 
 
 def is_list(screen: Screen, box: Box) -> bool:
-    """Whether a box has the arrow of a list."""
+    """Return True if a box has the arrow of a list."""
     return has_down_arrow(screen.crop(box))
 
 
 def is_filled(screen: Screen, box: Box) -> bool:
-    """Whether a box is filled with a strong colour, as buttons are and fields are not."""
+    """Return True if a box is filled with a strong colour, as buttons are and fields are not."""
     colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
     return max(colour) - min(colour) > _STRONG_COLOUR
 
 
 def is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
-    """Whether a box is one of a toolbar: low, with its mark in the middle, beside others of its height."""
+    """Return True if a box is part of a toolbar: low, with a centred icon, next to others of its height."""
     if box.height > 60 or box.width > 150:
         return False
     neighbours = [
@@ -235,7 +235,7 @@ def is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
 
 
 def _has_centred_mark(screen: Screen, box: Box) -> bool:
-    """Whether a box holds something, and that in its middle: an icon or a button's text."""
+    """Return True if the contents of a box are centred, as icons and button texts are."""
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
     if columns.size < 4:
         return False
@@ -244,7 +244,7 @@ def _has_centred_mark(screen: Screen, box: Box) -> bool:
 
 
 def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
-    """Whether a box without a label looks like a field: no button, no tool, no cell of a grid, no card."""
+    """Return True if an unlabelled box looks like a field: not a button, tool, grid cell or card."""
     if is_button(screen, box) or is_cell(box, boxes) or is_filled(screen, box) or is_tool(screen, box, boxes):
         return False
     lines = screen.lines_in(box)
@@ -252,12 +252,12 @@ def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
 
 
 def is_dotted(seen: str, screen: Screen, box: Box) -> bool:
-    """True if a field shows a password: a row of equal marks, which are read as nothing or as one sign, as "o"."""
+    """Return True if a field shows a password: a row of equal marks, read as nothing or one character, such as "o"."""
     return len(set(squash(seen))) <= 1 and re.search(r"[1-9]", seen) is None and _holds_dots(screen, box)
 
 
 def _holds_dots(screen: Screen, box: Box) -> bool:
-    """True if a field holds a row of equal marks, as passwords are shown."""
+    """Return True if a field holds a row of equal marks, as passwords are shown."""
     crop = screen.crop(box.padded(-3))
     if crop.size == 0:
         return False

@@ -1,4 +1,4 @@
-"""Find drawn figures by colour, shape and size; press, drag, count and name them."""
+"""Find drawn figures by colour, shape and size; click, drag, count and classify them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _SOLID_SHARE = 0.93
 _LARGE_PX = 14
 _SIZE_STEP = 1.3
 _TWOFOLD = set("oO0lI1")
-"""Signs that are a letter as well as a digit, by their looks."""
+"""Characters that can be read as a letter or as a digit."""
 
 _X_HEIGHT = set("acemnorsuvwxz")
 _SOLID = 0.85
@@ -45,14 +45,15 @@ _CERTAIN = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A drawn thing.
+    """Figure drawn on the page.
 
     Attributes:
-        box_px: Where it is.
-        colour: Its fill, or its border's colour when it is hollow, RGB.
-        kind: circle, square, rectangle, triangle, frame (a hollow rectangle), or glyph.
-        text: What a glyph says.
-        size_px: Its height; a glyph's is what its font would be.
+        box_px: Bounding box.
+        colour: Fill colour, or border colour of a hollow figure, RGB.
+        kind: circle, square, rectangle, triangle, polygon, frame (a hollow rectangle) or glyph.
+        text: Text of a glyph.
+        size_px: Height; for a glyph, the estimated font size.
+        num_sides: Number of sides; 0 for circles and glyphs.
     """
 
     box_px: Box
@@ -64,7 +65,7 @@ class Figure:
 
 
 def find_figures(screen: Screen) -> list[Figure]:
-    """Figures of one colour each on the page, in reading order; texts, buttons and fields are none."""
+    """Return the figures on the page in reading order, without texts, buttons and fields; each has one colour."""
     figures: list[Figure] = []
     for box, mask in _components(screen.strength > _INK_STEP):
         pixels = screen.crop(box)
@@ -86,7 +87,7 @@ def find_figures(screen: Screen) -> list[Figure]:
 
 
 def _is_scroll_bar(screen: Screen, box: Box, figures: Sequence[Figure]) -> bool:
-    """Whether a figure is a scroll bar's thumb or arrow: in the strip at the edge in which a long thin one lies."""
+    """Return True if a figure is a scroll bar's thumb or arrow, in the strip of a long, thin figure at an edge."""
     for other in figures:
         long = other.box_px
         is_upright = long.right >= screen.width - _BAR_PX and long.height > 3 * long.width and long.width < _BAR_PX
@@ -99,7 +100,7 @@ def _is_scroll_bar(screen: Screen, box: Box, figures: Sequence[Figure]) -> bool:
 def _split_colours(
     pixels: NDArray[np.uint8], mask: NDArray[np.bool_], background: NDArray[np.int16]
 ) -> list[tuple[Box, NDArray[np.bool_], tuple[int, int, int]]]:
-    """A shape in one colour with its soft edges as a whole; one of several colours part by part, the largest first."""
+    """Return a one-colour shape as a whole with its soft edges, or the parts of a multicolour shape, largest first."""
     difference = pixels.astype(np.int16) - background
     strength = largest_channel(np.abs(difference))
     strong = mask & (strength >= 0.8 * strength[mask].max())
@@ -121,7 +122,7 @@ def _split_colours(
 
 
 def _list_colours(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """The colours of the pixels in a mask that many of them have, the commonest first."""
+    """Return the frequent colours of the pixels in a mask, most frequent first."""
     pixels = image[mask]
     if not len(pixels):
         return []
@@ -151,13 +152,13 @@ def _components(mask: NDArray[np.bool_]) -> list[tuple[Box, NDArray[np.bool_]]]:
 
 
 def _is_page(screen: Screen, box: Box) -> bool:
-    """Whether a component is the page's frame or reaches the edge of the screen."""
+    """Return True if a component is the page's frame or reaches the edge of the screen."""
     is_at_edge = min(box.left, box.top) <= 0 or box.right >= screen.width or box.bottom >= screen.height
     return is_at_edge or box.area > _MAX_SHARE * screen.width * screen.height
 
 
 def _is_in_text(screen: Screen, box: Box) -> bool:
-    """Whether a component is a part of a text, or a button or a field around one."""
+    """Return True if a component is part of a text, or a button or field around a text."""
     for line in screen.lines:
         is_word = len(line.text) > 1 or find_button(screen, line.box_px) is not None
         if is_word and line.box_px.padded(2).contains(box):
@@ -168,7 +169,7 @@ def _is_in_text(screen: Screen, box: Box) -> bool:
 
 
 def _is_letter(screen: Screen, box: Box) -> bool:
-    """Whether a shape with a hole was read as a lone letter or digit with certainty: "A" is no triangle."""
+    """Return True if a shape with a hole is a single letter or digit read with high confidence, such as "A"."""
     lone = (line for line in screen.lines if len(line.text) == 1 and line.text.isalnum() and line.confidence > _CERTAIN)
     return any(line.box_px.intersection(box) > 0.7 * max(line.box_px.area, box.area) for line in lone)
 
@@ -185,7 +186,7 @@ def _describe(screen: Screen, box: Box, mask: NDArray[np.bool_], colour: tuple[i
     is_solid = own >= _SOLID_SHARE * area and min(box.width, box.height) >= _MIN_SOLID_PX
     if not is_solid and _is_letter(screen, box):
         return _read_glyph(screen, box, colour)
-    if _is_in_text(screen, box):  # a letter is neither filled nor simple; what a reader takes for one may be
+    if _is_in_text(screen, box):  # letters are not solid or simple; a figure misread as text may be
         holds_text = any(box.contains(line.box_px) for line in screen.lines)
         if not is_solid or kind == "" or holds_text or max(box.width, box.height) < _MIN_MARK_PX:
             return None
@@ -212,7 +213,7 @@ def _describe(screen: Screen, box: Box, mask: NDArray[np.bool_], colour: tuple[i
 
 
 def _holds_mark(crop: NDArray[np.uint8], filled: NDArray[np.uint8], colour: tuple[int, int, int]) -> bool:
-    """Whether something stands in the middle of a shape, as a button's text or icon does."""
+    """Return True if a shape has something in its middle, such as a button's text or icon."""
     cv2 = require("cv2", "literal")
     inner = cv2.erode(filled, np.ones((7, 7), np.uint8), borderValue=0).astype(bool)
     apart = largest_channel(np.abs(crop.astype(np.int16) - np.array(colour, np.int16))) > 2 * _BLEND_STEP
@@ -225,7 +226,7 @@ def _holds_mark(crop: NDArray[np.uint8], filled: NDArray[np.uint8], colour: tupl
 
 
 def _name_shape(outline: NDArray[np.int32], area: float, box: Box) -> tuple[str, int]:
-    """The name of a filled outline and the number of its sides; "" when it is no simple shape."""
+    """Return the name of a filled outline and the number of its sides; ("", 0) if it is not a simple shape."""
     cv2 = require("cv2", "literal")
     width, height = box.width, box.height
     share = area / max(width * height, 1)
@@ -249,7 +250,7 @@ def _name_shape(outline: NDArray[np.int32], area: float, box: Box) -> tuple[str,
 
 
 def _has_round_corners(outline: NDArray[np.int32], width: int, height: int) -> bool:
-    """Whether none of an outline's points lies in a corner of its box."""
+    """Return True if no point of an outline lies in a corner of its bounding box."""
     points = outline[:, 0] - outline[:, 0].min(axis=0)
     reach = max(1, round(0.12 * min(width, height)))
     near_x = (points[:, 0] < reach) | (points[:, 0] >= width - reach)
@@ -258,7 +259,7 @@ def _has_round_corners(outline: NDArray[np.int32], width: int, height: int) -> b
 
 
 def _narrows(outline: NDArray[np.int32], height: int) -> bool:
-    """Whether a shape grows wider evenly from top to bottom, or the other way round."""
+    """Return True if a shape widens steadily from top to bottom or from bottom to top."""
     points = outline[:, 0]
     widths = [
         float(np.ptp(points[points[:, 1] == row, 0]))
@@ -269,7 +270,7 @@ def _narrows(outline: NDArray[np.int32], height: int) -> bool:
 
 
 def _read_glyph(screen: Screen, box: Box, colour: tuple[int, int, int]) -> Figure | None:
-    """A lone letter or digit, with an empty text when it cannot be read; None when it is no sign at all."""
+    """Read a single letter or digit: text is "" if it is unreadable; None if the size does not fit a glyph."""
     if box.height > 60 or box.width > 1.8 * box.height:
         return None
     if min(box.width, box.height) < 2 or max(box.width, box.height) < _MIN_SIDE_PX:
@@ -284,7 +285,7 @@ def _read_glyph(screen: Screen, box: Box, colour: tuple[int, int, int]) -> Figur
 
 
 def find_signs(screen: Screen, char: str) -> list[Box]:
-    """Where a lone letter, digit or sign stands, on whatever ground: what the detector of text may miss."""
+    """Find a single letter, digit or sign on any background, which the text detector may miss."""
     found: list[Box] = []
     everything = np.ones(screen.image.shape[:2], bool)
     for colour in _list_colours(screen.image, everything):
@@ -302,12 +303,12 @@ def find_signs(screen: Screen, char: str) -> list[Box]:
 
 
 def pick_figures(figures: Sequence[Figure], looks: Looks, paper: Collection[str] = ()) -> list[Figure]:
-    """The figures that look as said, in reading order.
+    """Return the figures that match a description, in reading order.
 
     Args:
-        figures: All of the screen.
-        looks: What was said.
-        paper: Names of the page's own colour, which the inside of a frame has.
+        figures: All figures on the screen.
+        looks: Description to match.
+        paper: Names of the page's background colour, which a frame's inside has.
     """
     sized = _split_sizes(figures)
     return [
@@ -321,7 +322,7 @@ def pick_figures(figures: Sequence[Figure], looks: Looks, paper: Collection[str]
 
 
 def is_unsure(figures: Sequence[Figure], looks: Looks) -> bool:
-    """Whether something that cannot be read, or read in two ways, may be what is meant or not."""
+    """Return True if an unreadable or ambiguous glyph may match the description."""
     if not (looks.kind or looks.glyph) or looks.kind in ("item", "box"):
         return False
     is_sign = looks.kind in ("letter", "digit")
@@ -336,7 +337,7 @@ def is_unsure(figures: Sequence[Figure], looks: Looks) -> bool:
 
 
 def nearest_in_colour(figures: Sequence[Figure], colour: str) -> Figure:
-    """The one whose colour is most like what CSS calls by that name."""
+    """Return the figure whose colour is closest to the named CSS colour; the first figure if no colour is given."""
     wanted = np.array(COLOURS.get(colour, (0, 0, 0)), float)
     return (
         min(figures, key=lambda figure: float(np.abs(np.array(figure.colour, float) - wanted).sum()))
@@ -370,7 +371,7 @@ def _is_kind(figure: Figure, looks: Looks) -> bool:
 
 
 def _split_sizes(figures: Sequence[Figure]) -> list[str]:
-    """Small or large for each: by the largest gap between their sizes, or by what is large on a screen."""
+    """Return "small" or "large" for each figure, split at the largest gap between sizes or else at a fixed limit."""
     sizes = sorted(figure.size_px for figure in figures)
     gaps = [(other / one, (one + other) / 2) for one, other in pairwise(sizes)]
     widest = max(gaps, default=(1.0, 0.0))
@@ -385,7 +386,7 @@ _INSET_PX = 6
 
 
 def plan_press_figures(step: PressFigures, screen: Screen, progress: Progress) -> Move:
-    """Press the one that looks so, or the next of all of them."""
+    """Click the figure that matches, or the next one if all are to be clicked."""
     if step.phrase and not progress.phases:
         named = [place for place in find_text(screen, step.phrase) if place.fit >= WHOLE]
         if named:
@@ -420,7 +421,7 @@ def _click(screen: Screen, figure: Figure) -> str:
 
 
 def plan_drag_figures(step: DragFigures, sight: Sight, progress: Progress) -> Move:
-    """Drag in a direction, once; or each one into the box, until none is outside of it."""
+    """Drag a figure once in a direction, or drag each matching figure into the box until none is outside."""
     screen = sight.now
     figures = find_figures(screen)
     drags = progress.count("part")
@@ -473,13 +474,13 @@ def _drag(screen: Screen, figure: Figure, end: tuple[float, float], thought: str
 
 
 def _pick_movable(screen: Screen, looks: Looks) -> list[Figure]:
-    """The figures that look so; "the item" is a frame where there is nothing else."""
+    """Return the figures that match; "the item" may also be a frame if there is nothing else."""
     figures = find_figures(screen)
     return pick_figures(figures, looks) or (figures if looks == Looks(kind="item") else [])
 
 
 def _drag_aside(step: DragFigures, sight: Sight, drags: int) -> Move:
-    """One figure, in a direction, as far as there is room within reason; then see that it stands there."""
+    """Drag one figure in a direction by a limited distance, then check that it moved."""
     screen = sight.now
     found = _pick_movable(screen, step.looks)
     if len(found) != 1:
@@ -500,7 +501,7 @@ def _drag_aside(step: DragFigures, sight: Sight, drags: int) -> Move:
 
 
 def _drag_into_larger(step: DragFigures, sight: Sight, drags: int) -> Move:
-    """The smaller of two boxes to the middle of the larger one."""
+    """Drag the smaller of two boxes to the centre of the larger one."""
     screen = sight.now
     boxes = sorted(pick_figures(find_figures(screen), Looks(kind="box")), key=lambda figure: figure.box_px.area)
     if drags:
@@ -513,7 +514,7 @@ def _drag_into_larger(step: DragFigures, sight: Sight, drags: int) -> Move:
 
 
 def plan_tell_figures(step: TellFigures, screen: Screen, progress: Progress) -> Move:
-    """Press the button that says the answer, or answer."""
+    """Press the button with the answer, or return the answer."""
     figures = find_figures(screen)
     if step.what == "count":
         if is_unsure(figures, step.looks):

@@ -1,4 +1,4 @@
-"""Find what a step names: a target by its text, told apart by relation and ordinal, and the field of a label."""
+"""Find the target of a step by text, relation and ordinal, and find the field of a label."""
 
 import re
 from collections.abc import Collection
@@ -32,36 +32,38 @@ _ROW_REACH = 1.0
 _NEAR_REACH = 3.0
 _NEAR_SHARE = 0.5
 _CARD_REACH = 14.0
-"""How far apart, in heights of a line and in shares of the screen's width, two texts are one row, next to each other,
-or in one card."""
+"""Limits of the distance between two texts in one row, near each other, or in one card.
+
+In line heights; the share is of the screen's width.
+"""
 
 _MAX_DEED_CHARS = 32
 _ANY_NOUN = ("now", "it", "changes", "all changes", "this")
 _LOG_IN = ("log in", "login", "sign in", "signin", "log on")
 _SIGN_UP = ("sign up", "signup", "register", "create account")
 _ALIKE_DEEDS = dict.fromkeys(_LOG_IN, _LOG_IN) | dict.fromkeys(_SIGN_UP[:3], _SIGN_UP)
-"""What buttons are called that do the same."""
+"""Button texts with the same meaning."""
 
 _OTHER_LINE_PX = 400.0
-"""What counts against a text in another line when one is asked for next to something."""
+"""Penalty in pixels for a text on another line when a text near an anchor is searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The place chosen for a target, and why, for the thought."""
+    """Element chosen for a target, and the reason, for the thought."""
 
     place: Found
     why: str
 
 
 def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Collection[str] = ()) -> Choice | None:
-    """The place that a target means, or None when it is not on the screen.
+    """Return the element that a target means, or None if it is not on the screen.
 
     Args:
-        screen: Where to look.
-        target: What to find.
-        to_press: Whether it is to be pressed: then buttons and links come before headings that hold their words.
-        typed: What was typed before: a field that shows it is not what is meant when it stands somewhere else as well.
+        screen: Screen to search.
+        target: Target to find.
+        to_press: True to prefer buttons and links over headings that contain their words.
+        typed: Texts typed before; a field that shows one of them is skipped if the text also occurs elsewhere.
     """
     if target.deed:
         return _choose_deed(screen, target)
@@ -78,10 +80,10 @@ def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Col
 
 
 def _choose_deed(screen: Screen, target: Target) -> Choice | None:
-    """The button or link that does what is said: by all of the words, by verb and noun, or by the verb alone.
+    """Return the button or link for an action: by all of the words, by verb and noun, or by the verb alone.
 
-    Without a noun ("order it") any button with the verb will do ("Place order"), if there is only one. In a dialog that
-    dims its page, only its own count.
+    Without a noun ("order it") any button with the verb matches ("Place order"), if there is only one. In a dialog that
+    dims its page, only the dialog's own buttons count.
     """
     texts = {normalize(line.text): line for line in reversed(screen.lines) if _may_do(screen, line)}
     verbs = _ALIKE_DEEDS.get(target.deed, (target.deed,))
@@ -118,7 +120,7 @@ def _stem(word: str) -> str:
 
 
 def _pressable_first(found: list[Found], target: Target) -> list[Found]:
-    """What may be pressed, before headings; a button that was asked for is no heading at all."""
+    """Return clickable elements before headings; for a button target, drop headings."""
     plain = [place for place in found if not place.is_heading]
     if target.role == "button":
         buttons = [place for place in plain if place.button is not None and place.fit >= CONTAINED]
@@ -132,7 +134,7 @@ def _pressable_first(found: list[Found], target: Target) -> list[Found]:
 
 
 def _without_field(screen: Screen, found: list[Found], typed: Collection[str]) -> list[Found]:
-    """The places without the field that shows what was typed, which stands above its results and suggestions."""
+    """Drop the field that shows a typed text; it lies above its results and suggestions."""
     echoes = [place for place in found if is_echo(screen, place, typed)]
     first = min(echoes, key=lambda place: place.box_px.top, default=None)
     others = [place for place in found if place is not first]
@@ -140,7 +142,7 @@ def _without_field(screen: Screen, found: list[Found], typed: Collection[str]) -
 
 
 def is_echo(screen: Screen, place: Found, typed: Collection[str]) -> bool:
-    """Whether a text was typed before and stands where a field shows its text."""
+    """Return True if a text was typed before and lies where a field shows its text."""
     is_typed = squash(place.line.text) in {squash(text) for text in typed}
     return is_typed and find_home(screen, place.line.box_px, find_field_boxes(screen)) is not None
 
@@ -192,7 +194,7 @@ def _choose_related(screen: Screen, found: list[Found], target: Target, relation
 
 
 def stands_so(relation: Relation, place: Box, anchor: Box, screen: Screen) -> bool:
-    """Whether a place stands to an anchor as a relation says, and near enough for it."""
+    """Return True if a box is in the given relation to an anchor and close enough to it."""
     (x, y), (anchor_x, anchor_y) = place.center, anchor.center
     height = max(place.height, anchor.height)
     match relation.kind:
@@ -216,12 +218,12 @@ def stands_so(relation: Relation, place: Box, anchor: Box, screen: Screen) -> bo
 
 
 def is_in_line(place: Box, anchor: Box) -> bool:
-    """Whether two texts stand in one line."""
+    """Return True if two texts are on one line."""
     return abs(place.center[1] - anchor.center[1]) < 0.5 * max(place.height, anchor.height)
 
 
 def _share_row(place: Box, anchor: Box, screen: Screen) -> bool:
-    """Whether both stand in one low box, such as a row or a card of a list."""
+    """Return True if both boxes lie in one low rectangle, such as a row or a card of a list."""
     limit = _CARD_REACH * max(place.height, anchor.height)
     return any(
         rectangle.box_px.contains(place) and rectangle.box_px.contains(anchor) and rectangle.box_px.height <= limit
@@ -230,7 +232,7 @@ def _share_row(place: Box, anchor: Box, screen: Screen) -> bool:
 
 
 def distance(relation: Relation, place: Box, anchor: Box, screen: Screen) -> float:
-    """How far a place is from an anchor, in pixels, as the relation counts it: smaller is better."""
+    """Return the distance of a box from an anchor in pixels, weighted by the relation; smaller is better."""
     gap_x, gap_y = max(0, -place.overlap_x(anchor)), max(0, -place.overlap_y(anchor))
     match relation.kind:
         case "row":
@@ -252,7 +254,7 @@ def distance(relation: Relation, place: Box, anchor: Box, screen: Screen) -> flo
 
 
 def shared_box(place: Box, anchor: Box, screen: Screen) -> float:
-    """A bonus in pixels when both stand in one card, row or panel: the smaller it is, the larger the bonus."""
+    """Return a bonus in pixels if both boxes share a card, row or panel; larger for a smaller container."""
     for rectangle in screen.rectangles:
         if rectangle.box_px.contains(place) and rectangle.box_px.contains(anchor):
             return 400.0 * max(0.0, 1 - rectangle.box_px.area / (0.6 * screen.width * screen.height))
@@ -274,13 +276,13 @@ _PAIR_PX = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """An input field.
+    """Input field.
 
     Attributes:
-        box_px: Inside its border.
-        label: The text that names it, if one does.
-        texts: What it holds, placeholders included, one for each line or part of a line.
-        why: How it was found, for the thought.
+        box_px: Box inside the border.
+        label: Text that names the field, if any.
+        texts: Contents, including placeholders, one for each line or part of a line.
+        why: How the field was found, for the thought.
     """
 
     box_px: Box
@@ -290,25 +292,25 @@ class Field:
 
     @property
     def text(self) -> str:
-        """What it holds, in one line."""
+        """Contents in one line."""
         return " ".join(self.texts)
 
 
 _NAMED_FIELD = re.compile(r"(?:password|search|date)(?=\s)", re.I)
-"""Kinds of fields whose word may be the label, too."""
+"""Field types whose word may also be the label."""
 
 
 def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
-    """The field that a target means, or None when neither field nor label is on the screen.
+    """Return the field that a target means, or None if neither field nor label is on the screen.
 
     Args:
-        screen: Where to look.
-        target: What to find.
-        kind: "text" when it is to be typed into: lists come last; "list" the other way round.
+        screen: Screen to search.
+        target: Target to find.
+        kind: "text" to type into it, which ranks lists last; "list" for the reverse.
     """
     boxes = find_field_boxes(screen)
     if not target.text and target.phrase and target.role in _NO_FIELDS:
-        target = replace(target, text=target.phrase)  # "Link" is the name of a field when it is to be filled
+        target = replace(target, text=target.phrase)  # "Link" is the name of a field if the step fills it
     named = _NAMED_FIELD.match(target.phrase) if not target.text and target.ordinal is None else None
     if named is not None and _find_labels(screen, Target(text=named[0], role="field")):
         target = Target(text=named[0], role="field", relation=target.relation)  # "the password field"
@@ -340,7 +342,7 @@ def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
 
 
 def _find_by_format(screen: Screen, target: Target) -> Field | None:
-    """The field for "the date" or "the time" where no label says so: the only one, or the one that shows a date."""
+    """Return the field for "the date" or "the time" without a label: the only field, or the field that shows a date."""
     if target.text.lower() not in ("date", "time") or target.relation is not None or target.ordinal is not None:
         return None
     boxes = find_fields(screen)
@@ -351,7 +353,7 @@ def _find_by_format(screen: Screen, target: Target) -> Field | None:
 
 
 def _is_name(target: Target, labels: list[Found]) -> bool:
-    """Whether an ordinal is a part of the name: "First name"."""
+    """Return True if an ordinal is part of the name, as in "First name"."""
     return bool(target.phrase) and any(
         fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text)
     )
@@ -374,7 +376,7 @@ def _find_labels(screen: Screen, target: Target) -> list[Found]:
 
 
 def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
-    """The boxes that may be meant by a text: the field that shows it, or those that stand to it as to a label."""
+    """Return candidate boxes for a text with their costs: the field that shows it, or the fields it may label."""
     home = find_home(screen, label.line.box_px, boxes)
     if home is not None:
         return [
@@ -389,7 +391,7 @@ def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> lis
 
 def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
-    cells = [*boxes, *find_frames(screen)]  # the cell beside a label's may hold a field and more
+    cells = [*boxes, *find_frames(screen)]  # the cell next to a label's cell may contain a field and more
     for box in boxes:
         found = _cost(screen, label.box_px, box)
         if found is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
@@ -406,7 +408,7 @@ def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[t
 
 
 def _follows(screen: Screen, box: Box, beside: Box) -> bool:
-    """Whether a field stands right of a list that shares its label: a country code before a phone number."""
+    """Return True if a field is right of a list that shares its label, such as a phone number after a country code."""
     is_in_row = abs(beside.center[1] - box.center[1]) < 0.4 * box.height
     return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not is_list(screen, beside)
 
@@ -419,11 +421,11 @@ def _kind_cost(screen: Screen, box: Box, kind: Kind) -> float:
 
 
 def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
-    """How unlikely a box belongs to a label, 0 being certain, and where it stands; None for "not at all"."""
+    """Return the cost of a box for a label (0 is certain) and its position; None if it cannot belong to the label."""
     if box.contains(label, slack_px=2):
         beside = label.left - box.left
         if len(screen.lines_in(box)) > 1 or screen.is_large(label):
-            return None  # a card, and the text its heading or a part of it
+            return None  # a card; the text is its heading or a part of it
         return (0.5 + beside / 200, "with") if beside < 0.5 * box.width and box.height < 400 else None
     gap_x, gap_y = box.left - label.right, box.top - label.bottom
     line_height = max(label.height, 10)
@@ -431,7 +433,7 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
         gap_x >= -4
         and (
             abs(label.center[1] - min(box.center[1], box.top + 20)) <= max(box.height / 2, line_height * 0.8)
-            or abs(label.bottom - box.bottom) <= line_height  # a large field that stands on its label's base line
+            or abs(label.bottom - box.bottom) <= line_height  # a large field aligned with its label's baseline
         )
         and box.top < label.bottom
     ):
@@ -450,7 +452,7 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
 
 
 def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
-    """Texts in the gap between a label and a box; stars, colons and the like do not count."""
+    """Return texts in the gap between a label and a box, except stars, colons and similar marks."""
     if gap.width <= 0 or gap.height <= 0:
         return []
     return [
@@ -461,7 +463,7 @@ def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
 
 
 def _is_hint(screen: Screen, line: Box, label: Box) -> bool:
-    """Whether a text below a label is an explanation: smaller or paler than the label."""
+    """Return True if a text below a label is an explanation, smaller or paler than the label."""
     return line.height < 0.85 * label.height or screen.contrast(line) < 0.85 * screen.contrast(label)
 
 
@@ -476,7 +478,7 @@ def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> li
 
 
 def _find_bare(screen: Screen, label: Found) -> Field | None:
-    """A field without a closed box: one whose border a label opens, or the space above the next rule."""
+    """Return a field without a closed box: its label interrupts the border, or it is the space above the next rule."""
     box = label.box_px
     framed = _find_framed(screen, box)
     if framed is not None:
@@ -498,7 +500,7 @@ def _find_bare(screen: Screen, label: Found) -> Field | None:
 
 
 def _find_framed(screen: Screen, label: Box) -> Box | None:
-    """The box in whose border a label stands, which opens the border."""
+    """Return the box whose border is interrupted by a label."""
     around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
         screen.width, screen.height
     )
@@ -525,7 +527,7 @@ def _find_framed(screen: Screen, label: Box) -> Box | None:
 
 
 def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
-    """A field without a name ("the editor", "the field below Notes"): the largest, or the nearest one to an anchor."""
+    """Return an unnamed field ("the editor", "the field below Notes"): the largest, or the nearest to an anchor."""
     usable = [box for box in boxes if may_be_field(screen, box, boxes)]
     if target.relation is not None:
         anchors = keep_best(find_text(screen, target.relation.anchor))
@@ -551,7 +553,7 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
         return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
     usable = find_lists(screen) if target.role == "list" else find_fields(screen) or usable
     if target.ordinal is None and len(usable) > 1:
-        return None  # which of them is not said
+        return None  # ambiguous
     ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
     index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
     return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None

@@ -1,4 +1,4 @@
-"""Find widgets without their names: buttons, sliders, checkboxes, "the second link"; the state of a toggle."""
+"""Find widgets by their look or number (buttons, sliders, checkboxes, "the second link") and a toggle's state."""
 
 import re
 from collections import Counter
@@ -26,14 +26,14 @@ _MAX_TRACK_PX = 14
 _HANDLE_PX = (6, 44)
 _BULGE_PX = 2
 _HANDLE_GAP_PX = 3
-"""Between a handle and the ring around it when it has the focus."""
+"""Gap in pixels between a focused handle and its ring."""
 
 _INK_STEP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slider:
-    """A track with a handle on it."""
+    """Track with a handle on it."""
 
     box_px: Box
     handle: Box
@@ -41,7 +41,7 @@ class Slider:
 
 
 def find_sliders(screen: Screen) -> list[Slider]:
-    """Long thin tracks, each with one handle on it that is thicker, from the top."""
+    """Return long, thin tracks that have one thicker handle each, from top to bottom."""
     differs = (screen.strength > _INK_STEP).astype(np.uint8)
     flat = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
     upright = [
@@ -56,7 +56,11 @@ def _turn(box: Box) -> Box:
 
 
 def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
-    """Tracks that lie flat, with their handles: (H, W) uint8, 1 where the image is not its background."""
+    """Return horizontal tracks with their handles.
+
+    Args:
+        differs: (H, W) uint8, 1 where the image is not its background.
+    """
     cv2 = require("cv2", "literal")
     runs = cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((1, _MIN_RUN_PX), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_TRACK_PX - 5, 1), np.uint8))
@@ -69,7 +73,7 @@ def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
     found = []
     for piece in sorted(pieces, key=lambda box: box.left):
         if any(_goes_on(box, piece) for box in pieces):
-            continue  # it is the second half of a track
+            continue  # second half of a track
         after = next((box for box in pieces if _goes_on(piece, box)), piece)
         track = piece.union(after)
         handle = _find_handle(differs, track)
@@ -84,7 +88,7 @@ def _goes_on(piece: Box, other: Box) -> bool:
 
 
 def _find_handle(differs: NDArray[np.uint8], track: Box) -> Box | None:
-    """The only place where something stands out above a track and below it."""
+    """Return the only spot where something extends both above and below a track."""
     height, width = differs.shape
     around = track.padded(_HANDLE_PX[1] // 2, _BULGE_PX).clipped(width, height)
     if min(track.left, track.top, width - track.right, height - track.bottom) <= 0:
@@ -109,11 +113,11 @@ _SHADE_STEP = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnnamedButton:
-    """The button that was found, or why none was.
+    """Result of a search for a button without a name.
 
     Attributes:
-        point: Its middle, in pixels; None when it cannot be told.
-        why: Why it is that one, or what stands in the way.
+        point: Centre in pixels; None if the button is ambiguous.
+        why: Reason for the choice, or for not choosing.
     """
 
     point: tuple[float, float] | None
@@ -121,9 +125,10 @@ class UnnamedButton:
 
 
 def find_unnamed_button(screen: Screen, target: Target) -> UnnamedButton | None:
-    """The only button, the one in a place, or the one by number; None when there is none.
+    """Return the only button, the one at a position, or the one with a number; None if there is none.
 
-    A button whose own text is what the relation names ("the button in the dialog labelled Cancel") is that one.
+    If a button's own text is the anchor of the relation ("the button in the dialog labelled Cancel"), it is that
+    button.
     """
     if target.relation is not None:
         for anchor in keep_best(find_text(screen, target.relation.anchor)):
@@ -148,7 +153,7 @@ def find_unnamed_button(screen: Screen, target: Target) -> UnnamedButton | None:
 
 
 def list_buttons(screen: Screen) -> list[Box]:
-    """Boxes that look like buttons: low, with a text, two or an icon in their middle; in reading order."""
+    """Return low boxes with an icon or one or two texts in the middle, in reading order."""
     found = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
     inside = [rectangle.box_px for rectangle in screen.rectangles]
     found += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
@@ -163,7 +168,7 @@ def list_buttons(screen: Screen) -> list[Box]:
 
 
 def _list_large(screen: Screen) -> list[Box]:
-    """Boxes higher than buttons mostly are, with one text right in their middle and nothing else."""
+    """Return boxes taller than usual buttons with a single text exactly in their middle."""
     found = []
     for rectangle in screen.rectangles:
         box, inside = rectangle.box_px, screen.lines_in(rectangle.box_px)
@@ -187,20 +192,20 @@ def _is_icon_button(screen: Screen, box: Box) -> bool:
 
 
 def is_shaded(screen: Screen, box: Box) -> bool:
-    """Whether a box is filled with another colour than the page."""
+    """Return True if a box is filled with a colour other than the page's."""
     page, fill = screen.page_colour, find_background(screen.crop(box))
     return int(np.abs(page.astype(np.int16) - fill.astype(np.int16)).max()) >= _SHADE_STEP
 
 
 def _holds_two_texts(screen: Screen, box: Box) -> bool:
-    """Whether two texts, below each other or far apart in one line, stand in the middle of a box together."""
+    """Return True if two texts, stacked or far apart on one line, are centred together in a box."""
     lines = screen.lines_in(box)
     if len(lines) != 2:
         return False
     both = lines[0].box_px.union(lines[1].box_px)
     left, right = both.left - box.left, box.right - both.right
     if box.height < 60 and box.width < 60 and is_shaded(screen, box):
-        return min(left, right) > -_OVERHANG_PX  # a narrow button out of which its words reach
+        return min(left, right) > -_OVERHANG_PX  # a narrow button that its words overflow
     return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
 
 
@@ -231,7 +236,7 @@ _MAX_MARK_RATIO = 1.35
 
 
 def find_kind(screen: Screen, role: Role) -> list[Box]:
-    """All widgets of a kind that is recognised by its looks, in reading order; empty for other kinds."""
+    """Return all widgets of a type that is recognised by its look, in reading order; an empty list for other types."""
     match role:
         case "button":
             return list_buttons(screen)
@@ -252,7 +257,7 @@ def find_kind(screen: Screen, role: Role) -> list[Box]:
 
 
 def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
-    """Checkboxes or radio buttons of one size; letters inside a text and icon buttons are none."""
+    """Return checkboxes or radio buttons of one size, except letters inside a text and icon buttons."""
     handles = [slider.handle for slider in find_sliders(screen)]
     page = screen.page
     found = [
@@ -273,14 +278,14 @@ def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
 
 
 def _is_letter(screen: Screen, toggle: Toggle, line: TextLine) -> bool:
-    """Whether a round or square shape is a part of a text of several letters."""
+    """Return True if a round or square shape is part of a text of several letters."""
     shared = toggle.box_px.intersection(line.box_px)
     is_part = len(line.text) > 2 and shared > _TEXT_SHARE * toggle.box_px.area
     return is_part and not _is_ring(screen, toggle.box_px, line)
 
 
 def _is_ring(screen: Screen, box: Box, line: TextLine) -> bool:
-    """Whether what was read as the first letter of a line is a ring or a box that stands apart from its label."""
+    """Return True if the first letter of a line is really a ring or box that is separate from its label."""
     if line.text[:1] not in RINGS or not line.char_x_px:
         return False
     left, right = line.char_x_px[0]
@@ -290,10 +295,10 @@ def _is_ring(screen: Screen, box: Box, line: TextLine) -> bool:
 
 
 def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
-    """Whether a small box is no toggle: a letter of a text, an icon button, or a spot of one colour.
+    """Return True if a small box is not a toggle but a letter of a text, an icon button, or a spot of one colour.
 
-    What is on bears a mark: a tick, a dash or a dot, which is no taller than it is wide. A letter mostly is, and an
-    avatar or a lamp has none.
+    The mark of a toggle that is on (a tick, a dash or a dot) is not taller than wide, unlike most letters; an avatar or
+    a status light has no mark.
     """
     if toggle.kind == "switch":
         return False
@@ -315,7 +320,7 @@ def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
 
 
 def _find_links(screen: Screen) -> list[Box]:
-    """Runs of words in a colour of their own, outside of buttons."""
+    """Return runs of words in a distinct colour, outside buttons."""
     return [box for line in screen.lines for box in _coloured_runs(screen, line)]
 
 
@@ -334,13 +339,13 @@ def _coloured_runs(screen: Screen, line: TextLine) -> list[Box]:
 
 
 def find_links_named(screen: Screen, text: str) -> list[Found]:
-    """The places of a text that are links: in a colour of their own, best first."""
+    """Return the links with a text, best match first; links have a distinct colour."""
     found = [place for place in find_text(screen, text) if place.fit >= CONTAINED and _is_link(screen, place.box_px)]
     return found or _find_glued(screen, text)
 
 
 def _find_glued(screen: Screen, text: str) -> list[Found]:
-    """Links that the reader joined with the words beside them: a part of a word that has a colour of its own."""
+    """Return links that OCR joined with adjacent words: parts of a word in a distinct colour."""
     found = []
     for line in screen.lines if len(text) >= _MIN_GLUED else []:
         for match in re.finditer(rf"(?<!\w){re.escape(text)}(?=\w)|(?<=\w){re.escape(text)}(?!\w)", line.text, re.I):
@@ -359,7 +364,7 @@ def _is_link(screen: Screen, box: Box) -> bool:
 
 
 def _find_results(screen: Screen) -> list[Box]:
-    """The links that begin the entries of a list: those at the left edge that most links share, one for each entry."""
+    """Return the links that start the entries of a list: at the left edge shared by most links, one for each entry."""
     links = _in_reading_order(_find_links(screen))
     if not links:
         return []
@@ -368,11 +373,11 @@ def _find_results(screen: Screen) -> list[Box]:
     column = [box for box in links if abs(round(box.left / _INDENT_PX) - edge) <= 1]
     titles = [box for box in column if not _is_address(screen, box)]
     steps = [below.top - above.top for above, below in pairwise(titles)]
-    return titles if not steps or max(steps) <= _MAX_UNEVEN * min(steps) else []  # else one may have been missed
+    return titles if not steps or max(steps) <= _MAX_UNEVEN * min(steps) else []  # otherwise an entry may be missing
 
 
 def _is_address(screen: Screen, box: Box) -> bool:
-    """Whether a coloured text is the address below a result's title, or leads to another page of results."""
+    """Return True if a coloured text is the address below a result's title, or a link to another page of results."""
     inside = " ".join(line.text for line in screen.lines if line.box_px.contains(box, slack_px=2))
     if _PAGER.fullmatch(inside.strip()) is not None:
         return True
@@ -392,13 +397,16 @@ _REACH_RIGHT_PX = 420
 _RIGHT_COST_PX = 8.0
 _TAKEN_COST_PX = 60.0
 _MAX_SIDE_PER_TEXT = 2.2
-"""How far from its label a toggle may stand, and what counts against one: standing right of the label, and standing
-nearer to another text. A toggle may be taller than usual where its label is: on a sharp screen."""
+"""Limits and penalties for assigning a toggle to a label.
+
+The limits are the distance from the label and the toggle's size per text height; on a high-density screen a toggle may
+be larger, like its label. The penalties apply to a toggle right of its label or nearer to another text.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundToggle:
-    """A toggle with the text that labels it."""
+    """Toggle with the text that labels it."""
 
     box_px: Box
     is_on: bool
@@ -407,7 +415,7 @@ class FoundToggle:
 
 
 def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
-    """The toggle beside the target's text; None when the text is missing or nothing stands beside it."""
+    """Return the toggle next to the target's text; None if the text is missing or has no toggle next to it."""
     text = Target(text=target.text, ordinal=target.ordinal, relation=target.relation) if target.text else None
     if text is None and target.relation is not None:
         text = Target(text=target.relation.anchor)
@@ -429,7 +437,7 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
 
 
 def _find_best(screen: Screen, label: Box, left: int, right: int) -> Toggle | None:
-    """The toggle that most likely belongs to a label, between two columns of pixels."""
+    """Return the toggle that most likely belongs to a label, between two pixel columns."""
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
     side_px = max(MAX_TOGGLE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
@@ -445,7 +453,7 @@ def _find_best(screen: Screen, label: Box, left: int, right: int) -> Toggle | No
 
 
 def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
-    """The toggle that an ordinal tells, or the only one."""
+    """Return the toggle with the target's ordinal, or the only toggle."""
     toggles = find_plain_toggles(screen, target.role)
     toggle = nth(toggles, target.ordinal)
     if toggle is None:
@@ -454,7 +462,7 @@ def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
 
 
 def _ends_row(screen: Screen, toggle: Toggle, label: Box) -> bool:
-    """True for a switch at the end of a label's row, with no text between."""
+    """Return True for a switch at the end of a label's row with no text in between."""
     between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
     return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
 
@@ -465,7 +473,7 @@ def _shift(toggle: Toggle, near: Box) -> Box:
 
 
 def _cost(screen: Screen, box: Box, label: Box) -> float | None:
-    """How unlikely a toggle belongs to a label, in pixels; None for not at all."""
+    """Return the cost in pixels of assigning a toggle to a label; None if it cannot belong to it."""
     if abs(box.center[1] - label.center[1]) > max(label.height, box.height) * 0.8:
         return None
     is_left = box.center[0] < label.left + min(label.height, 0.3 * label.width)
@@ -477,7 +485,7 @@ def _cost(screen: Screen, box: Box, label: Box) -> float | None:
 
 
 def _is_closer(text: Box, box: Box, gap: float, is_left: bool) -> bool:
-    """Whether a text on the toggle's other side is much nearer to it than the label is."""
+    """Return True if a text on the toggle's other side is much nearer to it than the label."""
     if text.overlap_y(box) < 0.4 * min(text.height, box.height):
         return False
     other = box.left - text.right if is_left else text.left - box.right

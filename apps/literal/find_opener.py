@@ -1,4 +1,4 @@
-"""Find what shows more when it is pressed: tabs, sections, nodes of a tree, entries with a submenu, the next page."""
+"""Find elements that show more when clicked: tabs, sections, tree nodes, submenu entries, the next page."""
 
 import re
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ _NEXT_PAGE = (">", "Next", "›", "»", "Next >", "Next page", "Next →", "→"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
-    """Something that shows more when it is pressed.
+    """Element that shows more when clicked.
 
     Attributes:
-        point: Where to press, in pixels.
-        label: Its text, "" when it has none that can be read.
+        point: Point to click, in pixels.
+        label: Its text; "" if it has no readable text.
     """
 
     point: tuple[float, float]
@@ -43,7 +43,7 @@ class Opener:
 
 
 def find_openers(screen: Screen, kind: OpenerKind) -> list[Opener]:
-    """What of a kind there is to press, from the top; closed ones only for nodes of a tree."""
+    """Return the elements of a type to click, from the top; for tree nodes, only closed ones."""
     match kind:
         case "tab":
             return find_tabs(screen)
@@ -56,7 +56,7 @@ def find_openers(screen: Screen, kind: OpenerKind) -> list[Opener]:
 
 
 def find_tabs(screen: Screen) -> list[Opener]:
-    """The topmost row of low boxes of one height that stand side by side, each with a short mark in it."""
+    """Return the topmost row of adjacent low boxes of equal height that each contain a short text or icon."""
     boxes = [rectangle.box_px for rectangle in screen.rectangles if _may_be_tab(rectangle.box_px)]
     boxes = [box for box in boxes if not any(box != other and other.contains(box, slack_px=1) for other in boxes)]
     boxes = [box for box in boxes if find_ink(screen.crop(box.padded(-2))).any()]
@@ -77,7 +77,7 @@ def _is_same_row(one: Box, other: Box) -> bool:
 
 
 def _take_neighbours(row: list[Box]) -> list[Box]:
-    """The boxes from the left on that follow each other closely."""
+    """Return the leading boxes that follow each other closely."""
     taken = row[:1]
     for box in row[1:]:
         if not -4 <= box.left - taken[-1].right <= _TAB_GAP_PX:
@@ -87,7 +87,7 @@ def _take_neighbours(row: list[Box]) -> list[Box]:
 
 
 def _find_ruled_tabs(screen: Screen) -> list[Opener]:
-    """Short texts side by side, in the topmost row of such that has a line below all of them."""
+    """Return the texts of the topmost row of short texts with a line below all of them."""
     for first in sorted(screen.lines, key=lambda line: line.box_px.top):
         row = [line for line in screen.lines if abs(line.box_px.center[1] - first.box_px.center[1]) <= 4]
         row.sort(key=lambda line: line.box_px.left)
@@ -102,7 +102,7 @@ def _find_ruled_tabs(screen: Screen) -> list[Opener]:
 
 
 def find_sections(screen: Screen) -> list[Opener]:
-    """Wide low boxes of one size and colour below each other, each with one text at its left end."""
+    """Return low, wide boxes of one size and colour below each other, each with one text at its left end."""
     found = []
     for box in find_bars(screen):
         lines = screen.lines_in(box)
@@ -115,7 +115,7 @@ def find_sections(screen: Screen) -> list[Opener]:
 
 
 def find_bars(screen: Screen) -> list[Box]:
-    """Low wide boxes: flat or bordered ones, and strips in a colour of their own, gradients included."""
+    """Return low, wide boxes: flat or bordered ones, and strips in a distinct colour, including gradients."""
     cv2 = require("cv2", "literal")
     differs = (screen.strength > _BAR_STEP).astype(np.uint8)
     count, _, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=4)
@@ -147,7 +147,7 @@ def _label(screen: Screen, box: Box) -> str:
 
 
 def find_expanders(screen: Screen) -> list[Opener]:
-    """Closed nodes: a small plus, or a triangle or angle that points right, left of a text."""
+    """Return closed nodes: a small plus, or a triangle or angle pointing right, left of a text."""
     openers = []
     for line in sorted(screen.lines, key=lambda line: (line.box_px.top, line.box_px.left)):
         sign = re.match(r"([▶▸►▹>›+⊞])\s*(?=\w)", line.text)
@@ -158,7 +158,7 @@ def find_expanders(screen: Screen) -> list[Opener]:
 
 
 def _find_mark(screen: Screen, line: TextLine) -> Box | None:
-    """The leftmost small mark in the room left of a text that no other text takes."""
+    """Return the leftmost small mark in the free space left of a text; None if another text is there."""
     box = line.box_px
     room = Box(max(0, box.left - _EXPANDER_REACH_PX), box.top - 2, box.left - 1, box.bottom + 2)
     room = room.clipped(screen.width, screen.height)
@@ -184,7 +184,7 @@ def _is_closed(screen: Screen, mark: Box) -> bool:
 
 
 def _points_right(ink: NDArray[np.bool_]) -> bool:
-    """Whether a mark is a triangle or an angle that points right: its right end lies in the middle rows."""
+    """Return True if a mark is a triangle or angle pointing right, whose tip lies in the middle rows."""
     height, width = ink.shape
     if not 0.4 <= width / height <= 1.1 or height < 5:
         return False
@@ -197,7 +197,7 @@ def _points_right(ink: NDArray[np.bool_]) -> bool:
 
 
 def find_submenus(screen: Screen) -> list[Opener]:
-    """Entries of a menu that bear a mark that points right at their end."""
+    """Return menu entries with a mark at their end that points right."""
     openers = []
     for line in screen.lines:
         box = line.box_px
@@ -212,14 +212,14 @@ def find_submenus(screen: Screen) -> list[Opener]:
 
 
 def find_next_page(screen: Screen) -> list[Opener]:
-    """The sign that leads to the next page of a list: a link or a button, the lowest one on the screen."""
+    """Return the link or button to the next page of a list: the lowest one on the screen."""
     named = [place for text in _NEXT_PAGE for place in find_text(screen, text) if place.fit >= WHOLE]
     found = [
         Opener(point=place.point, label=place.line.text)
         for place in named
         if place.button is not None or is_coloured(screen, place.box_px.padded(1))
     ]
-    for line in screen.lines:  # an arrow right behind the page's number
+    for line in screen.lines:  # an arrow right after the page number
         if re.search(r"[\d\s][>≥›»]$", line.text) and is_coloured(
             screen, line.span(len(line.text) - 1, len(line.text))
         ):

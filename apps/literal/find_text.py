@@ -1,4 +1,4 @@
-"""Find a text on the screen: which line, which part of it, and how button-like it looks."""
+"""Find a text on the screen: the line, the part of it, and how much it looks like a button."""
 
 from dataclasses import dataclass, replace
 
@@ -25,10 +25,10 @@ _EDGE_PX = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedLine(TextLine):
-    """Lines that were joined.
+    """Joined lines.
 
     Attributes:
-        first_row_px: Those of the first row.
+        first_row_px: Box of the lines in the first row.
     """
 
     first_row_px: Box
@@ -36,15 +36,15 @@ class WrappedLine(TextLine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A place where a text stands.
+    """Occurrence of a text.
 
     Attributes:
-        box_px: The text, or the part of the line that was asked for.
-        line: The line that it stands in.
-        fit: How well the text fits, 0 to 1.
-        look: What its surroundings add: positive for buttons and links, negative for running text.
-        button: The button around it, if there is one.
-        is_heading: Whether it is set larger than the screen's other texts, on the page itself.
+        box_px: Box of the text, or of the requested part of the line.
+        line: Line that contains it.
+        fit: Quality of the match, 0 to 1.
+        look: Bonus or penalty: positive for buttons and links, negative for running text.
+        button: Button around it, if any.
+        is_heading: True if it is larger than the screen's other texts and not inside a button.
     """
 
     box_px: Box
@@ -56,19 +56,19 @@ class Found:
 
     @property
     def score(self) -> float:
-        """Fit and look together; the fit weighs more."""
+        """Sum of fit and look; the fit weighs more."""
         return self.fit + self.look
 
     @property
     def point(self) -> tuple[float, float]:
-        """Where to click it, in pixels of the image: of several rows in the first one, since links have gaps."""
+        """Point to click, in pixels of the image; in the first row of several, since links have gaps."""
         if isinstance(self.line, WrappedLine) and self.box_px == self.line.box_px:
             return self.line.first_row_px.center
         return self.box_px.center
 
 
 def find_named(screen: Screen, target: Target) -> list[Found]:
-    """Every place of a target's text; its words as written come first when they stand there as one name."""
+    """Return every occurrence of a target's text; its words as written take precedence as one name."""
     if target.phrase and target.phrase != target.text:
         named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
         if named:
@@ -77,7 +77,7 @@ def find_named(screen: Screen, target: Target) -> list[Found]:
 
 
 def find_text(screen: Screen, text: str) -> list[Found]:
-    """Every place of a text, best first; the better kinds of fit shut out the worse ones."""
+    """Return every occurrence of a text, best first; worse kinds of match are used only if there are no better ones."""
     found = _find_in(screen, text, screen.lines)
     if len(text) <= 3 and not any(place.fit >= WHOLE for place in found):
         found += _find_in(screen, text, screen.glyph_lines)
@@ -91,13 +91,13 @@ def find_text(screen: Screen, text: str) -> list[Found]:
 
 
 def _read_closer(screen: Screen, text: str) -> list[TextLine]:
-    """The lines that are nearly a wanted one, read again at twice their size: a letter of it may have been misread."""
+    """Reread lines that nearly equal a text at twice their size, since a letter may have been misread."""
     near = [line for line in screen.lines if nearness(text, line.text) >= _NEARLY and not line.angle_deg]
     return [screen.read_closer(line) for line in near[:_MAX_CLOSER]]
 
 
 def keep_best(found: list[Found], at_least: int = 1) -> list[Found]:
-    """The places of the best kind of fit (whole, contained, fuzzy) that gives at least so many places."""
+    """Return the occurrences of the best kind of match (whole, contained, fuzzy) found `at_least` times."""
     for floor in (WHOLE, CONTAINED, 0.0):
         kept = [place for place in found if place.fit >= floor]
         if len(kept) >= at_least:
@@ -106,13 +106,13 @@ def keep_best(found: list[Found], at_least: int = 1) -> list[Found]:
 
 
 def name_nearest(screen: Screen, text: str, count: int = 4) -> list[str]:
-    """The texts on the screen that are most like a wanted one."""
+    """Return the texts on the screen that are most similar to the given text."""
     ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -nearness(text, seen))
     return [seen for seen in ranked if nearness(text, seen) > 0.3][:count] or ranked[:count]
 
 
 def _is_covered(screen: Screen, line: TextLine, text: str) -> bool:
-    """Whether a line is a text without its last letter, and a mark lies where that would be: a menu's arrow."""
+    """Return True if a line is a text without its last letter, with a mark such as a menu's arrow at that position."""
     if squash(line.text) != squash(text)[:-1]:
         return False
     box = line.box_px
@@ -133,7 +133,7 @@ def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
 
 
 def joined_lines(lines: list[TextLine]) -> list[TextLine]:
-    """Neighbouring texts joined: close parts of a row, and a line with its continuation."""
+    """Return joined neighbouring texts: close parts of a row, and a line with its continuation."""
     lines = [line for line in lines if not line.angle_deg]
     joined, chains = [], list(lines)
     for _ in range(_MAX_JOINED - 1):
@@ -144,7 +144,7 @@ def joined_lines(lines: list[TextLine]) -> list[TextLine]:
 
 
 def _continues(one: Box, other: Box) -> bool:
-    """Whether a text in `other` may go on from one that ends in `one`: beside it, or on the next line."""
+    """Return True if a text in `other` may continue one that ends in `one`, beside it or on the next line."""
     height = min(one.height, other.height)
     is_beside = one.overlap_y(other) > _SAME_ROW * height and -2 < other.left - one.right < 3 * height
     is_below = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
@@ -166,7 +166,7 @@ def _join(first: TextLine, second: TextLine) -> WrappedLine:
 
 
 def find_button(screen: Screen, text: Box) -> Box | None:
-    """The smallest rectangle that holds a text in its middle with little room to spare."""
+    """Return the smallest rectangle around a text that is centred in it with small margins."""
     for rectangle in screen.rectangles:
         box = rectangle.box_px
         if box.height > 4 * text.height + 24 or box.width > text.width + 260:
@@ -186,7 +186,7 @@ def find_button(screen: Screen, text: Box) -> Box | None:
 
 
 def _trim(screen: Screen, text: Box, button: Box) -> tuple[int, int]:
-    """Where a text's ink begins and ends; readers leave some room around it, up to the button's edge and corners."""
+    """Return the left and right ends of a text's ink; OCR boxes are loose, up to the button's edges and corners."""
     left, right = max(text.left, button.left + _EDGE_PX), min(text.right, button.right - _EDGE_PX)
     middle = Box(left, text.top + text.height // 4, right, text.bottom - text.height // 4)
     columns = np.flatnonzero(find_ink(screen.crop(middle)).any(axis=0))
@@ -194,13 +194,13 @@ def _trim(screen: Screen, text: Box, button: Box) -> tuple[int, int]:
 
 
 def _measure_margins(screen: Screen, box: Box) -> tuple[int, int]:
-    """The room left and right of what a box holds; readers draw their boxes loosely around small text."""
+    """Return the margins left and right of a box's contents; OCR boxes are loose around small text."""
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-1))).any(axis=0))
     return (int(columns[0]), box.width - 3 - int(columns[-1])) if columns.size else (0, 0)
 
 
 def is_coloured(screen: Screen, box: Box) -> bool:
-    """Whether a text is in a colour of its own, as links are."""
+    """Return True if a text has a distinct colour, as links do."""
     crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
     if crop.size == 0:
         return False

@@ -1,4 +1,4 @@
-"""Read an instruction as a list of plain steps."""
+"""Parse an instruction into a list of plain steps."""
 
 import re
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ FORMS = (
     'wait until "Saved" appears',
     "tell me the Total",
 )
-"""Examples of what can be read, for error messages."""
+"""Examples of supported steps, for error messages."""
 
 _POLITE_WORDS, _ = compile_phrase(
     "(please|now|next|then|afterwards|finally|lastly|also|and|(first|firstly|second|secondly)`(?=\\s*,)`"
@@ -62,7 +62,7 @@ _VERB, _ = compile_phrase(
 )
 _THE_NOUN = "(it|them|this|that|(the|your|my|all) [COMPOUND] COMPOUND|changes)"
 _DEED, _ = compile_phrase(f"({DEEDS} [{_THE_NOUN}]|{NOUN_DEEDS} {_THE_NOUN})`(?=\\s*(?:$|[,.;!]|\\s(?:and|then)\\s))`")
-"""A button's verb that ends what stands before it: "... and save", "... and update the cart"."""
+"""Button verb that ends the preceding text: "... and save", "... and update the cart"."""
 _PRESSING = re.compile(r"(?:left\s|double\s)?(?:click|tap|press|hit|push)\b|(?:button|link|tab)\b.*$", re.I)
 _PAIR_VERB = re.compile(
     r"(?:set|change|update)\b.*\s(?P<to>to)\s|(?:fill|complete|replace)\b.*\s(?P<with>with)\s"
@@ -89,10 +89,10 @@ _MAX_CHARS = 20_000
 
 @lru_cache(maxsize=64)
 def read_instruction(instruction: str) -> tuple[PlainStep | Unreadable, ...]:
-    """The steps of an instruction, as `parse_instruction` returns them, kept for the next screenshots.
+    """Return the cached steps of an instruction, as parsed by `parse_instruction`.
 
     Raises:
-        ValueError: The instruction is too long.
+        ValueError: If the instruction is too long.
     """
     if len(instruction) <= _MAX_CHARS:
         return tuple(parse_instruction(instruction))
@@ -103,9 +103,9 @@ def read_instruction(instruction: str) -> tuple[PlainStep | Unreadable, ...]:
 
 
 def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
-    """The steps of an instruction, in order; parts that are no step stand among them as `Unreadable`.
+    """Return the steps of an instruction, in order; parts that are not a step become `Unreadable`.
 
-    It takes time linear in the instruction's length: what decides where a step begins, and each step, is bounded.
+    Takes time linear in the instruction's length: each step, and the text that decides where it begins, is bounded.
     """
     masked, quotes = mask_quotes(instruction)
     clauses = split_clauses(masked, _starts_step_after)
@@ -150,7 +150,7 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
 
 
 def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unreadable:
-    """The step that opens one thing after another until what the next step acts on is seen."""
+    """Return the step that opens elements one after another until the target of the next step is visible."""
     match step:
         case Click(target=target) | Tick(target=target) | Report(target=target) | CheckShown(target=target):
             return OpenUntil(kind=kind, target=target)
@@ -159,7 +159,7 @@ def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unr
 
 
 def starts_step(text: str) -> bool:
-    """Whether a text begins with a verb that can begin a step."""
+    """Return True if a text begins with a verb that can start a step."""
     return _VERB.match(f" {_without_politeness(text)}") is not None
 
 
@@ -170,7 +170,7 @@ def _without_politeness(text: str) -> str:
 
 
 def _starts_step_after(before: str, text: str) -> bool:
-    """Whether a step begins here; after "set A to B" that may be "C to D", without a verb."""
+    """Return True if a step begins here; after "set A to B" it may be "C to D", without a verb."""
     if starts_step(text):
         return True
     if _DEED.match(f" {text}") is not None and not _PRESSING.match(_without_politeness(before)):
@@ -186,7 +186,7 @@ def _starts_step_after(before: str, text: str) -> bool:
 
 
 def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
-    """For "click it": the target that was named last."""
+    """Replace the pronoun in "click it" by the target that was named last."""
     if not isinstance(step, Click) or step.target.text.lower() not in _PRONOUNS:
         return step
     for earlier in reversed(before):
@@ -219,7 +219,7 @@ def _explain(clause: str, found: NotUnderstoodError | None, quotes: Quotes) -> U
 
 
 def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
-    """The steps of one clause; what was not understood of it when a rule began to fit; None when no rule did."""
+    """Parse one clause: its steps, the error of the first rule that partly matched, or None if no rule did."""
     leftover: NotUnderstoodError | None = None
     for rule in rules_for(text):
         try:
@@ -233,11 +233,11 @@ def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | N
 
 
 def _read_with(verb: str, text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
-    """Read a clause that leaves its verb out: "fill Amount with 3 and Date with 4", "Amount: 3"."""
+    """Parse a clause without its own verb: "fill Amount with 3 and Date with 4", "Amount: 3"."""
     if re.match(r"fill|enter|set|type|complete|populate|change", verb, re.I):
         pair = re.fullmatch(r"([^:=]{1,60}?)\s*[:=]\s+(.+)", text, re.S)
         if pair is not None:
             return _read(f"set {pair[1]} to {pair[2]}", quotes)
     if text[0].islower() and not quotes.marks(text) and not _FIELD_PAIR.match(text):
-        return None  # more likely a verb that is not known than a name
+        return None  # more likely an unknown verb than a name
     return _read(f"{verb} {text}", quotes)

@@ -1,4 +1,4 @@
-"""Look after the last act: whether it worked, and whether fields still hold what was entered."""
+"""Check the screen after the last action: whether it worked, and whether fields still hold what was entered."""
 
 import hashlib
 import re
@@ -70,22 +70,22 @@ from visual_tools.ink import find_background
 _UNSET = re.compile(
     r"\W*(?:(?:please )?(?:select|choose|pick)|none\b|nobody|any\b|all\b|bitte|choisi|elegir|seleccion)", re.I
 )
-"""How lists read in which nothing is chosen."""
+"""Texts of lists in which nothing is chosen."""
 _TYPING = (TypeText, SetValue, SelectOption)
 _EDITING = (PasteText, SelectText)
 _LEAVING = frozenset({"enter", "return", "tab", "esc", "escape"})
 _SPINS = frozenset("+-−–<>▲▼")
-"""Signs on buttons that count a field's number up or down."""
+"""Signs on buttons that increase or decrease a field's number."""
 
 
 def find_changed(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> str | None:
-    """How a field or list differs from what was typed or chosen, if one does that is still where it was."""
+    """Describe a field or list that no longer shows what was typed or chosen; None if there is none."""
     last_typed = {step.field: index for index, step in enumerate(steps) if isinstance(step, _TYPING)}
     for target, index in last_typed.items():
         step, typed = steps[index], read_typed(progress, index)
         if target is None or typed is None or _is_edited(steps, index):
             continue
-        is_later = bool(progress.num_looks) or index < len(steps) - 1  # the screen before shows what was typed, too
+        is_later = bool(progress.num_looks) or index < len(steps) - 1  # the previous screen also shows what was typed
         for screen in (sight.before, sight.now) if is_later and sight.before is not None else (sight.now,):
             found = find_field(screen, target, kind="list" if isinstance(step, SelectOption) else "text")
             if found is None or not typed.is_at(found.box_px):
@@ -96,21 +96,21 @@ def find_changed(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -
                 text = step.value if isinstance(step, SetValue) else step.text if isinstance(step, TypeText) else ""
                 shown = format_like(text, typed.held)
                 seen = find_altered(text, found, screen, was=typed.shown, held=typed.held, shown=shown)
-            is_placeholder = seen is not None and squash(seen) == squash(str(target))  # the field is named by it
+            is_placeholder = seen is not None and squash(seen) == squash(str(target))  # named by its placeholder
             if seen is not None and not is_placeholder and not _is_chosen(steps[index + 1 :], seen):
                 return f'{target} shows "{seen}" after the last step, and I entered "{one_line(text)}"'
     return None
 
 
 def _find_other(step: SelectOption, found: Field, screen: Screen) -> str | None:
-    """The option that a list shows instead of the one that a step chose; None for a list in which none is chosen."""
+    """Return the option that a list shows instead of the chosen one; None if no option is chosen."""
     seen = read_field(found, screen)
     is_set = len(squash(seen)) > 1 and not _UNSET.match(seen)
     return seen if is_set and not step.is_more and not shows_option(screen, found, step.option.text) else None
 
 
 def _is_edited(steps: Sequence[PlainStep], index: int) -> bool:
-    """True if a field need not show what a step typed: it appended to another text, or a later step edits the field."""
+    """Return True if a field may differ from what a step typed, because it appended or a later step edits the field."""
     step, rest = steps[index], steps[index + 1 :]
     if isinstance(step, TypeText) and step.append:
         return True
@@ -122,14 +122,14 @@ def _is_edited(steps: Sequence[PlainStep], index: int) -> bool:
 
 
 def _is_chosen(rest: Sequence[PlainStep], seen: str) -> bool:
-    """True if the step after typing pressed what a field shows, as a suggestion below it is pressed."""
+    """Return True if the step after typing clicked the text that the field shows, such as a suggestion."""
     step = rest[0] if rest else None
     text = squash(step.target.text) if isinstance(step, Click) else ""
     return bool(text) and text in squash(seen)
 
 
 def find_typed_boxes(steps: Sequence[PlainStep], now: Screen, progress: Progress) -> list[Box]:
-    """The fields into which the steps typed, those that are there still."""
+    """Return the fields into which the steps typed and that are still on the screen."""
     boxes = find_field_boxes(now)
     typed = [field for field in (read_typed(progress, index) for index in range(len(steps))) if field is not None]
     return [field.box_px for field in typed if any(field.is_at(box) for box in boxes)]
@@ -137,22 +137,23 @@ def find_typed_boxes(steps: Sequence[PlainStep], now: Screen, progress: Progress
 
 _LOOKS_S = (1.0, 1.0, 2.5)
 _MAX_LOOKS = 8
-"""Pauses before the looks after the last act, and how many looks there are while something goes on."""
+"""Pauses in seconds before the looks after the last action, and the largest number of looks while work is in progress.
+"""
 
 _OPENING = re.compile(
     r"\W*(?:show|view|see|open|details?|more|menu|next|back|previous|prev|expand|help|info|about|settings|options|edit|new|home"
     r"|start|continue|filter|sort|search|find|go)\b",
     re.I,
 )
-"""How texts of buttons begin that open something, so that what comes up is not a message about an act."""
+"""First words of buttons that open something; texts that appear after them are not messages about an action."""
 
 _SILENT = re.compile(r"\W*(?:copy|print|download|refresh|reload|play|pause|mute|ok|close|cancel|dismiss)\b", re.I)
-"""How texts of buttons begin that may act without a sign of it on the page."""
+"""First words of buttons that may act without a visible effect."""
 
 _ONCE = re.compile(
     r"\W*(?:save|copy|send|add|submit|apply|update|post|share|download|upload|refresh|check|test|run)\b", re.I
 )
-"""How texts of buttons begin that change for a moment, "Copied", and then say again what they do."""
+"""First words of buttons whose text changes for a moment ("Copied") and then returns."""
 _FILLING = (TypeText, SetValue, SelectOption, Tick, ClearField)
 _PLACE_PX, _SAME_GROUND = 48, 12
 _MAX_TAG_WORDS = 2
@@ -165,7 +166,7 @@ _SUBMITS = frozenset(
 
 
 def find_message(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> str | None:
-    """A message that the last act brought up and that says that something is wrong."""
+    """Return an error message that appeared after the last action, if any."""
     before = sight.back(1 + progress.num_looks) or sight.back(len(sight.images) - 1)
     if before is None or len(sight.images) < 2 or not progress.last_action or _has_scrolled(steps, progress):
         return None
@@ -173,14 +174,14 @@ def find_message(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -
 
 
 def _has_scrolled(steps: Sequence[PlainStep], progress: Progress) -> bool:
-    """Whether the last action only moved the view or opened a list, so that what is new is no message."""
+    """Return True if the last action only scrolled or opened a list, so new texts are not messages."""
     if progress.phases:
         return progress.last not in ("type", "toggle", "pick", "keys")
     return bool(progress.index) and isinstance(steps[progress.index - 1], (ScrollBy, ScrollUntil, Report, CheckShown))
 
 
 def is_final(steps: Sequence[PlainStep], progress: Progress) -> bool:
-    """Whether a message after the last act cannot be mended by what is still to be done."""
+    """Return True if no remaining step can fix the cause of a message after the last action."""
     if progress.phases or not progress.index:
         return False
     last, rest = steps[progress.index - 1], steps[progress.index :]
@@ -188,12 +189,12 @@ def is_final(steps: Sequence[PlainStep], progress: Progress) -> bool:
 
 
 def look_again(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Act | Failed | Already | None:
-    """Look again after all steps are done, seconds apart; then say what is wrong or in doubt, or nothing.
+    """Check the screen again, seconds apart, after all steps; return a failure, a doubt, or None.
 
     Args:
-        steps: The whole instruction.
-        sight: What is seen, and what was seen before.
-        progress: All steps done.
+        steps: Steps of the whole instruction.
+        sight: Current and earlier screens.
+        progress: Progress with all steps done.
     """
     for text in progress.noted("saw"):
         if still_stands(text, sight.now):
@@ -229,7 +230,7 @@ def look_again(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> 
 
 
 def _without_finished(last: PlainStep, progress: Progress, before: Screen, now: Screen) -> Progress:
-    """Drop the label of a button that showed work in progress until a message came up: its return is not a revert."""
+    """Drop the note on a button's label that showed progress if a message appeared: its return is not a revert."""
     if not progress.noted("ran") or not isinstance(last, Click):
         return progress
     new = (line.text for line in find_new_lines(before, now))
@@ -241,14 +242,14 @@ def _without_finished(last: PlainStep, progress: Progress, before: Screen, now: 
 
 
 def _is_watched(step: PlainStep) -> bool:
-    """True if a step acts on more than a field, so that its result may come later, or go again."""
+    """Return True if a step affects more than a field, so that its result may appear later or be reverted."""
     return isinstance(step, (Tick, SelectOption)) or (
         isinstance(step, _SLOW) and not (isinstance(step, Click) and not step.clicks)
     )
 
 
 def _make_deed(steps: Sequence[PlainStep], before: Screen) -> Deed:
-    """The last act, as far as it can be read from the instruction and from a screen on which what it pressed stands."""
+    """Describe the last action from the instruction and a screen that shows what was clicked."""
     last = steps[-1]
     is_form = _is_form(steps, Progress(index=len(steps))) and not isinstance(last, Tick)
     pressed, is_button, colour = None, False, None
@@ -272,12 +273,12 @@ def _make_deed(steps: Sequence[PlainStep], before: Screen) -> Deed:
 
 
 def _is_verb(text: str) -> bool:
-    """True if a button's text begins as those that do something."""
+    """Return True if a button's text begins with a verb of an action."""
     return any(pattern.match(text) for pattern in (_ONCE, _SILENT)) or text.lower().split()[0] in _SUBMITS
 
 
 def _is_drawn(screen: Screen, box: Box) -> bool:
-    """True if a button has a ground or an outline of its own, which tabs and links have not."""
+    """Return True if a button has its own background or outline, unlike tabs and links."""
     above = screen.crop(Box(box.left, box.top - 6, box.right, box.top - 2))
     if above.size == 0:
         return True
@@ -298,13 +299,13 @@ def _is_drawn(screen: Screen, box: Box) -> bool:
 def _note_changes(
     steps: Sequence[PlainStep], sight: Sight, progress: Progress, before: Screen, deed: Deed, notes: list[Note]
 ) -> list[Note]:
-    """Add to notes what disappeared, turns or did not change; earlier notes describe screens that are not kept."""
+    """Add notes on what disappeared, moves or did not change; earlier notes describe screens that are not kept."""
     notes = [*notes]
     notes += [Note(kind="busy", text=text) for text in progress.noted("busy") if still_stands(text, sight.now)]
     if PLACEHOLDERS in progress.noted("busy") and has_placeholders(None, sight.now):
         notes.append(Note(kind="busy", text=PLACEHOLDERS))
     earlier, looks = sight.before, progress.num_looks
-    is_whole = looks + 1 < len(sight.images)  # the screen on which the act was done is known
+    is_whole = looks + 1 < len(sight.images)  # the screen on which the action was executed is known
     if is_whole and not looks:
         notes.append(Note(kind="was", text=_digest(before, steps[-1])))
         notes += [Note(kind="button", text=deed.opened)] if deed.is_button else []
@@ -364,7 +365,7 @@ def _conclude(
         return Failed(reason=f'"{last.target}" went back after I pressed it') if is_back else None
     came, unsure = progress.noted("good"), progress.noted("unsure")
     if has_entry:
-        unsure = tuple(text for text in unsure if len(text.split()) > _MAX_TAG_WORDS)  # who wrote it, and the like
+        unsure = tuple(text for text in unsure if len(text.split()) > _MAX_TAG_WORDS)  # e.g. the author's name
     back = next(iter(find_returned(now, progress.noted("gone"))), None)
     is_flash = isinstance(last, Click) and _ONCE.match(last.target.text) is not None
     if back is not None and not is_flash:
@@ -390,14 +391,14 @@ def _conclude(
 
 
 def _digest(screen: Screen, last: PlainStep) -> str:
-    """A digest of all texts and about where they are, but for that of what was pressed."""
+    """Return a digest of all texts and their approximate positions, without the text of what was clicked."""
     pressed = squash(last.target.text) if isinstance(last, Click) else ""
     texts = ((squash(line.text), *(round(side) // _PLACE_PX for side in line.box_px.center)) for line in screen.lines)
     return hashlib.blake2b(repr([each for each in texts if each[0] != pressed]).encode(), digest_size=6).hexdigest()
 
 
 def _must_show(last: PlainStep, now: Screen, deed: Deed) -> bool:
-    """True if a step cannot have worked without a change on the screen: what it pressed is no control, or opens one."""
+    """Return True if a step must change the screen to have worked: its target is not a control, or opens one."""
     if not isinstance(last, Click) or last.target.role == "menu" or len(last.target.text) == 1:
         return True
     if deed.is_button and not _SILENT.match(last.target.text):
@@ -407,7 +408,7 @@ def _must_show(last: PlainStep, now: Screen, deed: Deed) -> bool:
 
 
 def _had_no_effect(steps: Sequence[PlainStep], sight: Sight) -> bool:
-    """Whether a form's button, a heading or what was typed was pressed and nothing but itself looks different."""
+    """Return True if a form's button, a heading or a typed text was clicked and nothing else changed."""
     last, before = steps[-1], sight.back(2)
     if before is not None and isinstance(last, (PressFigures, TellFigures)):
         return not find_changed_boxes(before, sight.now)
@@ -427,7 +428,7 @@ def _had_no_effect(steps: Sequence[PlainStep], sight: Sight) -> bool:
 
 
 def _is_form(steps: Sequence[PlainStep], progress: Progress) -> bool:
-    """Whether a form was filled so far, or the last act pressed something that is named as such buttons are."""
+    """Return True if a form was filled so far, or the last action clicked a button named like a submit button."""
     done = steps[: progress.index + bool(progress.phases)]
     if any(isinstance(step, _FILLING) for step in done):
         return True
@@ -437,11 +438,11 @@ def _is_form(steps: Sequence[PlainStep], progress: Progress) -> bool:
 
 
 def _is_sent(steps: Sequence[PlainStep], progress: Progress) -> bool:
-    """Whether the last act may have sent a form: red hints that come up while it is filled are none of a refusal."""
+    """Return True if the last action may have sent a form; red hints during filling are not refusals."""
     is_filling = bool(progress.phases) or (progress.index and isinstance(steps[progress.index - 1], _FILLING))
     return not is_filling and _is_form(steps, progress)
 
 
 def _named_texts(steps: Sequence[PlainStep]) -> list[str]:
-    """What the instruction names: a message made of it is wanted."""
+    """Return the texts of the instruction; a message that consists of them is expected."""
     return [str(step) for step in steps]

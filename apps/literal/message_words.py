@@ -1,6 +1,6 @@
-"""Words of messages in the languages that pages are mostly written in: done, refused, still at work.
+"""Words of messages in the most common languages of web pages: success, refusal, work in progress.
 
-All patterns are matched against text in small letters without accents (`fold`), since readers lose accents.
+All patterns are matched against lower-case text without accents (`fold`), since OCR drops accents.
 """
 
 import re
@@ -136,7 +136,7 @@ WALL = re.compile(
     r"|went wrong|verif\w+|(?:security|one-time) code|subscribe to|members? only|password|anmelden|connecter|iniciar"
     r"|accedi|entrar)\b"
 )
-"""What a page asks or says that came in place of one that was to be opened."""
+"""Texts of a page that replaced the one to be opened."""
 REFUSED = re.compile("|".join(f"(?:{part})" for part in _REFUSED))
 ASKING = re.compile(_ASKING)
 CODE_ASKED = re.compile(_CODE_ASKED)
@@ -168,7 +168,7 @@ _ZERO_RESULT = re.compile(
     rf"|matche?s?|done|hits?)\b|\b(?:\w*{_WORKED}\w*|\w+ed|found|done) (?:[^\W\d]+ ){{0,3}}(?:0|zero)(?![\w:/%]|[.,]\d)"
     rf"(?! (?:\w+ )?{_GOOD_ZERO}\b)|\b[a-z]+ed o [a-z]+s\b|^o (?!{_GOOD_ZERO}\b)[a-z]+ (?:[a-z]+ )?[a-z]+ed\b"
 )
-"""Nothing as a result, in either order; readers take a lone 0 for the letter o."""
+"""Zero results, in either word order; OCR reads a single 0 as the letter o."""
 _NO_TROUBLE = re.compile(r"(?<![\w.,])(?:0|no|zero) (?:errors?|warnings?|problems?|issues?|failures?)\b")
 _DATE = re.compile(r"0\d/.*|\d{1,2}/0\d|\d{1,2}/(?:19|20)\d\d")
 _SHARE = re.compile(r"(?<![\d.,])(\d{1,2}(?:[.,]\d+)?) ?%")
@@ -190,7 +190,7 @@ _NOT_YET = re.compile(
     r"\b(?:will|to|can|could|must|should|may|might|would|shall|cannot)(?: \w+)? be (?:\w+ly )?\w+"
     r"|\bwhen \w+ (?:is|are|has|have) .*"
 )
-"""What is still to happen: "will be sent when you are back online"."""
+"""Statements about the future, such as "will be sent when you are back online"."""
 _ENDED = re.compile(r"\bno longer (?:follow|subscrib|receiv|get|be (?:notif|inform))\w*", re.I)
 _STEM = 5
 _MAX_PENDING_WORDS = 6
@@ -199,17 +199,17 @@ _MIN_WORDS = 4
 
 
 def fold(text: str) -> str:
-    """A text in small letters, without accents; signs of Korean and Japanese stay whole."""
+    """Return a text in lower case without accents; Korean and Japanese characters are kept."""
     split = unicodedata.normalize("NFKD", text.casefold()).translate(_LETTERS)
     return unicodedata.normalize("NFC", _MARKS.sub("", split))
 
 
 def judge_text(text: str, wanted: Sequence[str] = ()) -> Verdict:
-    """Judge a message about an act: the first sentence with a meaning decides, and a refusal after it counts, too.
+    """Judge a message about an action: the first meaningful sentence decides, but a later refusal overrides it.
 
     Args:
         text: The message.
-        wanted: Texts of the instruction: "cancelled" is a success after "Cancel order".
+        wanted: Texts of the instruction; "cancelled" is a success after "Cancel order".
     """
     said = without_wanted(fold(text), wanted)
     is_working = is_at_work(text)
@@ -228,7 +228,7 @@ def judge_text(text: str, wanted: Sequence[str] = ()) -> Verdict:
 
 
 def without_wanted(text: str, wanted: Sequence[str]) -> str:
-    """A text in which participles of an instruction's words, such as "blocked" of "Block", are "done"."""
+    """Replace participles of an instruction's words, such as "blocked" of "Block", by "done"."""
     text = _ENDED.sub("done", text)
     stems = {word[:_STEM] for each in wanted for word in re.findall(r"[a-z]{3,}", fold(each))}
     return _PARTICIPLE.sub(lambda word: "done" if any(map(word[0].lower().startswith, stems)) else word[0], text)
@@ -243,19 +243,19 @@ def _judge_sentence(sentence: str) -> Verdict:
 
 
 def is_sentence(text: str) -> bool:
-    """True if a text has the length of an explanation, which refusals are more often than confirmations."""
+    """Return True if a text is long enough for an explanation, as refusals are more often than confirmations."""
     return len(text.split()) >= _MIN_WORDS or len(re.findall(r"[\u3040-\u9fff\uac00-\ud7af]", text)) >= 2 * _MIN_WORDS
 
 
 def is_part_done(said: str) -> bool:
-    """True if a folded text counts what was done, and that is nothing, or less than all of it."""
+    """Return True if a folded text counts what was done and the count is zero or incomplete."""
     if any(not part["unit"] for part in _find_parts(said)):
         return True
     return _NONE_DONE.search(said) is not None or _ZERO_RESULT.search(said) is not None
 
 
 def _find_parts(said: str) -> list[re.Match[str]]:
-    """Every "3 of 14" in a folded text that is no counter of pages, no date and not all of the text."""
+    """Return each "3 of 14" in a folded text that is not a page counter, a date or the entire text."""
     return [
         part
         for part in _PART.finditer(said)
@@ -268,17 +268,17 @@ def _find_parts(said: str) -> list[re.Match[str]]:
 
 
 def to_number(text: str) -> float:
-    """The value of a number whose thousands may be in groups: "1,250", "3.5", "1.250,5"."""
+    """Parse a number that may have thousands separators: "1,250", "3.5", "1.250,5"."""
     plain = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", text).replace(",", ".")
     return float(plain) if plain.count(".") < 2 else float(plain.replace(".", ""))
 
 
 def is_at_work(text: str, *, is_own: bool = False) -> bool:
-    """True if a text says that something goes on still: "Saving…", "Please wait", "Syncing 42 %".
+    """Return True if a text reports work in progress: "Saving…", "Please wait", "Syncing 42 %".
 
     Args:
         text: The text.
-        is_own: True if it is the new text of what was pressed: then dots are enough, which menus have as well.
+        is_own: True if it is the new text of the clicked element; then dots suffice, which menus also have.
     """
     said = fold(text)
     words = re.findall(r"\w+", said)

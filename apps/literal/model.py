@@ -1,4 +1,4 @@
-"""The embedded model: follows plain steps literally, from the screenshot alone."""
+"""Embedded model that follows plain steps literally, from the screenshot alone."""
 
 import asyncio
 import re
@@ -29,9 +29,9 @@ _SAME_SHARE = 0.002
 
 
 class LiteralModel:
-    """A follower of plain step lists: no language model, no network, no state between calls.
+    """Model that follows a list of plain steps, without a language model, network or state between calls.
 
-    It reads the screen with OCR and simple image processing and speaks the same protocol as any model. The same request
+    It reads the screen with OCR and simple image processing and uses the same protocol as any model. The same request
     gives the same reply; `max_tokens` and `stop` are ignored.
     """
 
@@ -40,10 +40,10 @@ class LiteralModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer with the next action; with tools to search and read, as `apps.literal.research`.
+        """Answer with the next action; with search and browse tools, use `apps.literal.research`.
 
         Raises:
-            ModelError: There is no screenshot in the messages, or the OCR packages are missing.
+            ModelError: If the messages contain no screenshot, or the OCR packages are missing.
         """
         started = time.monotonic()
         if can_research(tools):
@@ -60,14 +60,14 @@ class LiteralModel:
         )
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing, as the model holds no resources."""
 
 
 def answer(messages: Sequence[Message]) -> PlannedStep:
-    """The decision for a conversation.
+    """Return the next step for a conversation.
 
     Raises:
-        ValueError: There is no user message with a screenshot.
+        ValueError: If there is no user message with a screenshot.
     """
     last = next((message for message in reversed(messages) if message.role == "user"), None)
     images = [part for message in messages for part in message.parts if isinstance(part, ImagePart)]
@@ -87,7 +87,7 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
     if error is not None and error.endswith(_NOTHING_DONE):
         last_reply = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=0)
         progress = read_progress(messages[:last_reply], len(plain))
-    elif error is not None and progress.last_action:  # else it came of another instruction, before a redirect
+    elif error is not None and progress.last_action:  # otherwise it belongs to an instruction before a redirect
         return give_up(f"my last action ({progress.last_action}) did not work: {error}")
     sight = Sight(
         images=tuple(image.data for image in images),
@@ -98,9 +98,9 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
 
 
 def split_request(text: str) -> tuple[str, str]:
-    """What the environment says, and the instruction, out of the last user message's text.
+    """Split the last user message's text into what the environment reports and the instruction.
 
-    What a page writes is quoted in one line by the protocol, so it cannot forge the heading at a line's start.
+    The protocol quotes page text on one line, so a page cannot forge the heading at a line's start.
     """
     heading = _HEADING.search(text)
     if heading is None:
@@ -109,13 +109,13 @@ def split_request(text: str) -> tuple[str, str]:
 
 
 def find_last_error(facts: str) -> str | None:
-    """Why the last action did not work, when the environment says that it did not."""
+    """Return the environment's error about the last action, if any."""
     error = _LAST_ERROR.search(facts)
     return None if error is None else error[1]
 
 
 def explain_unreadable(unread: Sequence[Unreadable]) -> str:
-    """Say what can be read, when something could not."""
+    """Explain which steps are supported, if a part could not be parsed."""
     forms = "; ".join(FORMS)
     if not unread:
         return f"I can only follow plain steps such as: {forms}. The instruction holds none"
@@ -124,7 +124,7 @@ def explain_unreadable(unread: Sequence[Unreadable]) -> str:
 
 
 def is_same_image(one: bytes, other: bytes) -> bool:
-    """Whether two images are equal but for a caret or a clock."""
+    """Return True if two images are equal except for a caret or a clock."""
     if one == other:
         return True
     first, second = decode_image(one), decode_image(other)

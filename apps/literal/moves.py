@@ -1,4 +1,4 @@
-"""Moves that a step leads to, and the progress that is read back from earlier action texts."""
+"""Result of planning a step, and the progress that is restored from earlier action texts."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -21,12 +21,12 @@ _LOOK, _SEND = "look", "send"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A part of a step that did not finish it.
+    """Part of a step that did not finish it.
 
     Attributes:
         kind: Its kind.
-        number: Which try of that kind it was, from 1.
-        label: What was pressed, when that has to be remembered.
+        number: 1-based number of the try of that kind.
+        label: Text of what was clicked, if it has to be remembered.
     """
 
     kind: str
@@ -51,19 +51,22 @@ NoteKind = Literal[
     "busy",
     "idle",
 ]
-"""What is to be remembered of a screen: `saw` a message of trouble, `good` or `unsure` what came up after the last act,
-`new` how the page begins that came in its place, `doubt` a text that was perhaps typed wrong, `held` and `typed` what a
-field showed before and after typing, `gone` what was near the act before it, `ran` work in progress that the pressed
-button showed, `was` a digest of the texts before the last act, `moved` that they changed after it, `sign` what
-speaks for the act, `button` that a button was pressed, `busy` what goes on
-still, `idle` nothing changed. The last two are true of the last look alone."""
+"""Kinds of notes about a screen.
+
+`saw`: an error message. `good`, `unsure`: texts that appeared after the last action. `new`: start of the page that
+replaced the result. `doubt`: a text that may be mistyped. `held`, `typed`: contents of a field before and after typing.
+`gone`: texts near the clicked element that disappeared. `ran`: work in progress shown by the clicked button. `was`:
+digest of the texts before the last action. `moved`: the texts changed after it. `sign`: evidence that the action
+worked. `button`: a button was clicked. `busy`: work still in progress. `idle`: nothing changed. The last two apply to
+the last look only.
+"""
 
 _LASTING = ("saw", "good", "unsure", "new", "doubt", "held", "typed", "gone", "ran", "was", "moved", "sign", "button")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something of a screen that has to be remembered when the screen is not in the history any more."""
+    """Fact about a screen that must be remembered after the screen has left the history."""
 
     kind: NoteKind
     text: str
@@ -71,16 +74,16 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
-        index: 0-based index of the step to do next.
-        phases: What was already done for that step.
-        answers: What earlier steps read, in order.
-        last_action: The last action's text, as the history has it.
-        notes: What was noted on the way, oldest first.
-        num_looks: How often the screen was looked at again after the last step.
-        is_sent: Whether what the steps filled in was sent by a button that none of them names.
+        index: 0-based index of the next step.
+        phases: Phases of that step so far.
+        answers: Answers of earlier steps, in order.
+        last_action: Text of the last action, as in the history.
+        notes: Notes so far, oldest first.
+        num_looks: Number of looks at the screen after the last step.
+        is_sent: True if the form was sent by a button that no step names.
     """
 
     index: int = 0
@@ -92,29 +95,29 @@ class Progress:
     is_sent: bool = False
 
     def count(self, kind: str) -> int:
-        """How often a kind of phase was gone through in this step."""
+        """Return the number of phases of a kind in this step."""
         return sum(phase.kind == kind for phase in self.phases)
 
     @property
     def last(self) -> str:
-        """The kind of the last phase, empty when the step is fresh."""
+        """Kind of the last phase; empty if the step has none."""
         return self.phases[-1].kind if self.phases else ""
 
     def noted(self, kind: NoteKind) -> tuple[str, ...]:
-        """The texts of one kind of note."""
+        """Return the texts of one kind of note."""
         return tuple(note.text for note in self.notes if note.kind == kind)
 
     def with_notes(self, notes: Iterable[Note]) -> "Progress":
-        """The same run with more notes, each once; those of the last look alone are given up."""
+        """Return the progress with more notes, without duplicates; earlier notes of the last look are dropped."""
         kept = (note for note in self.notes if note.kind in _LASTING)
         return replace(self, notes=tuple(dict.fromkeys((*kept, *notes))))
 
     def unwritten(self, notes: Iterable[Note]) -> tuple[Note, ...]:
-        """Those of some notes that the history does not hold yet, or holds for its last look alone."""
+        """Return the notes that the history does not contain, or contains for its last look only."""
         return tuple(note for note in dict.fromkeys(notes) if note.kind not in _LASTING or note not in self.notes)
 
     def next_step(self) -> "Progress":
-        """The same run, one step further, without an action."""
+        """Return the progress advanced by one step without an action."""
         return replace(self, index=self.index + 1, phases=())
 
 
@@ -126,7 +129,7 @@ def format_action(
     answer: str | None = None,
     notes: Iterable[Note] = (),
 ) -> str:
-    """An action text that `read_progress` understands and a person can read."""
+    """Format an action text that `read_progress` can parse."""
     marked = f"[{index + 1}/{total}] {' '.join(text.split())}"
     if phase is not None:
         marked += f" · {phase.kind} {phase.number}" + (f' of "{_plain(phase.label)}"' if phase.label else "")
@@ -141,7 +144,7 @@ def _plain(label: str) -> str:
 
 
 def read_progress(messages: Sequence[Message], total: int) -> Progress:
-    """Go through the assistant's messages, oldest first."""
+    """Restore the progress from the assistant's messages, oldest first."""
     progress = Progress()
     for message in messages:
         if message.role != "assistant":
@@ -178,15 +181,15 @@ def _advance(progress: Progress, action: str, total: int) -> Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Run code.
+    """Code to run.
 
     Attributes:
         code: Lines of pyautogui calls.
-        thought: Why.
-        phase: Set when the step goes on after this: the kind of phase.
-        answer: What the step read.
-        label: What is pressed, when the next phases have to know.
-        notes: What has to be remembered of this screen.
+        thought: Reason.
+        phase: Kind of phase, if the step continues after this action.
+        answer: Answer that the step read.
+        label: Text of what is clicked, if later phases need it.
+        notes: Facts to remember about this screen.
     """
 
     code: tuple[str, ...]
@@ -199,12 +202,12 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Already:
-    """Nothing to do: it is so already.
+    """Nothing to do, as the step is already complete.
 
     Attributes:
-        thought: Why.
-        doubt: What speaks against it, when that is not certain.
-        notes: What has to be remembered of this screen.
+        thought: Reason.
+        doubt: Evidence against it, if it is uncertain.
+        notes: Facts to remember about this screen.
     """
 
     thought: str
@@ -214,11 +217,11 @@ class Already:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A target is not on the screen: look further, then give up.
+    """Target that is not on the screen: search further, then give up.
 
     Attributes:
-        what: What was looked for, in words.
-        nearest: Texts on the screen that are most like it.
+        what: Description of the target.
+        nearest: Most similar texts on the screen.
     """
 
     what: str
@@ -227,7 +230,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The step cannot be done, looking further will not help."""
+    """Failure that searching further cannot fix."""
 
     reason: str
 
@@ -236,29 +239,29 @@ Move = Act | Already | Missing | Failed
 
 
 def at(screen: Screen, point: tuple[float, float]) -> str:
-    """Two arguments: a point as fractions of the image."""
+    """Return a point as two arguments, in fractions of the image."""
     x, y = point
     return f"{min(max(x / screen.width, 0.0), 1.0):.4f}, {min(max(y / screen.height, 0.0), 1.0):.4f}"
 
 
 def quote(text: str) -> str:
-    """A Python string literal."""
+    """Return a Python string literal."""
     return repr(text)
 
 
 def hotkey(keys: Sequence[str]) -> str:
-    """One call that presses keys together."""
+    """Return a call that presses keys together."""
     if len(keys) == 1:
         return f"pyautogui.press({quote(keys[0])})"
     return f"pyautogui.hotkey({', '.join(quote(key) for key in keys)})"
 
 
 class NotUnderstoodError(ValueError):
-    """A phrase holds words that have no meaning to the grammar.
+    """Error for a phrase with words that have no meaning in the grammar.
 
     Attributes:
         words: The words, with their quotes.
-        hint: What would be understood.
+        hint: Suggested wording.
     """
 
     def __init__(self, words: str, hint: str = "") -> None:

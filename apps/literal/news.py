@@ -1,4 +1,4 @@
-"""Texts that came up after an act, and work that still goes on."""
+"""Find texts that appeared after an action, and signs of work in progress."""
 
 import difflib
 import re
@@ -47,13 +47,13 @@ _DURATION = re.compile(r"\d:\d\d|\bago\b|\d ?(?:s|sec\w*|min\w*|h|hours?)\b")
 
 
 def find_open_bar(before: Screen | None, now: Screen, pressed: Box | None, noted: Iterable[str]) -> str | None:
-    """A bar that came up, or was noted earlier, whose left part alone is filled.
+    """Return a note on a progress bar that appeared, or was noted earlier, and is only partly filled.
 
     Args:
-        before: The screen on which the act was done; None when it is not known any more.
-        now: A screen after it.
-        pressed: What was pressed.
-        noted: What was noted before as work that goes on.
+        before: Screen on which the action was executed; None if it is no longer known.
+        now: A later screen.
+        pressed: Box that was clicked.
+        noted: Earlier notes of work in progress.
     """
     places = (_BAR_NOTE.fullmatch(text) for text in noted)
     bars = [Box(*(int(number) for number in place.groups())) for place in places if place is not None]
@@ -68,20 +68,20 @@ def find_open_bar(before: Screen | None, now: Screen, pressed: Box | None, noted
 
 
 def has_grown(before: Screen, earlier: Screen, now: Screen) -> bool:
-    """True if a filled strip that came up after an act became longer between two looks."""
+    """Return True if a filled strip that appeared after an action grew between two looks."""
     if not before.image.shape == earlier.image.shape == now.image.shape:
         return False
     return any(_is_growth(before, now, box) for box in find_changed_boxes(earlier, now))
 
 
 def find_rising(before: Screen, earlier: Screen, now: Screen, noted: Iterable[str]) -> Iterator[str]:
-    """Texts that came up after an act and whose number rose between two looks; clocks are left out.
+    """Return texts that appeared after an action and whose number rose between two looks, except clocks.
 
     Args:
-        before: The screen on which the act was done, or the earliest one that is known.
-        earlier: The screen before this one.
-        now: The screen.
-        noted: What was noted before as work that goes on: it came up after the act.
+        before: Screen on which the action was executed, or the earliest one that is known.
+        earlier: Screen before the current one.
+        now: Current screen.
+        noted: Earlier notes of work in progress, which appeared after the action.
     """
     known = {_without_numbers(line.text) for line in before.lines} - {_without_numbers(text) for text in noted}
     for line in now.lines:
@@ -101,7 +101,7 @@ def find_rising(before: Screen, earlier: Screen, now: Screen, noted: Iterable[st
 
 
 def find_turning(before: Screen, earlier: Screen, now: Screen) -> bool:
-    """True if something without text that moves came up where there was nothing or a text."""
+    """Return True if something without text moves in a region that was empty or held text before the action."""
     new = find_changed_boxes(before, earlier)
     return any(
         any(box.intersection(other) > 0 for other in new) and not _has_mark(before, box)
@@ -111,7 +111,7 @@ def find_turning(before: Screen, earlier: Screen, now: Screen) -> bool:
 
 
 def find_moved(earlier: Screen, now: Screen) -> list[Box]:
-    """Changes in which there is no text: of the size of a spinner, low strips, and plain places of another colour."""
+    """Return changed boxes without text: those of a spinner's size, low strips, and plain areas of another colour."""
     return [
         box
         for box in find_changed_boxes(earlier, now)
@@ -125,9 +125,9 @@ def find_moved(earlier: Screen, now: Screen) -> list[Box]:
 
 
 def has_placeholders(before: Screen | None, now: Screen) -> bool:
-    """True if there are pale bars where text is to come, which were not there before."""
+    """Return True if new pale placeholder bars show where text is still loading."""
     least, most = _PLACEHOLDER_PX
-    if before is None or not find_new_lines(before, now):  # among texts, high ones may be pictures
+    if before is None or not find_new_lines(before, now):  # among texts, tall bars may be pictures
         most = _MAX_PLACEHOLDER_PX
     old = {rectangle.box_px for rectangle in before.rectangles} if before is not None else set()
     page = find_background(now.image).astype(int)
@@ -154,7 +154,10 @@ def _has_text(screen: Screen, box: Box) -> bool:
 
 
 def _with_pale_part(screen: Screen, box: Box) -> Box:
-    """A bar with its empty part, which may be too pale for a change: as far as the ground above it looks different."""
+    """Return a bar extended by its empty part, which may be too pale to count as a change.
+
+    The bar ends where it no longer differs from the background above it.
+    """
     above = screen.image[max(0, box.top - _ABOVE_PX) : max(1, box.top - _ABOVE_PX // 2)].mean(axis=0)
     row = _colours_along(screen.image[box.top : box.bottom])
     is_bar = np.abs(row - above).max(axis=1) > _PALE
@@ -185,7 +188,7 @@ def _is_growth(before: Screen, now: Screen, box: Box) -> bool:
 
 
 def _colours_along(crop: NDArray[np.uint8]) -> NDArray[Any]:
-    """(W, 3): the middle colour of each column."""
+    """Return the median colour of each column, shape (W, 3)."""
     quarter = crop.shape[0] // 4
     return np.asarray(np.median(crop[quarter : crop.shape[0] - quarter], axis=0))
 
@@ -200,12 +203,12 @@ def _first_number(text: str) -> float | None:
 
 
 def _is_text(line: TextLine, box: Box) -> bool:
-    """True if a line lies in a box and is more than a ring read as one letter."""
+    """Return True if a line lies in a box and has more than one letter, so it is not a ring read as a letter."""
     return line.box_px.intersection(box) > 0 and len(re.findall(r"\w", line.text)) > 1
 
 
 def _has_mark(before: Screen, box: Box) -> bool:
-    """True if a box held something other than text before; a strip may hold an edge that is even from end to end."""
+    """Return True if a box held something other than text before; a strip may contain an edge along its full length."""
     if any(_is_text(line, box) for line in before.lines):
         return False
     crop = before.crop(box)
@@ -234,7 +237,7 @@ _GENERAL = re.compile(
     r"show|view|see|open|details?|more|menu|next|back|previous|prev|expand|help|info|about|edit|new|home|start|continue|go|the"
     r"|here|read|all|search|find|visit|learn|get|full|click|to|page|link"
 )
-"""Words of links that a page need not repeat."""
+"""Words of links that the opened page does not have to repeat."""
 _SECRET = re.compile(
     r"\W*(?:password|passwort|kennwort|mot de passe|contrasena|senha|wachtwoord|haslo|losenord|sifre)\W*"
 )
@@ -242,16 +245,16 @@ _SECRET = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """The last act, as far as its result depends on it.
+    """Last action, as far as its result depends on it.
 
     Attributes:
         named: Texts of the instruction.
-        typed: What was typed.
-        pressed: What was pressed, where that is known.
+        typed: Typed texts.
+        pressed: Box that was clicked, if known.
         is_form: True if a form was filled or sent.
-        is_button: True if a button was pressed that does something, and does not only open something.
-        opened: Text of what was pressed, "" for another act.
-        colour: The ground of what was pressed, RGB.
+        is_button: True if a button was clicked that does more than open something.
+        opened: Text of what was clicked; "" for another action.
+        colour: Background colour of what was clicked, RGB.
     """
 
     named: Sequence[str]
@@ -264,18 +267,18 @@ class Deed:
 
 
 def read_news(before: Screen, now: Screen, deed: Deed) -> tuple[str | None, list[Note]]:
-    """A refusal, if there is one, and what has to be remembered of this screen.
+    """Return a refusal shown on the screen, or None, and the notes to remember about this screen.
 
     Args:
-        before: The screen on which the act was done, or the earliest one after it.
-        now: The screen after it.
-        deed: The act.
+        before: Screen on which the action was executed, or the earliest one after it.
+        now: Screen after it.
+        deed: The action.
     """
     new = [line for line in find_new_lines(before, now) if not _is_content(line, before, now, deed)]
     kept = share_kept(before, now, deed.pressed)
     own = deed.pressed.padded(_OWN_PX) if deed.pressed is not None else Box(0, 0, 0, 0)
     at_work = [line for line in new if is_at_work(line.text, is_own=own.has_point(*line.box_px.center))]
-    if len(new) > _MAX_LINES:  # such words in rows are contents
+    if len(new) > _MAX_LINES:  # status words in several rows are page content
         at_work = [line for line in at_work if not _STATE.fullmatch(fold(line.text))]
     shares = [line for line in new if _LONE_SHARE.fullmatch(line.text)]
     at_work += shares if len(shares) == 1 else []
@@ -307,8 +310,8 @@ def read_news(before: Screen, now: Screen, deed: Deed) -> tuple[str | None, list
     for line in new:
         verdict = _judge_line(line, now, deed)
         if verdict == "bad" and is_good and judge_text(line.text, deed.named) == "unknown":
-            continue  # a colour says less than words
-        if not is_act:  # what was opened may hold any text, and only a refusal that came alone is one
+            continue  # words are stronger evidence than colour
+        if not is_act:  # an opened page may contain any text; only an isolated refusal counts
             notes += [Note(kind="unsure", text=line.text)] if verdict == "bad" or bad is not None else []
             continue
         if verdict == "bad":
@@ -319,7 +322,7 @@ def read_news(before: Screen, now: Screen, deed: Deed) -> tuple[str | None, list
 
 
 def note_sign(before: Screen, now: Screen, deed: Deed) -> list[Note]:
-    """Note what speaks for an act (something opened, a new count), or the page that came and is not about it."""
+    """Note evidence for an action (something opened, a changed count), or a new page unrelated to it."""
     new = find_new_lines(before, now)
     if share_kept(before, now, deed.pressed) < _SAME_PAGE:
         wanted = {word for word in re.findall(r"[^\W_]{3,}", fold(deed.opened)) if not _GENERAL.fullmatch(word)}
@@ -333,7 +336,7 @@ def note_sign(before: Screen, now: Screen, deed: Deed) -> list[Note]:
 
 
 def _is_new_count(line: TextLine, before: Screen) -> bool:
-    """True if a text is an old one with other numbers, and no time."""
+    """Return True if a text is an earlier text with other numbers and is not a time."""
     letters = re.sub(r"\d+", "", _letters_of(line.text))
     if _TIME.search(line.text) or not re.search(r"\d", line.text):
         return False
@@ -341,7 +344,7 @@ def _is_new_count(line: TextLine, before: Screen) -> bool:
 
 
 def find_entry(now: Screen, deed: Deed, fields: Sequence[Box]) -> str | None:
-    """A text that holds what was typed, outside of the fields into which it was typed."""
+    """Return a text that contains what was typed, outside the fields into which it was typed."""
     return next((line.text for line in now.lines if holds_typed(line.text, deed) and not _is_in(line, fields)), None)
 
 
@@ -350,7 +353,7 @@ def _is_in(line: TextLine, boxes: Sequence[Box]) -> bool:
 
 
 def find_near_miss(before: Screen, now: Screen, deed: Deed, fields: Sequence[Box]) -> str | None:
-    """A new text that is nearly what was typed, where that is not shown, and differs by more than a misread sign."""
+    """Find a new text that almost equals a typed text that is not shown; one misread character is not enough."""
     known = {squash(line.text) for line in before.lines}
     rows = [line.text.split() for line in now.lines if squash(line.text) not in known and not _is_in(line, fields)]
     for text in deed.typed:
@@ -369,7 +372,7 @@ def find_near_miss(before: Screen, now: Screen, deed: Deed, fields: Sequence[Box
 
 
 def _is_near_miss(text: str, part: str) -> bool:
-    """True for another spelling of a name, and for a number with the same figures and another value."""
+    """Return True for another spelling of a name, or a number with the same digits and another value."""
     if re.search(r"\d", text) is None:
         ratio = difflib.SequenceMatcher(None, fold(text), fold(part), autojunk=False).ratio()
         return len(text) >= _MIN_MISS and ratio >= _MISS_RATIO and fold(text) not in fold(part)
@@ -382,7 +385,7 @@ def _is_near_miss(text: str, part: str) -> bool:
 
 
 def _doubt_page(new: Sequence[TextLine], now: Screen, deed: Deed) -> list[Note]:
-    """Judge a short page that came in place of the result and refuses nothing: good, a new entry, or a doubt."""
+    """Judge a short page that replaced the result without a refusal: good, a new entry, or a doubt."""
     if not new or len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, deed) for line in _free_lines(now)):
         return []
     good = next((line for line in new if judge_text(line.text, deed.named) == "good"), None)
@@ -393,13 +396,13 @@ def _doubt_page(new: Sequence[TextLine], now: Screen, deed: Deed) -> list[Note]:
 
 
 def _free_lines(now: Screen) -> list[TextLine]:
-    """Texts outside of fields."""
+    """Return the texts outside fields."""
     fields = find_field_boxes(now)
     return [line for line in now.lines if not any(field.contains(line.box_px) for field in fields)]
 
 
 def find_gone(before: Screen, now: Screen, named: str, deed: Deed) -> list[Note]:
-    """Texts that are gone, of those that the last step names and those close to what was pressed."""
+    """Return notes on texts that disappeared and are named by the last step or were close to what was clicked."""
     left = {squash(line.text) for line in now.lines}
     texts = [squash(line.text) for line in before.lines]
     gone = [
@@ -411,7 +414,7 @@ def find_gone(before: Screen, now: Screen, named: str, deed: Deed) -> list[Note]
 
 
 def has_unreadable(before: Screen, now: Screen, deed: Deed) -> bool:
-    """True if something of the shape of a message came up in which no text can be read."""
+    """Return True if something shaped like a message appeared whose text cannot be read."""
     fields = find_field_boxes(before)
     return any(
         box.width >= max(_MIN_TEXT_PX[0], 3 * box.height)
@@ -424,7 +427,7 @@ def has_unreadable(before: Screen, now: Screen, deed: Deed) -> bool:
 
 
 def _judge_line(line: TextLine, now: Screen, deed: Deed) -> Verdict | None:
-    """Judge one new text by its words, else by its colour; None for text that is not a message, such as a new entry."""
+    """Judge a new text by its words, else by its colour; None for text that is not a message, such as a new entry."""
     verdict, tone = judge_text(line.text, deed.named), find_tone(now, line)
     if verdict == "good":
         return verdict
@@ -442,7 +445,7 @@ def _judge_line(line: TextLine, now: Screen, deed: Deed) -> Verdict | None:
 
 
 def _judge_own(line: TextLine, now: Screen, verdict: Verdict, deed: Deed) -> Verdict | None:
-    """Judge the new text of the pressed button: a refusal such as "Sold out" counts, text on grey is a doubt."""
+    """Judge the new text of the clicked button: a refusal such as "Sold out" counts, text on grey is a doubt."""
     if verdict == "bad" and REFUSED.search(without_wanted(fold(line.text), deed.named)):
         return verdict
     ground = find_background(now.crop(line.box_px.padded(2))).astype(int)
@@ -451,7 +454,7 @@ def _judge_own(line: TextLine, now: Screen, verdict: Verdict, deed: Deed) -> Ver
 
 
 def _is_new_control(line: TextLine, now: Screen, deed: Deed) -> bool:
-    """True if a text is a command, or a button that looks like others; a box of another colour is a message."""
+    """Return True if a text is a command, or a button that looks like others; a box of another colour is a message."""
     if not is_control(now, line):
         return False
     if deed.colour is None or len(line.text.split()) > _MIN_WALL_WORDS:
@@ -461,7 +464,7 @@ def _is_new_control(line: TextLine, now: Screen, deed: Deed) -> bool:
 
 
 def _is_content(line: TextLine, before: Screen, now: Screen, deed: Deed) -> bool:
-    """True if a new text is one that the instruction names, or an old one with other digits, as in clocks."""
+    """Return True if a new text is named by the instruction or is an earlier text with other digits (a clock)."""
     if _is_named(line.text, deed.named):
         return True
     letters = re.sub(r"\d+", "", _letters_of(line.text))
@@ -470,12 +473,12 @@ def _is_content(line: TextLine, before: Screen, now: Screen, deed: Deed) -> bool
 
 
 def _letters_of(text: str) -> str:
-    """Letters and digits of a text, in small letters, look-alikes kept apart."""
+    """Return the letters and digits of a text in lower case, without merging look-alikes."""
     return "".join(char for char in fold(text) if char.isalnum())
 
 
 def _find_wall(new: Sequence[TextLine], now: Screen, deed: Deed) -> str | None:
-    """The text of another page that came in place of the result: a login, a check, a notice; the first counts."""
+    """Return the text of a page that replaced the result (login, check, notice); the first matching text counts."""
     if len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, deed) for line in _free_lines(now)):
         return None
     secret = next((line.text for line in new if _SECRET.fullmatch(fold(line.text))), None)
@@ -492,12 +495,12 @@ def _find_wall(new: Sequence[TextLine], now: Screen, deed: Deed) -> str | None:
 
 
 def holds_typed(text: str, deed: Deed) -> bool:
-    """True if a text holds what was typed."""
+    """Return True if a text contains what was typed."""
     return any(fit.score >= CONTAINED for typed in deed.typed if len(typed) > 2 for fit in fit_texts(typed, text))
 
 
 def _holds_entry(line: TextLine, deed: Deed) -> bool:
-    """True if a short text holds what was typed and refuses nothing."""
+    """Return True if a short text contains what was typed and is not a refusal."""
     is_short = len(line.text.split()) <= _MAX_ENTRY_WORDS + sum(len(text.split()) for text in deed.typed)
     return _is_entry(line, deed) or (
         is_short and holds_typed(line.text, deed) and judge_text(line.text, deed.named) in ("good", "unknown")
@@ -505,7 +508,7 @@ def _holds_entry(line: TextLine, deed: Deed) -> bool:
 
 
 def _is_entry(line: TextLine, deed: Deed) -> bool:
-    """True if a text is made of what was typed and numbers: a new entry, and not a message about it."""
+    """Return True if a text consists of what was typed and numbers: a new entry, not a message about it."""
     left = f" {fold(line.text)} "
     for typed in sorted((fold(text) for text in deed.typed), key=len, reverse=True):
         left = left.replace(typed, " ")
@@ -525,6 +528,6 @@ def _is_near(line: TextLine, deed: Deed) -> bool:
 
 
 def find_returned(now: Screen, gone: Sequence[str]) -> Iterator[str]:
-    """Texts that were gone and are shown again."""
+    """Return the texts that had disappeared and are shown again."""
     standing = {squash(line.text) for line in now.lines}
     return (text for text in gone if squash(text) in standing)

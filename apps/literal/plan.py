@@ -1,4 +1,4 @@
-"""From a list of steps, a screen and the progress so far to the next action: pure, without memory."""
+"""Choose the next action from the steps, the screen and the progress so far, without keeping state."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +80,7 @@ _NAMES: dict[OpenerKind, str] = {
 
 
 def plan_open_until(step: OpenUntil, sight: Sight, progress: Progress) -> Move:
-    """Press the next opener, look, scroll what it opened; then the next one."""
+    """Open the next candidate, check for the target, scroll through what opened, then try the next one."""
     screen = sight.now
     if is_seen(screen, step.target):
         return Already(thought=f"{step.target} is seen.")
@@ -95,7 +95,8 @@ def plan_open_until(step: OpenUntil, sight: Sight, progress: Progress) -> Move:
     if step.kind in ("tab", "section") and all(opener.label for opener in openers):
         tried = {squash(phase.label) for phase in progress.phases if phase.kind == "seek"}
         openers = [opener for opener in openers if squash(opener.label) not in tried]
-    # What was tried is left out, a node that was opened is no closed one any more, and a page has one way on.
+    # The first opener is next: opened tabs and sections are skipped by label, opened nodes are not listed, and a page
+    # has one next page.
     is_told = step.kind in ("node", "page") or all(opener.label for opener in openers)
     index = 0 if is_told else tries
     if index >= len(openers) or tries >= _MAX_OPENED:
@@ -117,12 +118,12 @@ def _scroll(screen: Screen, notches: int, phase: str, thought: str) -> Act:
 
 
 def _runs_over(screen: Screen) -> bool:
-    """Whether text stands at the lower edge, so that there may be more below."""
+    """Return True if text is at the lower edge, so that there may be more below."""
     return any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
 
 
 def is_seen(screen: Screen, target: Target) -> bool:
-    """Whether a target is on the screen: a link as a link, all others in full and not within other words."""
+    """Return True if a target is visible: a link as a link, other targets in full and not within other words."""
     if target.role == "link":
         return bool(find_links_named(screen, target.text))
     choice = choose(screen, target, to_press=True)
@@ -133,9 +134,9 @@ IS_PART = "These words are a part of the name before."
 
 
 def settle_list(step: PlainStep, screen: Screen, progress: Progress) -> PlainStep:
-    """A step whose target is one part of a list, or the list's words as one name when the screen has that name.
+    """Return a step for one part of a list, or for the list's words as one name if the screen shows that name.
 
-    When the screen has neither, the words count as one name, which is then looked for.
+    If the screen shows neither, the words count as one name, which is then searched.
     """
     match step:
         case Click(target=target) | Tick(target=target) | Report(target=target) if target.whole:
@@ -147,7 +148,7 @@ def settle_list(step: PlainStep, screen: Screen, progress: Progress) -> PlainSte
 
 
 def is_part(step: PlainStep) -> bool:
-    """Whether a step is the rest of a name that the step before it took as a whole."""
+    """Return True if a step is the rest of a name that the previous step used as a whole."""
     match step:
         case Click(target=target) | Tick(target=target) | Report(target=target) | SelectOption(option=target):
             return target.is_rest and target.text == target.whole
@@ -166,7 +167,7 @@ def _settle(target: Target, screen: Screen, progress: Progress) -> Target:
 
 
 def _stands(screen: Screen, whole: str) -> bool:
-    """Whether a screen has the words as one text; a list with commas has to stand there with them."""
+    """Return True if a screen shows the words as one text; a list with commas must be shown with them."""
     if "," in whole:
         return any(normalize(line.text) == normalize(whole) for line in screen.lines)
     return any(place.fit >= WHOLE for place in find_text(screen, whole))
@@ -175,8 +176,11 @@ def _stands(screen: Screen, whole: str) -> bool:
 _ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Allow", "Agree", "Got it")
 _ACCEPT_BESIDE_DISMISS = ("Continue", "Delete", "Remove", "Save", "Discard", "Leave", "Done", "Close")
 _DISMISS = ("Cancel", "No", "Dismiss", "Not now", "Reject", "Decline", "Deny", "Abort", "Stay", "Close")
-"""Texts of buttons in the order in which they are looked for. Those of the second list stand on ordinary pages too,
-so that they only count in a dialog that dims its page, or beside a button that dismisses."""
+"""Button texts in search order.
+
+Those of the second list also occur on ordinary pages, so they count only in a dialog that dims its page, or next to a
+button that dismisses.
+"""
 
 _BESIDE_PX = 320
 
@@ -195,7 +199,7 @@ def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
 
 
 def _find_button(screen: Screen, text: str) -> Found | None:
-    """The button of that text: in the dialog when one dims its page."""
+    """Return the button with a text, inside the dialog if one dims its page."""
     for place in find_text(screen, text):
         is_inside = screen.dialog is None or screen.dialog.contains(place.box_px)
         if place.fit >= WHOLE and is_inside and (place.button is not None or screen.dialog is not None):
@@ -218,12 +222,12 @@ _MAX_SCROLLS = 10
 _NOTCHES = 5
 _PANEL_NOTCHES = 3
 _PANEL_POINTS = ((0.1, 0.5), (0.9, 0.5), (0.3, 0.85), (0.7, 0.85), (0.5, 0.2))
-"""Where the wheel is turned for what does not scroll with the middle, as shares of width and height."""
+"""Points for scrolling panels that do not scroll with the page, as fractions of width and height."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """What to say: the three parts of a reply."""
+    """Next reply: thought, action and code."""
 
     thought: str
     action: str
@@ -231,12 +235,12 @@ class PlannedStep:
 
 
 def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> PlannedStep:
-    """The next action.
+    """Return the next action.
 
     Args:
-        steps: The whole instruction.
-        sight: What is seen now, and what was seen before.
-        progress: What was done before.
+        steps: Steps of the whole instruction.
+        sight: Current and earlier screens.
+        progress: Progress so far.
     """
     thoughts: list[str] = []
     acts = [*steps, SUBMIT] if progress.is_sent else steps
@@ -288,7 +292,7 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
 
 
 def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
-    """What one step leads to on this screen; `typed` is what the steps before typed."""
+    """Return the next move of one step on this screen; `typed` lists what earlier steps typed."""
     screen = sight.now
     match step:
         case Click():
@@ -352,7 +356,7 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
 
 
 def _plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
-    """Choose a row of a list, or a day of a calendar when a date is wanted and the field is no list."""
+    """Choose a list row, or a calendar day if a date is wanted and the field is not a list."""
     if step.field is not None and parse_date(step.option.text) is not None:
         found = find_field(sight.now, step.field)
         if found is None or not has_down_arrow(sight.now.crop(found.box_px)):
@@ -361,7 +365,7 @@ def _plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
 
 
 def _plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
-    """Give a field a value; a date that cannot be typed is chosen in the calendar that came up."""
+    """Set a field's value; a date that cannot be typed is chosen in the calendar that opened."""
     is_choosing = progress.last in ("turn", "pick") and parse_date(step.value) is not None
     move = Failed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
     if isinstance(move, Failed) and parse_date(step.value) is not None and not progress.count("open"):
@@ -371,7 +375,7 @@ def _plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
 
 
 def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:
-    """Wait a little, scroll down to the end, scroll up to the start, then give up."""
+    """Wait, scroll down to the end, scroll up to the start, then give up."""
     middle = at(screen, (screen.width / 2, screen.height / 2))
     thought = f"I do not see {missing.what} yet."
     if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
@@ -398,13 +402,13 @@ def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Pr
 
 
 def _scroll_panels(direction: str, screen: Screen) -> tuple[str, ...]:
-    """Turn the wheel beside the middle, where side panels, lists and logs are; what has reached its end stays."""
+    """Scroll away from the middle, where side panels, lists and logs are; panels at their end do not move."""
     points = [(screen.width * x, screen.height * y) for x, y in _PANEL_POINTS]
     return tuple(scroll(direction, _PANEL_NOTCHES, at(screen, point)) for point in points)
 
 
 def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
-    """End as a failure that says why."""
+    """Terminate as a failure with a reason."""
     code = f"computer.terminate(status={quote('failure')}, answer={quote(reason)})"
     return PlannedStep(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
 
@@ -412,7 +416,7 @@ def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
 def _finish(
     steps: Sequence[PlainStep], sight: Sight, progress: Progress, notes: list[Note], thoughts: list[str]
 ) -> PlannedStep:
-    """Look whether the last act worked, then end."""
+    """Check that the last action worked, then terminate."""
     total = len(steps)
     known = replace(progress, notes=(*progress.notes, *notes))
     move = look_again([*steps, SUBMIT] if progress.is_sent else steps, sight, known)
@@ -426,7 +430,7 @@ def _finish(
     doubts = [*known.noted("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
     said = [f"{done}, and I cannot tell whether it worked: {doubt}" for doubt in doubts]
     answers = "\n".join([*progress.answers, *said])
-    answer = f", answer={quote(answers)}" if answers else ""  # nothing was asked for: no answer
+    answer = f", answer={quote(answers)}" if answers else ""  # no answer if none was requested
     code = f"computer.terminate(status={quote('success')}{answer})"
     return PlannedStep(
         thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code

@@ -1,4 +1,4 @@
-"""Typed text read back from its field, at once and again after the last step."""
+"""Read typed text back from its field, right after typing and again after the last step."""
 
 import re
 import unicodedata
@@ -21,8 +21,11 @@ Likeness = Literal["same", "doubtful", "different"]
 Part = Literal["whole", "start", "end"]
 
 _CONFUSED = ("0Oo", "1Il|L")
-"""Of 4,323 characters in 360 random texts (codes, amounts, addresses, names) in five fonts of 13 to 17 px, the reader
-took 20 for another one: 12 times 0 for O or O for 0, 8 times I, l and L. All other signs were read right."""
+"""Characters that OCR confuses.
+
+Measured on 360 random texts (codes, amounts, addresses, names; 4,323 characters) in five fonts of 13 to 17 px: 20 were
+misread, 12 times 0 for O or O for 0, 8 times I, l and L; all others were read correctly.
+"""
 
 _MIN_READABLE = 3
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
@@ -41,18 +44,18 @@ Row = list[tuple[str, Box]]
 def check_typed(
     text: str, field: Field, before: Screen, now: Screen, *, shown: str | None = None, part: Part = "whole"
 ) -> Already | Failed:
-    """Compare the text that a field shows with the text typed into it: the same, perhaps the same, or another one.
+    """Compare the text shown by a field with the typed text: same, possibly same, or different.
 
-    A field may show a part of a long text, the date in its own format, dots (a password), or what cannot be read back
-    (one letter, a script that is not known): then it must have changed.
+    A field may show part of a long text, a date in its own format, dots (a password), or text that cannot be read back
+    (one letter, an unsupported script); in that case it must have changed.
 
     Args:
-        text: What was typed.
-        field: Where, as it was found on the screen before.
-        before: The screen before typing.
-        now: The screen after it.
-        shown: The text in the field's own format, a date for instance.
-        part: Which part of the field's text was typed.
+        text: Typed text.
+        field: Field as found on the earlier screen.
+        before: Screen before typing.
+        now: Screen after typing.
+        shown: The text in the field's own format, such as a date.
+        part: Part of the field's text that was typed.
     """
     box = _find_box(field.box_px, now)
     rows = _read_rows(now, box)
@@ -89,19 +92,19 @@ def check_typed(
 
 
 def read_field(field: Field, now: Screen) -> str:
-    """The text that a field shows, icons at the ends of its rows aside."""
+    """Return the text of a field without icons at the ends of its rows."""
     return _join(_read_shown(now, _find_box(field.box_px, now)))
 
 
 def find_altered(text: str, field: Field, now: Screen, *, was: str, held: str, shown: str | None) -> str | None:
-    """The text that a field shows instead of the one typed into it; None when it is the same, or the field is empty.
+    """Return the text shown instead of the typed one; None if it is the same or the field is empty.
 
     Args:
-        text: What was typed.
-        field: Where it is on the screen of now.
-        now: The screen to judge.
-        was: What the field showed after typing, when that was found to be right.
-        held: What the field showed before, perhaps a placeholder.
+        text: Typed text.
+        field: Field on the current screen.
+        now: Screen to judge.
+        was: Text shown right after typing, if it was judged correct.
+        held: Text shown before typing, possibly a placeholder.
         shown: The text in the format of a date field, as for `check_typed`.
     """
     box = _find_box(field.box_px, now)
@@ -120,7 +123,7 @@ def find_altered(text: str, field: Field, now: Screen, *, was: str, held: str, s
 
 
 def _is_placeholder(seen: str, held: str, field: Field, now: Screen) -> bool:
-    """True if a field shows what it showed before anything was typed, in paler letters than its label's, or an icon."""
+    """Return True if a field shows its text from before typing, in paler letters than its label, or an icon."""
     inside = now.lines_in(field.box_px)
     if _bare(seen) != _bare(held):
         return False
@@ -134,13 +137,13 @@ def _is_placeholder(seen: str, held: str, field: Field, now: Screen) -> bool:
 
 
 def _is_start(text: str, seen: str) -> bool:
-    """True if a text begins as the one read does, whose last letter may be cut."""
+    """Return True if a text starts like the one read, whose last letter may be cut off."""
     wanted, read = _bare(text), _bare(seen)[:-1]
     return len(read) >= _MIN_PART and compare_typed(wanted[: len(read)], read) != "different"
 
 
 def compare_typed(text: str, seen: str) -> Likeness:
-    """Compare a text that was read with a typed one, blanks aside; a word may hold one sign that readers confuse."""
+    """Compare a read text with a typed one, ignoring spaces; each word may have one commonly confused character."""
     wanted, read = _bare(text), _bare(seen)
     if wanted == read:
         return "same"
@@ -153,7 +156,7 @@ def compare_typed(text: str, seen: str) -> Likeness:
 
 
 def is_readable(text: str) -> bool:
-    """True if a text can be expected to be read back: enough letters of a known script, no secret's placeholder."""
+    """Return True if a text should be readable: enough letters of a supported script, no secret's placeholder."""
     letters = (char for char in text if char.isalpha())
     is_known = all(_READ_SCRIPTS.match(unicodedata.name(char, "")) for char in letters)
     return is_known and _PLACEHOLDER.search(text) is None and len(squash(text)) >= _MIN_READABLE
@@ -168,7 +171,7 @@ def _without_marks(text: str) -> str:
 
 
 def _find_ends(word: str, read: str, start: int) -> Iterator[int]:
-    """Where a word ends that begins at `start`, with no sign or one sign taken for one that is easily confused."""
+    """Yield the end positions of a word that begins at `start`, with at most one commonly confused character."""
     if read.startswith(word, start):
         yield start + len(word)
         return
@@ -184,7 +187,7 @@ def _find_ends(word: str, read: str, start: int) -> Iterator[int]:
 
 
 def _is_grouped(wanted: str, read: str) -> bool:
-    """True if a number was written with separators of thousands, or a long one in groups ("(555) 123-4567")."""
+    """Return True for a number with thousands separators, or a long one in groups ("(555) 123-4567")."""
     if re.sub(r"\D", "", wanted) != re.sub(r"\D", "", read):
         return False
     if re.fullmatch(r"\d{7,}", wanted) and re.fullmatch(r"\(?\d+(?:[-()/]+\d+)+", read):
@@ -195,7 +198,7 @@ def _is_grouped(wanted: str, read: str) -> bool:
 
 
 def _compare_moment(text: str, seen: str) -> Likeness:
-    """Compare a date or a time with one that a field shows in its own order; "different" for other texts."""
+    """Compare a date or time with one in a field's own order; "different" for other texts."""
     numbers, shown = ([int(part) for part in re.findall(r"\d+", each)] for each in (text, seen))
     is_time = ":" in text and ":" in seen
     if len(numbers) < 2 or len(numbers) != len(shown) or not (is_time or len(numbers) == 3):
@@ -214,7 +217,7 @@ def _compare_moment(text: str, seen: str) -> Likeness:
 def _find_likeness(
     text: str, rows: Sequence[Row], field: Field, before: Screen, now: Screen, box: Box, part: Part, *, is_moment: bool
 ) -> Likeness:
-    """The best likeness of a text and one of the readings of a field; dates are compared as such if `is_moment`."""
+    """Return the best likeness of a text and any reading of a field; `is_moment` compares dates as dates."""
     best: Likeness = "different"
     for seen in _readings(rows, field, before, now, box):
         likeness = _compare_part(text, seen, part, is_moment=is_moment)
@@ -235,7 +238,7 @@ def _compare_part(text: str, seen: str, part: Part, *, is_moment: bool) -> Liken
 
 
 def _compare_cut(text: str, seen: str) -> Likeness:
-    """A text of which a full field shows the end, where the caret is; its first letters may be cut."""
+    """Compare a text with its end shown by a full field, where the caret is; the first letters may be cut off."""
     wanted, read = _bare(text), _bare(seen)
     if not _MIN_PART <= len(read) < len(wanted):
         return "different"
@@ -249,7 +252,7 @@ def _compare_cut(text: str, seen: str) -> Likeness:
 
 
 def _readings(rows: Sequence[Row], field: Field, before: Screen, now: Screen, box: Box) -> Iterator[str]:
-    """Possible readings of a field, the surest first; some leave out text that was there before."""
+    """Yield possible readings of a field, most certain first; some omit text that was there before."""
     typed = [row for row in (_without_old(row, before, now) for row in rows) if row]
     known = {squash(each) for each in (*field.texts, field.label.text if field.label is not None else "")}
     values = [row for row in typed if squash(_join([row])) not in known]
@@ -273,12 +276,12 @@ def _span(row: Row) -> Box:
 
 
 def _without_old(row: Row, before: Screen, now: Screen) -> Row:
-    """A row without the words that stood there before, such as a unit, and without icons at its end."""
+    """Drop the words of a row that were there before, such as a unit, and icons at its end."""
     return _without_icons([(word, place) for word, place in row if has_changed_inside(before, now, place.padded(3))])
 
 
 def _without_icons(row: Row) -> Row:
-    """A row without lone signs that stand apart at its end."""
+    """Drop single characters at the end of a row that are separated by a gap."""
     kept = [*row]
     while len(kept) > 1 and len(kept[-1][0]) == 1 and kept[-1][1].left - kept[-2][1].right > kept[-2][1].height:
         kept = kept[:-1]
@@ -286,7 +289,7 @@ def _without_icons(row: Row) -> Row:
 
 
 def _crop_row(screen: Screen, row: Box, box: Box) -> NDArray[np.uint8]:
-    """A row of a field without the field's border and the caret."""
+    """Crop a row of a field without the field's border and the caret."""
     left, right = max(row.left - _ROOM_PX, box.left + 1), min(row.right + _ROOM_PX, box.right - 1)
     top, bottom = max(row.top - _ROOM_PX, box.top + 1), min(row.bottom + _ROOM_PX, box.bottom - 1)
     crop = screen.crop(Box(left, top, right, bottom))
@@ -298,7 +301,7 @@ def _read_crops(screen: Screen, crops: Sequence[NDArray[np.uint8]], scale: float
 
 
 def _without_icon(crop: NDArray[np.uint8], screen: Screen) -> NDArray[np.uint8]:
-    """A row of text without an icon at its start, which is about as wide as high and apart from the letters."""
+    """Crop off an icon at the start of a row: about as wide as high and separated from the letters."""
     ink = find_ink(crop)
     rows = np.flatnonzero(ink.any(axis=1))
     if rows.size == 0:
@@ -317,7 +320,7 @@ def _without_icon(crop: NDArray[np.uint8], screen: Screen) -> NDArray[np.uint8]:
 
 
 def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A row of text without a last stroke that is higher than all letters."""
+    """Crop off a last stroke that is taller than all letters."""
     ink = find_ink(crop)
     runs = find_runs(ink.any(axis=0))
     if len(runs) < 2 or runs[-1][1] - runs[-1][0] > _CARET_PX:
@@ -329,7 +332,7 @@ def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _find_box(box: Box, now: Screen) -> Box:
-    """The field's box on the screen of now: it may have grown with its text."""
+    """Return the field's box on the current screen; it may have grown with its text."""
     for rectangle in now.rectangles:
         found = rectangle.box_px
         if found.padded(4).contains(box) and found.area < 3 * box.area:
@@ -338,11 +341,11 @@ def _find_box(box: Box, now: Screen) -> Box:
 
 
 def _read_rows(screen: Screen, box: Box) -> list[Row]:
-    """The words that stand in a box, row by row, also when the reader joined them with those before it."""
+    """Return the words in a box row by row, even if OCR joined them with the preceding words."""
     reach = box.padded(2)
     inside = [pair for line in screen.lines for pair in line.words if reach.has_point(*pair[1].center)]
     rows: list[Row] = []
-    for word, place in sorted(inside, key=lambda pair: pair[1].center[1]):  # a caret may cut a line in two
+    for word, place in sorted(inside, key=lambda pair: pair[1].center[1]):  # a caret may split a line
         if rows and place.overlap_y(rows[-1][0][1]) > 0.5 * min(place.height, rows[-1][0][1].height):
             rows[-1].append((word, place))
         else:
@@ -359,7 +362,7 @@ def _join(rows: Sequence[Row]) -> str:
 
 
 def _is_full(rows: Sequence[Row], box: Box) -> bool:
-    """True if a field holds no more text: its longest row, or all its rows, fill it."""
+    """Return True if a field has no space for more text: its longest row, or all rows together, fill it."""
     if not rows:
         return False
     height = rows[0][0][1].height
@@ -384,12 +387,12 @@ _SAME_PLACE_PX = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedField:
-    """A field that was typed into.
+    """Field into which a step typed.
 
     Attributes:
-        box_px: Where it was.
-        held: What it showed before typing, a placeholder included.
-        shown: What it showed after typing, when that was found to be right.
+        box_px: Its box when typed into.
+        held: Text shown before typing, including a placeholder.
+        shown: Text shown after typing, if it was judged correct.
     """
 
     box_px: Box
@@ -397,17 +400,17 @@ class TypedField:
     shown: str
 
     def is_at(self, box: Box) -> bool:
-        """True if a box is about where the field was; it may have grown with its text."""
+        """Return True if a box is close to the field's position; the field may have grown with its text."""
         return max(abs(box.left - self.box_px.left), abs(box.top - self.box_px.top)) <= _SAME_PLACE_PX
 
 
 def note_typed(index: int, field: Field, now: Screen) -> tuple[Note, ...]:
-    """Notes of a field that shows what a step typed into it.
+    """Return notes on a field that shows what a step typed into it.
 
     Args:
         index: 0-based index of the step.
-        field: The field as it was found on the screen before typing.
-        now: The screen after typing.
+        field: Field as found on the screen before typing.
+        now: Screen after typing.
     """
     box = field.box_px
     place = f"{box.left},{box.top},{box.right},{box.bottom}"
@@ -416,7 +419,7 @@ def note_typed(index: int, field: Field, now: Screen) -> tuple[Note, ...]:
 
 
 def read_typed(progress: Progress, index: int) -> TypedField | None:
-    """The field that a step typed into, out of the notes; None when there is no note of it."""
+    """Return the field that a step typed into, from the notes; None without a note."""
     found, shown = "", ""
     for text in progress.noted("typed"):
         number, place, *rest = text.split(" ", 2)

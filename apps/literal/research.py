@@ -1,10 +1,10 @@
-"""Research by rules: reads which table is wanted, opens pages, takes facts out by patterns; alone or with sub-agents.
+"""Rule-based research: parse the wanted table, open pages, extract facts by patterns; alone or with sub-agents.
 
-Two forms of a task are read: `Collect A, B and C of all X that are listed on "TITLE"` (or an address), and `For each of
-X; Y; Z: find A, B and C`. With the tools of a swarm it lists the things itself, hands them out to sub-agents, and puts
-their tables together. It makes one call a reply, but for `assign_task`, of which it makes all at once.
+Two forms of a task are supported: `Collect A, B and C of all X that are listed on "TITLE"` (or an address), and `For
+each of X; Y; Z: find A, B and C`. With the tools of a swarm it lists the things itself, assigns them to sub-agents, and
+merges their tables. It makes one call per reply, except for `assign_task`, whose calls are made together.
 
-Nothing is kept between calls: each reply is worked out from the conversation, from its beginning.
+No state is kept between calls: each reply is computed from the whole conversation.
 """
 
 import functools
@@ -67,11 +67,11 @@ _SAME: tuple[frozenset[str], ...] = tuple(
         "born; year of birth; birth year; date of birth",
     )
 )
-"""Words that pages use for the same thing."""
+"""Synonyms that pages use for the same fact."""
 
 
 class _NeedCallsError(Exception):
-    """What has to be called before the work can go on."""
+    """Calls whose results are needed before the work can continue."""
 
     def __init__(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class _NeedCallsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Thing:
-    """One thing of the table: its name, and where a link to it stands."""
+    """One row of the table: its name, and the page and number of a link to it."""
 
     name: str
     url: str = ""
@@ -89,7 +89,7 @@ class _Thing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """What is wanted."""
+    """Parsed task."""
 
     columns: tuple[str, ...]
     title: str = ""
@@ -99,13 +99,13 @@ class _Task:
 
 @dataclass(slots=True)
 class _Done:
-    """Results so far, by what was called."""
+    """Results so far, by call."""
 
     by_call: dict[str, tuple[int, str]] = field(default_factory=dict)
     assigned: list[tuple[int, str]] = field(default_factory=list)
 
     def result(self, name: str, /, **arguments: Any) -> tuple[int, str]:
-        """Number and text of a call; asks for it when it was not made yet."""
+        """Return number and text of a call's result; raise `_NeedCallsError` if it was not made yet."""
         found = self.by_call.get(_key(name, arguments))
         if found is None:
             raise _NeedCallsError([(name, arguments)])
@@ -114,7 +114,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """A page as `browse` shows it."""
+    """Page as returned by `browse`."""
 
     number: int
     address: str
@@ -122,17 +122,17 @@ class _Page:
 
 
 def can_research(tools: Sequence[Tool]) -> bool:
-    """Whether these are tools to search and read with."""
+    """Return True if the tools include search and browse."""
     return {"search", "browse"} <= {tool.name for tool in tools}
 
 
 def research(messages: Sequence[Message], tools: Sequence[Tool], name: str) -> Reply:
-    """The next reply.
+    """Return the next reply.
 
     Args:
         messages: The conversation.
-        tools: What may be called.
-        name: Of the model.
+        tools: Tools that may be called.
+        name: Name of the model.
     """
     task = read_task(next((message.text for message in messages if message.role == "user"), ""))
     if task is None:
@@ -151,7 +151,7 @@ def research(messages: Sequence[Message], tools: Sequence[Tool], name: str) -> R
 
 
 def read_task(text: str) -> _Task | None:
-    """The task; None for one of another form."""
+    """Parse the task; None if it has another form."""
     header = _COLUMNS_LINE.search(text)
     each = _EACH.search(text)
     if each is not None and (found := _WANTED.search(text, each.end() + 1)):
@@ -186,7 +186,7 @@ def _key(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _read_done(messages: Sequence[Message]) -> _Done:
-    """All calls of the conversation with their results."""
+    """Return all calls of the conversation with their results."""
     done, texts = _Done(), {m.tool_call_id: m.text for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:
@@ -200,7 +200,7 @@ def _read_done(messages: Sequence[Message]) -> _Done:
 
 
 def _lead(task: _Task, done: _Done) -> str:
-    """The orchestrator: list the things, hand them out, put the tables together."""
+    """Run the orchestrator: list the things, assign them to sub-agents, merge the tables."""
     things = task.things or _listed(task, done)
     if not things:
         return "I found no list of these things, and collected nothing."
@@ -220,13 +220,13 @@ def _prompt(task: _Task, things: Sequence[_Thing]) -> str:
 
 
 def _rows_of(text: str) -> list[str]:
-    """The rows of a sub-agent's table, as they stand; not its header."""
+    """Return the unchanged rows of a sub-agent's table, without its header."""
     lines = [line.strip() for line in text.split("\n") if line.strip().startswith("|")]
     return [line for line in lines[1:] if not re.fullmatch(r"[|\-: ]*", line)]
 
 
 def _collect(task: _Task, done: _Done) -> str:
-    """A single agent: one thing after the other."""
+    """Run a single agent, which handles one thing after another."""
     things = task.things or _listed(task, done)
     if not things:
         return "I found no list of these things, and collected nothing."
@@ -243,7 +243,7 @@ def _answer(task: _Task, rows: Sequence[str]) -> str:
 
 
 def _listed(task: _Task, done: _Done) -> tuple[_Thing, ...]:
-    """All things of a list, over all of its parts."""
+    """Return all things of a list, over all of its pages."""
     url = task.url or _find(task.title, done)
     page = _open(done, url) if url else None
     things: list[_Thing] = []
@@ -257,7 +257,7 @@ def _listed(task: _Task, done: _Done) -> tuple[_Thing, ...]:
 
 
 def _find(title: str, done: _Done) -> str:
-    """The address of a page by its title; that of the first hit when none is called so."""
+    """Return the address of the page with a title, or of the first search result if none has it."""
     _, text = done.result("search", queries=[title])
     hits = _HIT.findall(text)
     exact = [url for name, url in hits if name.strip().lower() == title.lower()]
@@ -281,11 +281,11 @@ def _read_page(number: int, text: str) -> _Page | None:
 
 
 def _look_up(thing: _Thing, columns: Sequence[str], done: _Done) -> list[str]:
-    """The cells of one row, with the calls that they rest on behind the name."""
+    """Return the cells of one row, with the calls they are based on cited after the name."""
     page = _open(done, thing.url, thing.click) if thing.url else _open_found(thing.name, done)
     cited: list[int] = []
     facts: dict[str, str] = {}
-    for _ in range(2):  # the page, and a data sheet that it points to
+    for _ in range(2):  # the page, and a data sheet that it links to
         if page is None:
             break
         cited.append(page.number)
@@ -309,7 +309,7 @@ def _open_found(name: str, done: _Done) -> _Page | None:
 
 
 def _open_person(page: _Page, person: str, done: _Done) -> _Page | None:
-    """The page of somebody whom a page names: by a link, or by an address behind the name."""
+    """Open the page of a person named on a page, by a link or by an address after the name."""
     linked = re.search(r"\(#(\d+)\)", person)
     if linked:
         return _open(done, page.address, int(linked[1]))
@@ -326,12 +326,12 @@ def _facts(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def read_facts(text: str) -> dict[str, str]:
-    """What a page says, by label: rows of its tables, and lines such as `Length: 12 m`."""
+    """Return the facts of a page by label: rows of its tables, and lines such as `Length: 12 m`."""
     return dict(_facts(text))
 
 
 def _of_page(column: str, facts: Mapping[str, str]) -> str:
-    """The value of a column, as an answer writes it; "" when the page does not say."""
+    """Return the value of a column, formatted for an answer; "" if the page does not contain it."""
     name = " ".join(re.sub(r"\([^()]*\)", "", column).lower().split())
     names = {name, *(word for group in _SAME if name in group for word in group)}
     value = next((facts[label] for label in facts if label in names), "")
@@ -339,7 +339,7 @@ def _of_page(column: str, facts: Mapping[str, str]) -> str:
 
 
 def _person_of(column: str, facts: Mapping[str, str]) -> str | None:
-    """Who a column such as `Designer born` is about, as the page names them."""
+    """Return the person that a column such as `Designer born` is about, as named on the page."""
     who, _, what = column.lower().rpartition(" ")
     if what != "born" or not who:
         return None
@@ -348,7 +348,7 @@ def _person_of(column: str, facts: Mapping[str, str]) -> str | None:
 
 
 def tidy(value: str, *, is_number: bool = False) -> str:
-    """A value as an answer writes it: no links, dates as YYYY-MM-DD, numbers without commas and unit."""
+    """Format a value for an answer: no links, dates as YYYY-MM-DD, numbers without commas and units."""
     text = _LINK.sub(r"\1", value).strip(" <>*").replace("|", "/")
     if is_number:
         number = re.search(r"-?\d[\d,]*(?:\.\d+)?", text)

@@ -1,4 +1,4 @@
-"""What is seen on a screen, and what changed since the one before."""
+"""Contents of a screen, and its changes since an earlier one."""
 
 import difflib
 import hashlib
@@ -35,7 +35,7 @@ _MIN_SIDE = 0.8
 _LESS_SURE = 0.02
 _RING_PX = 4
 RINGS = frozenset("O0oQDC口□○◯☐[(")
-"""What the ring or the box of a button before its label is read as."""
+"""Characters as which OCR reads the ring or box of a button in front of its label."""
 
 _RING_GAP_PX = 3
 _MIN_LABEL = 3
@@ -45,11 +45,11 @@ _FRAME_SHARE = 0.85
 
 @dataclass(eq=False)
 class Screen:
-    """One image with what was found on it; all boxes in its pixels.
+    """Image with the elements found on it; all boxes are in its pixels.
 
     Attributes:
-        image: (H, W, 3) uint8 RGB, without a text caret behind a letter.
-        lines: Text, top to bottom.
+        image: (H, W, 3) uint8 RGB, without a text caret after a letter.
+        lines: Lines of text, top to bottom.
         rectangles: Flat regions, smallest first.
     """
 
@@ -61,17 +61,17 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Pixels across."""
+        """Width in pixels."""
         return int(self.image.shape[1])
 
     @property
     def height(self) -> int:
-        """Pixels down."""
+        """Height in pixels."""
         return int(self.image.shape[0])
 
     @property
     def box(self) -> Box:
-        """The whole image."""
+        """Box of the whole image."""
         return Box(0, 0, self.width, self.height)
 
     @cached_property
@@ -81,7 +81,7 @@ class Screen:
 
     @cached_property
     def page(self) -> Box:
-        """The image without the plain ground beside a narrow page."""
+        """Box of the page, without plain margins beside a narrow page."""
         is_ground = (self.image == find_background(self.image)).all(axis=2)
         runs = find_runs(is_ground.mean(axis=0) < _GROUND_SHARE)
         left, right = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
@@ -94,12 +94,12 @@ class Screen:
 
     @property
     def page_colour(self) -> NDArray[np.uint8]:
-        """The colour that most of the page has, RGB."""
+        """Most frequent colour of the page, RGB."""
         return find_background(self.crop(self.page))
 
     @cached_property
     def paper(self) -> NDArray[np.int16]:
-        """(H, W, 3): the colour of the page, and where a large panel lies on it, the panel's."""
+        """Background colour of each pixel, (H, W, 3): the page's, or that of a large panel."""
         paper = np.empty(self.image.shape, np.int16)
         paper[:] = find_background(self.image)
         paper[:, self.page.left : self.page.right] = self.page_colour
@@ -112,12 +112,12 @@ class Screen:
 
     @cached_property
     def strength(self) -> NDArray[np.int16]:
-        """(H, W): how much each pixel differs from the paper, 0 to 255."""
+        """Difference of each pixel from the background, (H, W), 0 to 255."""
         return largest_channel(np.abs(self.image.astype(np.int16) - self.paper))
 
     @cached_property
     def dialog(self) -> Box | None:
-        """A panel in the middle of a page whose texts are all dimmed, if there is one."""
+        """Panel in the middle of a page whose other texts are all dimmed, if any."""
         panel = find_dialog(self.image, self.rectangles)
         if panel is None:
             return None
@@ -129,7 +129,7 @@ class Screen:
 
     @cached_property
     def glyph_lines(self) -> list[TextLine]:
-        """Text in small rectangles that the detector missed: the lone characters of a calculator's keys."""
+        """Texts in small rectangles that the detector missed, such as single characters on a calculator's keys."""
         found = []
         for rectangle in self.rectangles:
             box = rectangle.box_px
@@ -142,29 +142,29 @@ class Screen:
 
     @cached_property
     def text_height_px(self) -> float:
-        """How high most lines of text are; 0 when there is none."""
+        """Median height of the lines of text in pixels; 0 if there are none."""
         heights = sorted(line.box_px.height for line in self.lines)
         return float(heights[len(heights) // 2]) if heights else 0.0
 
     def is_large(self, box: Box) -> bool:
-        """Whether a text is set larger than most, as headings are."""
+        """Return True if a text is larger than most, as headings are."""
         return len(self.lines) > 1 and box.height >= _HEADING_RATIO * self.text_height_px
 
     def contrast(self, box: Box) -> int:
-        """The strongest difference between a text and its background, 0 to 255."""
+        """Return the largest difference between a text and its background, 0 to 255."""
         return measure_contrast(self.crop(box.padded(2)))
 
     def lines_in(self, box: Box) -> list[TextLine]:
-        """The lines whose middle lies in a box."""
+        """Return the lines whose centre lies in a box."""
         return [line for line in self.lines if box.has_point(*line.box_px.center)]
 
     def crop(self, box: Box) -> NDArray[np.uint8]:
-        """The pixels of a box."""
+        """Return the pixels of a box."""
         inside = box.clipped(self.width, self.height)
         return self.image[inside.top : inside.bottom, inside.left : inside.right]
 
     def read_closer(self, line: TextLine) -> TextLine:
-        """A line as it reads at twice its size; unchanged where that is less sure."""
+        """Return a line as read at twice its size, or unchanged if that reading is less certain."""
         box = line.box_px
         if box not in self._closer:
             self._closer[box] = _read_again(line, box, self.image, self.engine)
@@ -206,10 +206,10 @@ _screens_lock = threading.Lock()
 
 
 def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
-    """Everything on an encoded image; the last few images are remembered.
+    """Read an encoded image; the last few results are cached.
 
     Raises:
-        ValueError: The bytes are no image.
+        ValueError: If the bytes are not an image.
     """
     key = hashlib.blake2b(encoded, digest_size=16).digest()
     with _screens_lock:
@@ -232,10 +232,10 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
 
 
 def decode_image(data: bytes) -> NDArray[np.uint8]:
-    """PNG, JPEG or WebP bytes to (H, W, 3) uint8 RGB.
+    """Decode PNG, JPEG or WebP bytes to (H, W, 3) uint8 RGB.
 
     Raises:
-        ValueError: The bytes are no image.
+        ValueError: If the bytes are not an image.
     """
     cv2 = require("cv2", "literal")
     decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
@@ -246,7 +246,7 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
 
 
 def _without_side(line: TextLine, rectangles: list[Rectangle], image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
-    """A label that was read together with a side of its field, which is higher: read again without it."""
+    """Reread a label without the adjoining, taller side of its field."""
     box = line.box_px
     if line.angle_deg:
         return line
@@ -272,7 +272,7 @@ def _without_side(line: TextLine, rectangles: list[Rectangle], image: NDArray[np
 
 
 def _without_ring(line: TextLine, image: NDArray[np.uint8]) -> TextLine:
-    """A label without the ring or box of its button, read as its first letter, which stands apart from the others."""
+    """Drop the ring or box of a button that was read as the first letter of its label; it is separated by a gap."""
     box = line.box_px.clipped(image.shape[1], image.shape[0])
     if line.angle_deg or len(line.text) < _MIN_LABEL or line.text[0] not in RINGS:
         return line
@@ -286,7 +286,7 @@ def _without_ring(line: TextLine, image: NDArray[np.uint8]) -> TextLine:
 
 
 def _without_frame(line: TextLine, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
-    """A text that was read, and not surely, together with the lines of a table around it: read again without them."""
+    """Reread an uncertain text without the table lines around it."""
     box = line.box_px.clipped(image.shape[1], image.shape[0])
     if line.angle_deg or line.confidence >= _SURE:
         return line
@@ -296,7 +296,7 @@ def _without_frame(line: TextLine, image: NDArray[np.uint8], engine: OcrEngine) 
         return line
     (left, right), (top, bottom) = (max(runs, key=lambda run: run[1] - run[0]) for runs in (columns, rows))
     inside = Box(box.left + left, box.top + top, box.left + right, box.top + bottom).padded(-1)
-    is_framed = right - left < box.width and bottom - top < box.height  # a letter has no row of ink from end to end
+    is_framed = right - left < box.width and bottom - top < box.height  # a letter has no row of ink over its full width
     if not is_framed or inside.width < 4 or inside.height < 6:
         return line
     text, confidence = engine.read_crop(image[inside.top : inside.bottom, inside.left : inside.right], scale=2.0)
@@ -304,7 +304,7 @@ def _without_frame(line: TextLine, image: NDArray[np.uint8], engine: OcrEngine) 
 
 
 def _read_again(line: TextLine, tight: Box, image: NDArray[np.uint8], engine: OcrEngine) -> TextLine:
-    """What a box reads at twice its size, if that is as sure as the line was."""
+    """Read a box at twice its size and return the result if it is as certain as the line was."""
     near = tight.padded(3).clipped(image.shape[1], image.shape[0])
     text, confidence = engine.read_crop(image[near.top : near.bottom, near.left : near.right], scale=2.0)
     is_whole = len(text) >= len(line.text) - 1
@@ -312,14 +312,14 @@ def _read_again(line: TextLine, tight: Box, image: NDArray[np.uint8], engine: Oc
 
 
 def split_at_rectangles(lines: list[TextLine], rectangles: list[Rectangle]) -> list[TextLine]:
-    """Cut lines that run over the edge of a rectangle: neighbouring buttons, tabs, cells."""
+    """Split lines that cross the edge of a rectangle, such as neighbouring buttons, tabs or cells."""
     boxes = [rectangle.box_px for rectangle in rectangles if rectangle.box_px.height < 200]
     parts = (part for line in lines for part in _split_line(line, boxes))
     return [trimmed for part in parts for trimmed in _without_border(part, boxes)]
 
 
 def _without_border(line: TextLine, boxes: list[Box]) -> list[TextLine]:
-    """A line without the brackets or bars at its ends that are sides of a rectangle; none when nothing is left."""
+    """Strip brackets or bars at a line's ends that are sides of a rectangle; return [] if nothing is left."""
     start, end = 0, len(line.text)
     while start < end and (line.text[start].isspace() or _is_side(line, start, boxes)):
         start += 1
@@ -366,12 +366,12 @@ def _home(box: Box, boxes: list[Box]) -> int:
 
 @dataclass(eq=False)
 class Sight:
-    """The last few screenshots, read when they are asked for.
+    """Most recent screenshots, read on demand.
 
     Attributes:
-        images: Encoded images, oldest first; the last one is now.
-        has_news: Whether the environment reports something that the image does not show, such as a download.
-        is_stuck: Whether the last two images are the same but for a caret or a clock.
+        images: Encoded images, oldest first; the last one is the current screen.
+        has_news: True if the environment reports something that the image does not show, such as a download.
+        is_stuck: True if the last two images are equal except for a caret or a clock.
     """
 
     images: tuple[bytes, ...]
@@ -380,16 +380,16 @@ class Sight:
 
     @cached_property
     def now(self) -> Screen:
-        """The screen as it is."""
+        """Current screen."""
         return read_screen(self.images[-1])
 
     def back(self, count: int) -> Screen | None:
-        """The screen so many actions ago; None when it is not in the history any more."""
+        """Return the screen `count` actions ago, or None if it is no longer in the history."""
         return read_screen(self.images[-1 - count]) if len(self.images) > count else None
 
     @property
     def before(self) -> Screen | None:
-        """The screen on which the last action was done."""
+        """Screen on which the last action was executed."""
         return self.back(1)
 
 
@@ -404,9 +404,9 @@ _SHORT = 8
 
 
 def find_changed_boxes(before: Screen, now: Screen) -> list[Box]:
-    """Where the image differs: close pixels in one box; a blinking caret is left out.
+    """Return the boxes in which the images differ, with close pixels merged and without a blinking caret.
 
-    Images of two sizes differ everywhere.
+    Images of different sizes differ everywhere.
     """
     if before.image.shape != now.image.shape:
         return [now.box]
@@ -426,19 +426,19 @@ def find_changed_boxes(before: Screen, now: Screen) -> list[Box]:
 
 
 def has_changed_inside(before: Screen, now: Screen, box: Box) -> bool:
-    """Whether something but a caret changed inside of a box, its border left out."""
+    """Return True if something other than a caret changed inside a box, without its border."""
     inner = box.padded(-3).clipped(min(before.width, now.width), min(before.height, now.height))
     one, other = before.crop(inner).astype(np.int16), now.crop(inner).astype(np.int16)
     return bool(inner.area > 0 and not _is_caret(np.asarray(np.abs(one - other).max(axis=2) > _STEP)))
 
 
 def find_effects(before: Screen, now: Screen, pressed: Box | None) -> list[Box]:
-    """What an act changed on the screen: the look of the pressed thing, a focus ring and a caret do not count.
+    """Return the changes after an action, except the look of the clicked element, a focus ring and a caret.
 
     Args:
-        before: The screen on which it was done.
-        now: The screen after it.
-        pressed: What was pressed; it may look pressed or hovered.
+        before: Screen on which the action was executed.
+        now: Screen after it.
+        pressed: Box that was clicked; it may look pressed or hovered.
     """
     spared = [] if pressed is None else [pressed.padded(10)]
     frames = [rectangle.box_px for screen in (before, now) for rectangle in screen.rectangles]
@@ -450,7 +450,7 @@ def find_effects(before: Screen, now: Screen, pressed: Box | None) -> list[Box]:
 
 
 def _is_ring(before: Screen, now: Screen, box: Box, frames: list[Box]) -> bool:
-    """Whether a change runs around a rectangle, such as a field that gets or loses the focus, and not inside of it."""
+    """Return True if a change surrounds a rectangle (a field gaining or losing focus) but is not inside it."""
     for frame in frames:
         if min(frame.width, frame.height) <= 2 * _RIM_PX or not frame.padded(_CHANGE_RING_PX).contains(box):
             continue
@@ -479,19 +479,19 @@ def _is_caret(changed: NDArray[np.bool_]) -> bool:
 
 
 def find_new_lines(before: Screen, now: Screen) -> list[TextLine]:
-    """Lines of text that the screen did not hold before, wherever they stood."""
+    """Return the lines of text that are nowhere on the earlier screen."""
     texts = [squash(line.text) for line in before.lines]
     joined = "".join(texts)
     return [line for line in now.lines if not _is_known(squash(line.text), texts, joined)]
 
 
 def share_kept(before: Screen, now: Screen, spared: Box | None = None) -> float:
-    """The share of the lines of before that are still there, 0 to 1; 1 when there was none.
+    """Return the fraction of earlier lines that are still there, 0 to 1; 1 if there were none.
 
     Args:
-        before: The earlier screen.
-        now: The later screen.
-        spared: The place of a text that does not count, such as the button that was pressed.
+        before: Earlier screen.
+        now: Later screen.
+        spared: Box of a text to ignore, such as the clicked button.
     """
     texts = [squash(line.text) for line in now.lines]
     joined = "".join(texts)
@@ -502,7 +502,7 @@ def share_kept(before: Screen, now: Screen, spared: Box | None = None) -> float:
 
 
 def _is_kept(text: str, texts: list[str], joined: str, said: list[str]) -> bool:
-    """True if a text still stands there, as a whole or as words of another line, not as letters of other words."""
+    """Return True if a text is still shown as a line or as words of another line, not as letters of other words."""
     words = squash(text)
     if 0 < len(words) <= _SHORT and words not in texts:
         return any(re.search(rf"\b{re.escape(text.casefold())}\b", other) for other in said)
@@ -510,7 +510,7 @@ def _is_kept(text: str, texts: list[str], joined: str, said: list[str]) -> bool:
 
 
 def _is_misread(line: TextLine, now: Screen) -> bool:
-    """True if a line stands in its old place with nearly the same letters."""
+    """Return True if a line is at its old position with nearly the same letters."""
     here = (other for other in now.lines if other.box_px.has_point(*line.box_px.center))
     return any(
         difflib.SequenceMatcher(None, squash(line.text), squash(other.text), autojunk=False).ratio() >= _NEARLY_RATIO

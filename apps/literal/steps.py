@@ -1,4 +1,4 @@
-"""Steps that an instruction may ask for: plain data, a small class for each kind."""
+"""Steps of an instruction: plain data, one small class for each kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from apps.literal.text_match import squash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenUntil:
-    """Open one thing after another (tabs, sections, the nodes of a tree, pages of a list) until a target is seen.
+    """Open elements one after another (tabs, sections, tree nodes, pages of a list) until a target is visible.
 
     Attributes:
-        kind: What is opened.
-        target: What is looked for.
+        kind: Type of element to open.
+        target: Target to find.
     """
 
     kind: OpenerKind
@@ -26,7 +26,7 @@ class OpenUntil:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyText:
-    """Copy what a field holds to the clipboard."""
+    """Copy the contents of a field to the clipboard."""
 
     field: Target
 
@@ -36,7 +36,7 @@ class CopyText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasteText:
-    """Replace what a field holds by the clipboard's text."""
+    """Replace the contents of a field with the clipboard's text."""
 
     field: Target
 
@@ -46,13 +46,13 @@ class PasteText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectText:
-    """Mark a text: a paragraph by its number, a quoted text, or all of the editor's.
+    """Select a text: a paragraph by its number, a quoted text, or all text of the editor.
 
     Attributes:
         text: The text; empty for a paragraph or for everything.
-        paragraph: Which paragraph, 1-based, -1 is the last; None is the only one.
-        style: A style that the marked text is given: a letter that Ctrl is held with, or empty.
-        is_all: Whether all that the editor holds is meant.
+        paragraph: 1-based number of the paragraph; -1 is the last; None is the only one.
+        style: Letter of the Ctrl shortcut that styles the selected text, or empty.
+        is_all: True to select everything in the editor.
     """
 
     text: str = ""
@@ -69,12 +69,12 @@ class SelectText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Work out an answer from what is seen, and remember it: a word of a paragraph, a sum, an unknown.
+    """Compute an answer from the screen and store it: a word of a paragraph, a sum, an unknown.
 
     Attributes:
-        kind: What is worked out.
-        ordinal: Which word, 1-based, -1 is the last.
-        is_in_area: Whether the text stands in a text area, which may have to be scrolled.
+        kind: Kind of answer.
+        ordinal: 1-based number of the word; -1 is the last.
+        is_in_area: True if the text is in a text area, which may have to be scrolled.
     """
 
     kind: Literal["word", "sum", "unknown"]
@@ -89,7 +89,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveUnsent:
-    """Press no button that sends what was filled in."""
+    """Do not press any button that sends the form."""
 
     def __str__(self) -> str:
         return "Do not submit it"
@@ -97,7 +97,7 @@ class LeaveUnsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeAnswer:
-    """Type what an earlier step read or worked out."""
+    """Type the answer that an earlier step read or computed."""
 
     field: Target
 
@@ -107,7 +107,7 @@ class TypeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillFromPage:
-    """Give each labelled field the value that stands beside the same label elsewhere on the page."""
+    """Fill each labelled field with the value next to the same label elsewhere on the page."""
 
     def __str__(self) -> str:
         return "Fill each field with the value of its label"
@@ -115,12 +115,12 @@ class FillFromPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slide:
-    """Bring a slider or a spinner to a value.
+    """Set a slider or a spinner to a value.
 
     Attributes:
-        value: The number to be shown.
-        number: Which slider from the top, 1-based; None is the only one.
-        is_spinner: Whether it is a number field with arrows.
+        value: Number to show.
+        number: 1-based number of the slider from the top; None is the only one.
+        is_spinner: True if it is a number field with arrows.
     """
 
     value: float
@@ -134,13 +134,13 @@ class Slide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressFigures:
-    """Press a figure in its middle, or all that look so, one after another.
+    """Click the centre of a figure, or of all matching figures, one after another.
 
     Attributes:
-        looks: What they look like.
-        is_all: Whether all of them are meant.
-        phrase: The words as written: a text that says so is pressed first.
-        is_only: Whether there may be only one.
+        looks: Description of the figures.
+        is_all: True to click all matching figures.
+        phrase: Words as written; a matching text is preferred to a figure.
+        is_only: True if exactly one figure must match.
     """
 
     looks: Looks
@@ -154,13 +154,13 @@ class PressFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DragFigures:
-    """Drag a figure, or all that look so, in a direction or into a box.
+    """Drag a figure, or all matching figures, in a direction or into a box.
 
     Attributes:
-        looks: What they look like.
-        direction: Where to, when no box is named.
-        box: Which box: its colour, "left" or "right", "larger", or empty for the only one.
-        is_others: Whether those are meant that do not look so.
+        looks: Description of the figures.
+        direction: Direction, if no box is named.
+        box: Target box: its colour, "left" or "right", "larger", or empty for the only one.
+        is_others: True to drag the figures that do not match.
     """
 
     looks: Looks
@@ -175,11 +175,11 @@ class DragFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellFigures:
-    """Tell how many figures look so, or what the only one is, and press the button that says it when there is one.
+    """Count the matching figures, or name the only one, and press the button with the answer if there is one.
 
     Attributes:
-        looks: What is counted.
-        what: What is told.
+        looks: Figures to count.
+        what: Kind of answer.
     """
 
     looks: Looks
@@ -193,13 +193,13 @@ class TellFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Click:
-    """Press a mouse button on a target, or only hover with `clicks` 0.
+    """Click a target with a mouse button, or only hover if `clicks` is 0.
 
     Attributes:
-        target: What to press.
-        button: Which button.
-        clicks: How often.
-        reveals: For a part of a menu's path, the next part: hovering is enough when that shows it.
+        target: Target to click.
+        button: Mouse button.
+        clicks: Number of clicks.
+        reveals: Next part of a menu path; if hovering shows it, no click is needed.
     """
 
     target: Target
@@ -214,7 +214,7 @@ class Click:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeText:
-    """Type into a field, or into whatever has the focus when `field` is None."""
+    """Type into a field, or into the focused element if `field` is None."""
 
     text: str
     field: Target | None = None
@@ -228,7 +228,7 @@ class TypeText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetValue:
-    """Give a labelled thing a value: a field is typed into, a list is chosen from."""
+    """Set the value of a labelled element: type into a field, choose from a list."""
 
     field: Target
     value: str
@@ -239,7 +239,7 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearField:
-    """Empty a field."""
+    """Clear a field."""
 
     field: Target
 
@@ -249,12 +249,12 @@ class ClearField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectOption:
-    """Choose a row of a list; without `field`, whatever bears the option's text.
+    """Choose an option of a list; without `field`, any element with the option's text.
 
     Attributes:
-        option: The row.
+        option: The option.
         field: The list.
-        is_more: Whether it is chosen beside the rows that the steps before chose.
+        is_more: True to keep the options that earlier steps selected.
     """
 
     option: Target
@@ -267,13 +267,13 @@ class SelectOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickSuggestion:
-    """Type the beginning of a text into a field, and choose from what the field suggests below it.
+    """Type the beginning of a text into a field and choose from the suggestions below it.
 
     Attributes:
-        start: How the text begins; empty when not said.
-        end: How it ends; empty when not said.
-        part: What it contains; empty when not said.
-        field: Where to type; None is the only field on the screen.
+        start: Start of the text; empty if unspecified.
+        end: End of the text; empty if unspecified.
+        part: Part of the text; empty if unspecified.
+        field: Field to type into; None is the only field on the screen.
     """
 
     start: str = ""
@@ -282,7 +282,7 @@ class PickSuggestion:
     field: Target | None = None
 
     def fits(self, text: str) -> bool:
-        """Whether a suggestion is one that was asked for."""
+        """Return True if a suggestion meets the conditions."""
         return any(
             seen.startswith(start) and seen.endswith(end) and part in seen
             for change in (str.casefold, squash)
@@ -291,7 +291,7 @@ class PickSuggestion:
 
     @property
     def words(self) -> str:
-        """What is wanted, in words."""
+        """Conditions on the suggestion, in words."""
         said = (("starts with", self.start), ("ends with", self.end), ("contains", self.part))
         return " and ".join(f'{how} "{what}"' for how, what in said if what)
 
@@ -301,7 +301,7 @@ class PickSuggestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Bring a checkbox, switch or radio button into a state."""
+    """Set a checkbox, switch or radio button to a state."""
 
     target: Target
     is_on: bool = True
@@ -316,8 +316,8 @@ class PressKeys:
 
     Attributes:
         keys: The keys.
-        times: How often.
-        is_submit: Whether a form is to be sent: then a button that says Submit is pressed when there is one.
+        times: Number of times.
+        is_submit: True to send a form; a button "Submit" is pressed if there is one.
     """
 
     keys: tuple[str, ...]
@@ -330,7 +330,7 @@ class PressKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrollBy:
-    """Turn the wheel; `notches` None is as far as it goes."""
+    """Turn the mouse wheel; `notches` None scrolls to the end."""
 
     direction: Direction
     notches: int | None = 5
@@ -343,7 +343,7 @@ class ScrollBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrollUntil:
-    """Scroll until a text is seen."""
+    """Scroll until a text is visible."""
 
     target: Target
     direction: Direction = "down"
@@ -366,7 +366,7 @@ class Drag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFor:
-    """Wait until a text is there, or gone."""
+    """Wait until a text appears or disappears."""
 
     text: str
     is_shown: bool = True
@@ -377,7 +377,7 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSeconds:
-    """Wait a fixed time."""
+    """Wait for a fixed time."""
 
     duration_s: float
 
@@ -387,7 +387,7 @@ class WaitSeconds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAddress:
-    """Go to an address, by the address bar's key."""
+    """Open an address through the address bar."""
 
     url: str
 
@@ -397,7 +397,7 @@ class OpenAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerDialog:
-    """Press a dialog's button: OK, Yes and the like, or Cancel, No and the like."""
+    """Press a button that accepts a dialog (OK, Yes) or dismisses it (Cancel, No)."""
 
     accept: bool
 
@@ -407,7 +407,7 @@ class AnswerDialog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Answer with what stands next to a label."""
+    """Answer with the text next to a label."""
 
     target: Target
 
@@ -417,7 +417,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckShown:
-    """Make sure that a text is there (or not); with `value`, that it stands next to the text."""
+    """Check that a text is shown (or not); with `value`, that this value is next to it."""
 
     target: Target
     value: str | None = None
@@ -463,7 +463,7 @@ PlainStep = (
 
 
 def find_typed(steps: Sequence[PlainStep]) -> list[str]:
-    """What steps type, in order."""
+    """Return the texts that the steps type, in order."""
     return [
         step.value if isinstance(step, SetValue) else step.text
         for step in steps
@@ -473,12 +473,12 @@ def find_typed(steps: Sequence[PlainStep]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A part of an instruction that is no plain step.
+    """Part of an instruction that could not be parsed as a step.
 
     Attributes:
         text: The part, as written.
-        words: The words in it that were not understood, when the rest was.
-        hint: What would be understood.
+        words: Words in it that were not understood, if the rest was.
+        hint: Suggested wording.
     """
 
     text: str

@@ -1,7 +1,7 @@
-"""Read the words that name a target: "the second Delete button in the row of 'Coffee'".
+"""Parse the words that name a target: "the second Delete button in the row of 'Coffee'".
 
-Every word has to mean something. Without quotes the words that are left are the name; beside a quoted name they are
-not understood, and are named in the error.
+Every word must have a meaning. Without quotes, the remaining words are the name; next to a quoted name, remaining words
+are an error that lists them.
 """
 
 import re
@@ -27,7 +27,7 @@ ORDINALS = {word: value for value, words in enumerate(_ORDINAL_WORDS, 1) for wor
     "last": -1,
     "bottommost": -1,
 }
-"""Which one of several, 1-based; -1 is the last."""
+"""Ordinals by word, 1-based; -1 is the last."""
 
 _ROLES: dict[Role, str] = {
     "button": "button, icon",
@@ -45,7 +45,7 @@ _ROLES: dict[Role, str] = {
     "text": "text, label, heading, title, word, value",
 }
 ROLES: dict[str, Role] = {word: role for role, words in _ROLES.items() for word in words.split(", ")}
-"""What people call the kinds of widgets."""
+"""Common names of widget types."""
 
 ROLE = "|".join(sorted(map(re.escape, ROLES), key=len, reverse=True))
 
@@ -55,7 +55,7 @@ AREA = re.compile(
     r"|text ?box|input|input field|terminal|middle of the screen)",
     re.I,
 )
-"""A place without a text of its own."""
+"""Area without a text of its own."""
 
 NAMED = (
     r"(?:with\s+(?:the\s+)?(?:label|text|name|title|caption|words?)|that\s+(?:says|reads)|which\s+(?:says|reads)|that\s+is\s+(?:labell?ed|named|called)"
@@ -67,14 +67,14 @@ NOUNS = (
     r"|page|person|user|contact|event|project|account|category|tag|phrase|thing|element|widget|control|shortcut|column"
     r"|header|cell|card|tile|panel|row|line|choice|key|answer|name|caption|sign|symbol|character|letter|number|digit)"
 )
-"""What people call things by whose name follows in quotes; it does not tell them apart."""
+"""Nouns before a quoted name; they do not distinguish between elements."""
 
 PLACE = (
     r"(?:(?:on|in|at|of|from|inside)\s+(?:the|this|that)\s+(?:current\s+|open\s+|same\s+)?"
     r"(?:page|screen|window|form|web\s?page|website|site|browser|view|dialog(?:ue)?(?:\s+box|\s+window)?"
     r"|modal(?:\s+dialog)?|pop-?up(?:\s+window)?|message\s+box|application|app|program))"
 )
-"""Places that hold everything that is seen."""
+"""Containers of everything that is visible."""
 
 _PURPOSE = (
     r"(?:to\s+(?:continue|proceed|go\s+on|finish|confirm|submit|send|search|log\s?in|sign\s?in|open\s+it|close\s+it|save"
@@ -86,20 +86,20 @@ _DONE = (
     r"(?:done|finished|ready|completed?))"
 )
 TAIL = re.compile(rf"(?:[\s,]+(?:{PLACE}|{_DONE}|{_PURPOSE}|(?<=, )(?:please|thanks|thank\s+you)))+$", re.I)
-"""What may follow a target without saying more about it."""
+"""Words that may follow a target without changing its meaning."""
 
 FILLER = re.compile(
     rf"(?:{PLACE}|{_DONE}|{_PURPOSE}|with\s+(?:the|your)\s+(?:left\s+)?mouse(?:\s+button)?|for\s+me|as\s+well"
     r"|(?<!\w)(?:again|once|now|please|too|also|there|here|below|above|only|just))(?!\w)",
     re.I,
 )
-"""The same, beside a quoted name, where single words of this kind cannot be a part of the name."""
+"""Words without meaning next to a quoted name, where single words such as "now" cannot be part of the name."""
 
 ALL_OF = re.compile(
     r"(?:all|each|every|everything|every\s?one|both|any|anything|whichever|whatever|several|some)(?:\s|$)"
     r"|(?:\d+|two|three|four|five|six)\s+(?:of|post|item|row|[a-z]+s)(?:\s|$)"
 )
-"""How a phrase begins that means several things, or any; in small letters, since names begin with capital ones."""
+"""Start of a phrase that means several things, or any; lower case, since names start with capital letters."""
 
 CONDITION = re.compile(
     r"(?:^|\s)((?:so\s+that|such\s+that|similar\s+to|except|if\s+(?:the|it|there|this|that|any|no|you|a)|unless|whenever"
@@ -107,7 +107,7 @@ CONDITION = re.compile(
     r"(?:slider|spinner|picker|wheel|keyboard|keypad|joystick))(?:\s.*|$))",
     re.S,
 )
-"""Words that are no part of a name, and all that follows them; in small letters."""
+"""Words that cannot be part of a name, and everything after them; lower case."""
 
 DESCRIPTION = re.compile(
     r"(?:^|\s)((?:that|which|who|whose|where|other\s+than|(?:starting|ending|beginning|filled|marked)\s+(?:with|in|by)"
@@ -118,14 +118,14 @@ DESCRIPTION = re.compile(
     r"\s+(?:it|them|this|that|the|a|an|all|your|my|to|up|down))(?:\s.*|$))",
     re.S,
 )
-"""Words that describe a thing instead of naming it, after "the" or "a", and all that follows them."""
+"""Words that describe a thing instead of naming it, after "the" or "a", and everything after them."""
 
 LEAD = re.compile(
     r"^(?:(?:on|over|at|onto|to|into|in|inside|the|a|an|its|their|his|her|this|that|your|my|word|words|labell?ed|named|called|very"
     r"|titled|with the (?:label|text|name|title)|which says|that says|saying|reading|marked)\s+)+",
     re.I,
 )
-"""Words before a name that are no part of it."""
+"""Words before a name that are not part of it."""
 
 _WHICH = r"(?:(?:which|that) is |right |just |directly )?"
 _ROW = r"(?:the |its )?(?:same )?(?:row|line|table row|entry)"
@@ -146,7 +146,7 @@ _RELATION_WORDS: tuple[tuple[RelationKind, str], ...] = (
 RELATIONS: tuple[tuple[RelationKind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(rf"(?:^|\s){words}".replace(" ", r"\s+"), re.I)) for kind, words in _RELATION_WORDS
 )
-"""How a relation begins; the earlier ones shut out the later ones."""
+"""Start of each relation; earlier patterns take precedence."""
 
 ROW_NUMBER = re.compile(
     r"(?P<target>.*\S)\s+(?:in|on|of)\s+(?:the\s+)?(?:(?P<word>\w+)\s+row|row\s+(?:number\s+)?(?P<digits>\d+))", re.I
@@ -157,7 +157,7 @@ POSITION = re.compile(
     r"\(?\s*(0?\.\d+|[01](?:\.0+)?)\s*,\s*(0?\.\d+|[01](?:\.0+)?)\s*\)?",
     re.I,
 )
-"""A point in fractions of the image."""
+"""Point in fractions of the image."""
 
 
 _NAMELESS: frozenset[Role] = frozenset({"checkbox", "radio", "field", "list", "button", "link", "tab", "result"})
@@ -169,14 +169,14 @@ _EDGE = re.compile(
     rf"\s+(?:at|on|near)\s+the\s+(?:very\s+)?(?P<edge>top|bottom)(?:\s+(?:of\s+)?(?:{PLACE}|the\s+(?:page|screen|form|list)))?$",
     re.I,
 )
-"""Told by the edge: the first or the last one of its name."""
+"""Phrase that selects the first or last element of a name by an edge."""
 _ANYWHERE = re.compile(
     r"the\s+(?:(?:main|top|left|right|side|navigation|following)\s+)*"
     r"(?:list|table|menu|navigation|nav(?:igation)?\s?bar|menu\s?bar|side\s?bar|tool\s?bar|header|footer)"
     r"(?:\s+(?:below|above))?",
     re.I,
 )
-"""Where things stand that are named well enough by their text."""
+"""Locations that add nothing to a name."""
 _COUNTED = re.compile(
     r"item|option|entry|icon|row|line|card|image|picture|photo|element|thing|message|e-?mail|post|article|product|paragraph"
     r"|section",
@@ -188,10 +188,10 @@ _WITH_TAIL = re.compile(
 
 
 def parse_target(masked: str, quotes: Quotes) -> Target:
-    """The target that a phrase names; the phrase has its quotes masked.
+    """Return the target that a phrase with masked quotes names.
 
     Raises:
-        NotUnderstoodError: Some of the words have no meaning here.
+        NotUnderstoodError: If some of the words have no meaning here.
     """
     words = _trim(masked)
     position = POSITION.fullmatch(words)
@@ -219,7 +219,7 @@ def parse_target(masked: str, quotes: Quotes) -> Target:
 
 
 def _trim(words: str) -> str:
-    """Without punctuation around it, unless there is nothing else ("click +", "click .")."""
+    """Strip surrounding punctuation, unless there is nothing else ("click +", "click .")."""
     return words.strip(_PUNCTUATION) or words.strip()
 
 
@@ -228,7 +228,7 @@ def _without_lead(words: str) -> str:
 
 
 def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None, int | None]:
-    """The words before a relation, the relation, and the row's number if there is one."""
+    """Return the words before a relation, the relation, and the row's number if there is one."""
     numbered = ROW_NUMBER.fullmatch(words)
     if numbered is not None:
         number = ORDINALS.get((numbered["word"] or "").lower()) or int(numbered["digits"] or 0)
@@ -253,13 +253,13 @@ def _parse_anchor(words: str, quotes: Quotes) -> str:
 
 
 def _is_inside_name(before: str, after: str, kind: RelationKind, quotes: Quotes) -> bool:
-    """Whether an "in", "on" or "for" is more likely a part of a name ("Sign in", "Save for later")."""
+    """Return True if an "in", "on" or "for" is more likely part of a name ("Sign in", "Save for later")."""
     has_quotes = bool(quotes.marks(before) or quotes.marks(after))
     return kind == "inside" and not has_quotes and not re.match(r"the\s", after, re.I)
 
 
 def _parse_plain(words: str, quotes: Quotes) -> Target:
-    """Ordinal, kind and text, without a relation."""
+    """Parse ordinal, role and text of words without a relation."""
     words = _trim(words)
     is_led = re.match(r"(?:(?:on|at|to|into|over|onto|in)\s+)?(?:the|an?|one|this|that)\s", words) is not None
     is_any = re.match(r"(?:(?:on|at|to|into|over|onto|in)\s+)?(?:an?|any|one)\s", words) is not None
@@ -279,7 +279,7 @@ def _parse_plain(words: str, quotes: Quotes) -> Target:
 
 
 def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> Target | None:
-    """A target that is named by its kind only: "the editor", "the second checkbox", 'a "textarea" widget'."""
+    """Return a target named only by its type, such as "the editor", "the second checkbox" or 'a "textarea" widget'."""
     kind = _KIND.fullmatch(words)
     if kind is not None:
         said = quotes.unmask(kind[1], quoted=False).strip().lower()
@@ -287,7 +287,7 @@ def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> Target | 
             return Target(ordinal=ordinal, role="textarea" if "area" in said else "input")
         role = ROLES.get(said)
         if role is None or role not in _NAMELESS or role == "field":
-            return None  # text boxes of several kinds look alike
+            return None  # several types of text boxes look alike
         return Target(ordinal=ordinal, role=role)
     plain = _WITH_TAIL.sub("", words)
     if AREA.fullmatch(plain):
@@ -311,7 +311,7 @@ def _take_role(words: str, quotes: Quotes) -> tuple[Role, str]:
 
 
 def _check_leftover(words: str, marks: list[str], quotes: Quotes) -> None:
-    """Check that beside a quoted name there are only words for the kind of widget."""
+    """Check that only words for the type of widget accompany a quoted name."""
     if len(marks) > 1:
         raise NotUnderstoodError(quotes.unmask(words), "name one thing, or a list with commas")
     rest = FILLER.sub(" ", f" {words.replace(marks[0], ' ')} ")
@@ -322,7 +322,7 @@ def _check_leftover(words: str, marks: list[str], quotes: Quotes) -> None:
 
 
 def _check_name(words: str, *, is_led: bool) -> None:
-    """Words without quotes are a name, unless they describe a thing or put a condition."""
+    """Check that words without quotes are a name, not a description or a condition."""
     found = ALL_OF.match(words) or CONDITION.search(words) or (DESCRIPTION.search(words) if is_led else None)
     if found is not None:
         raise NotUnderstoodError(found[found.lastindex or 0] if found.lastindex else words, "a name goes in quotes")
@@ -342,12 +342,10 @@ _MARK = "\ue000\\d+\ue001"
 
 
 def parse_targets(masked: str, quotes: Quotes) -> list[Target]:
-    """The targets of a list: '"A", "B" and "C" in the row of "D"', "x, y and z", or of a path: "File > Save".
-
-    There is one when it is neither.
+    """Return the targets of a list: '"A", "B" and "C" in the row of "D"', "x, y and z"; one target if it is not a list.
 
     Raises:
-        NotUnderstoodError: Some of the words have no meaning here.
+        NotUnderstoodError: If some of the words have no meaning here.
     """
     words = TAIL.sub("", _trim(masked))
     if _EDGE.search(words) is not None:
@@ -365,17 +363,17 @@ def parse_targets(masked: str, quotes: Quotes) -> list[Target]:
 
 
 def parse_path(masked: str, quotes: Quotes) -> list[Target]:
-    """The targets of a menu's path, "File > Save as"; empty when it is none.
+    """Return the targets of a menu path such as "File > Save as"; empty if it is not a path.
 
     Raises:
-        NotUnderstoodError: Some of the words have no meaning here.
+        NotUnderstoodError: If some of the words have no meaning here.
     """
     parts = [part for part in re.split(r"\s*(?:->|=>|→|>|›|»)\s*", masked.strip()) if part]
     return [parse_target(part, quotes) for part in parts] if len(parts) > 1 else []
 
 
 def _split_quoted(words: str, quotes: Quotes) -> list[str]:
-    """The parts of a list of quoted names; words that all of them share are handed to each."""
+    """Split a list of quoted names; words shared by all of them are added to each."""
     if len(quotes.marks(words)) < 2:
         return [words]
     shared = re.fullmatch(
@@ -394,7 +392,7 @@ def _split_quoted(words: str, quotes: Quotes) -> list[str]:
 
 
 def _parse_bare_list(words: str, quotes: Quotes) -> list[Target]:
-    """The parts of "x, y and z"; empty when it is no list. "Terms and Conditions" may be one name: `Target.whole`."""
+    """Split "x, y and z"; empty if it is not a list. "Terms and Conditions" may be one name: see `Target.whole`."""
     items = [item for item in re.split(_COMMA, words, flags=re.I) if item]
     is_pair = len(items) == 2 and re.search(r"\sand\s", words, re.I) is None
     whole = _without_lead(words) if is_pair else ""

@@ -1,4 +1,4 @@
-"""Names of things on the screen: a text with its kind and place, or the looks of a drawn figure."""
+"""Elements on the screen: a text with its type and position, or the look of a drawn figure."""
 
 import colorsys
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ COLOURS: dict[str, tuple[int, int, int]] = {
     "turquoise": (64, 224, 208), "purple": (128, 0, 128), "violet": (238, 130, 238), "magenta": (255, 0, 255),
     "fuchsia": (255, 0, 255), "pink": (255, 192, 203),
 }  # fmt: skip
-"""The colours of CSS by the names that people use."""
+"""CSS colours by their common names."""
 
 
 def name_colours(colour: tuple[int, int, int]) -> set[str]:
-    """All names that a colour may be given; the basic one of its hue among them."""
+    """Return all names for a colour, including the basic name of its hue."""
     red, green, blue = (channel / 255 for channel in colour)
     hue, lightness, _ = colorsys.rgb_to_hls(red, green, blue)
     spread = max(red, green, blue) - min(red, green, blue)
@@ -62,14 +62,14 @@ Role = Literal[
     "text",
     "area",
 ]
-"""What a target is; an input is a field of one line, a textarea one of several, a field either of them."""
+"""Type of a target; an input is a single-line field, a textarea a multi-line field, a field either of them."""
 Direction = Literal["down", "up", "left", "right"]
 OpenerKind = Literal["tab", "section", "node", "page"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """Where a target stands: `kind` relative to the text `anchor`."""
+    """Position of a target: `kind` relative to the text `anchor`."""
 
     kind: RelationKind
     anchor: str
@@ -77,20 +77,20 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A thing on the screen, named by its text.
+    """Element on the screen, named by its text.
 
     Attributes:
-        text: Its text; empty for "the editor" and the like, which have none.
-        ordinal: Which one of several, 1-based from the top; -1 is the last; None when not said.
-        relation: Where it stands, when said.
-        role: What it is, when said.
-        phrase: The words as written, when they were not in quotes: "Sign in" may be a relation or a name.
-        position: A point in fractions of the image, instead of a text.
-        whole: For a part of a list written without quotes: the list's words, which may be one name after all
-            ("Terms and Conditions"); the screen decides.
-        is_rest: Whether it is not the first part of `whole`.
-        deed: The verb, where the words say what is to be done instead of naming the button that does it: "save" for
-            "save the changes", whose text is "save changes".
+        text: Its text; empty for elements without one, such as "the editor".
+        ordinal: 1-based number from the top; -1 is the last; None if unspecified.
+        relation: Its position, if specified.
+        role: Its type, if specified.
+        phrase: The unquoted words as written: "Sign in" may be a relation or a name.
+        position: Point in fractions of the image, instead of a text.
+        whole: For a part of an unquoted list: the words of the whole list, which may be a single name ("Terms and
+            Conditions"); the screen decides.
+        is_rest: True if it is not the first part of `whole`.
+        deed: Verb, if the words describe an action instead of naming its button: "save" for "save the changes", whose
+            text is "save changes".
     """
 
     text: str = ""
@@ -127,11 +127,11 @@ _RELATION_WORDS: dict[RelationKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looks:
-    """What drawn figures look like; an empty attribute says nothing.
+    """Look of drawn figures; an empty attribute matches anything.
 
     Attributes:
-        colour: A colour's name.
-        size: Beside the others on the screen.
+        colour: Name of a colour.
+        size: Size relative to the other figures on the screen.
         kind: circle, square, rectangle, triangle, box, letter, digit, shape (no letter or digit) or item (anything).
         glyph: The letter or digit itself.
     """
@@ -146,12 +146,12 @@ class Looks:
 
 
 def one_line(text: str) -> str:
-    """A text for a line of its own: line ends are written as such."""
+    """Return a text on one line, with line ends escaped."""
     return text.replace("\n", "\\n")
 
 
 def nth(items: Sequence[T], ordinal: int | None) -> T | None:
-    """The one that an ordinal counts: from 1, -1 is the last, None the only one; None when it is not there."""
+    """Return the item with an ordinal: 1-based, -1 is the last, None the only one; None if it does not exist."""
     if ordinal is None:
         return items[0] if len(items) == 1 else None
     if not items or not (ordinal == -1 or 1 <= ordinal <= len(items)):

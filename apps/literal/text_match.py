@@ -1,4 +1,4 @@
-"""How well a text on the screen fits a wanted one: exact, case-blind, normalised, contained, fuzzy, in this order."""
+"""Match a text on the screen with a wanted one: exact, ignoring case, normalised, contained, fuzzy, in this order."""
 
 import difflib
 import re
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
 _QUOTES = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'") | dict.fromkeys(map(ord, "“”„‟″«»"), '"')
 _CONFUSED = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l", "!": "l", "5": "s", "ı": "l", "—": "-", "川": "lll"})
-"""What readers of small print mix up: zero and O, one and l and I, five and S."""
+"""Characters that OCR confuses in small print: zero and O, one, l and I, five and S."""
 
 WHOLE = 0.88
-"""From here up the whole line is the wanted text."""
+"""Lowest score at which the whole line is the wanted text."""
 
 CONTAINED = 0.7
-"""From here up the wanted text stands in the line, word for word."""
+"""Lowest score at which the line contains the wanted text word for word."""
 
 _MISREAD = 0.66
 _FUZZY_RATIO = 0.8
@@ -24,7 +24,7 @@ _MISREAD_CHARS = 2
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well, from 0 to 1, and which characters of the line."""
+    """Score from 0 to 1, and the matching characters of the line."""
 
     score: float
     start: int
@@ -32,26 +32,26 @@ class Fit:
 
 
 def plain_signs(text: str) -> str:
-    """The same text with plain dashes, quotes and widths."""
+    """Return the text with plain dashes, quotes and widths."""
     return unicodedata.normalize("NFKC", text).translate(_DASHES).translate(_QUOTES)
 
 
 def normalize(text: str) -> str:
-    """Case-blind, with plain dashes, quotes and blanks, without a label's trailing colon, star or dots."""
+    """Return a text in lower case with plain dashes, quotes and spaces, without bullet, trailing colon or dots."""
     plain = plain_signs(text).casefold()
     plain = re.sub(r"\s+", " ", plain).strip()
     return re.sub(r"^[•·▪>»\-\s]+(?=\w)|[\s:*….,]+$", "", plain) or plain
 
 
 def squash(text: str) -> str:
-    """Letters and digits alone, accents dropped, look-alikes made equal."""
+    """Return only the letters and digits, without accents and with look-alikes made equal."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
     kept = "".join(char for char in folded if char.isalnum() or char in "|!")
     return kept.translate(_CONFUSED)
 
 
 def fit_texts(wanted: str, seen: str) -> list[Fit]:
-    """All places of `wanted` in the line `seen`, best first; empty when it is not there."""
+    """Return all occurrences of `wanted` in the line `seen`, best first; empty if there are none."""
     whole = _fit_whole(wanted, seen)
     if whole:
         return [Fit(whole, 0, len(seen))]
@@ -67,7 +67,7 @@ _SIGNS = {
     for signs in ("-−–—一", "=二＝", "+十＋", "*×✕✖∗·", "/÷∕", "<‹く", ">›", "□口☐", ",，", ".。")
     for sign in signs
 }
-"""One-character signs that readers mix up, or that name the same key."""
+"""Single characters that OCR confuses, or that name the same key."""
 
 
 def _fit_whole(wanted: str, seen: str) -> float:
@@ -104,12 +104,12 @@ def _fit_contained(wanted: str, seen: str) -> list[Fit]:
 
 
 def _loose_pattern(wanted: str) -> str:
-    """A pattern that takes any dash, quote, accent-free twin or look-alike, and any or no blank between words."""
+    """Return a pattern that accepts any dash, quote, unaccented or similar character, and any space between words."""
     pieces = []
     for char in normalize(wanted):
         base = squash(char)
         if char.isspace():
-            pieces.append(r"[\s_]*")  # an underlined blank is read as an underscore
+            pieces.append(r"[\s_]*")  # an underlined space is read as an underscore
         elif base and base in "ols":
             pieces.append({"o": "[0oöóòô]", "l": "[1il|!íìî]", "s": "[5sš]"}[base])
         elif base and base != char:
@@ -122,13 +122,13 @@ def _loose_pattern(wanted: str) -> str:
 
 
 _ALIKE = ("1ilj|!I", "0oOQD", "5sS", "9gq", "2zZ", "8B", "6bG", "uvUV", "cC", "wW", "kK", "pP", "xX", "yY")
-"""Signs of codes that readers of small print take for each other, where no dictionary helps them."""
+"""Characters of codes that OCR confuses in small print, where no dictionary helps."""
 _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*(?:\d|\w[A-Z]))\w{2,12}")
-"""What looks like a code: one word of letters with digits among them, or with capitals inside it."""
+"""Pattern of a code: one word of letters with digits among them, or with capitals inside."""
 
 
 def _fit_misread(wanted: str, seen: str) -> list[Fit]:
-    """A code that stands as a word in a line, some of its signs misread, perhaps right behind the ring of its box."""
+    """Return occurrences of a code as a word with some misread characters, possibly right after the ring of its box."""
     if _CODE.fullmatch(wanted) is None:
         return []
     is_long = len(wanted) >= _MIN_FUZZY_LENGTH
@@ -143,21 +143,20 @@ def _fit_fuzzy(wanted: str, seen: str) -> float:
     if min(len(one), len(other)) < _MIN_FUZZY_LENGTH or re.sub(r"\D", "", wanted) != re.sub(r"\D", "", seen):
         return 0.0
     if one in other or other in one:
-        return 0.0  # "Saved" and "Unsaved" are other words than "Save", not misread ones
+        return 0.0  # "Saved" and "Unsaved" are words other than "Save", not misread ones
     words, seen_words = normalize(wanted).split(), normalize(seen).split()
     if len(words) == len(seen_words):
         pairs = [(squash(word), squash(other)) for word, other in zip(words, seen_words, strict=True)]
         ratio = min(_ratio_of_misread(*pair) for pair in pairs)
     else:
-        ratio = _ratio_of_misread(one, other)  # the reader lost or found a blank
+        ratio = _ratio_of_misread(one, other)  # OCR dropped or added a space
     return 0.3 + 0.35 * ratio if ratio else 0.0
 
 
 def _ratio_of_misread(one: str, other: str) -> float:
-    """How alike two texts are when one may be a misread other, else 0.
+    """Return the similarity of two texts if one may be a misread version of the other, else 0.
 
-    Readers take one letter for another or for two (m, rn), here and there; words of five letters that differ in one
-    are two words.
+    OCR may take a letter for another one or for two (m, rn); words of five letters that differ in one are two words.
     """
     if one == other or (len(one) == len(other) + 1 <= _MIN_FUZZY_LENGTH and other and (other in one)):
         return 1.0  # "As" of which "s" was read
@@ -170,7 +169,7 @@ def _ratio_of_misread(one: str, other: str) -> float:
 
 
 def nearness(wanted: str, seen: str) -> float:
-    """A loose likeness from 0 to 1, to name the nearest texts when the wanted one is not there."""
+    """Return a loose similarity from 0 to 1, to list the nearest texts if the wanted one is missing."""
     one, other = squash(wanted), squash(seen)
     if not one or not other:
         return 0.0

@@ -1,4 +1,4 @@
-"""Signs on the screen that an act did not work: messages, red lines, refusing pages, questions left open."""
+"""Signs that an action did not work: messages, red lines, refusing pages, unanswered questions."""
 
 import re
 from collections.abc import Sequence
@@ -90,24 +90,24 @@ _QUESTIONS = (
 )
 
 SENTENCES = re.compile("|".join(f"(?:{part})" for part in _SENTENCES), re.I)
-"""A message that says by itself that something is wrong."""
+"""Sentences that indicate an error by themselves."""
 
 PLAIN = re.compile(rf"\b(?:{_PLAIN})\b", re.I)
-"""Words that tables and headings hold too: they count in red, in a red box, or close to a field."""
+"""Words that tables and headings also contain; they count in red, in a red box, or close to a field."""
 
 THANKS = re.compile(
     r"^\W*(?:thanks?|done|success\w*|saved|sent|ok|welcome|danke|merci|gracias|grazie|obrigad[oa])\b", re.I
 )
-"""How a message begins that confirms, whatever its colour."""
+"""Start of a confirmation, whatever its colour."""
 
 PAGES = re.compile(_PAGES, re.I)
-"""What a page says that stands in the place of the wanted one."""
+"""Texts of an error page shown instead of the requested page."""
 
 HARMLESS = re.compile(_HARMLESS, re.I)
-"""The same words where nothing is wrong."""
+"""Phrases with the same words that indicate no error."""
 
 QUESTIONS = re.compile(_QUESTIONS, re.I)
-"""What a dialog asks before it does what was pressed."""
+"""Questions of a dialog before it executes the clicked command."""
 
 
 _STATUS = re.compile(
@@ -115,7 +115,7 @@ _STATUS = re.compile(
     r"(?:\W*|\W+(?:nginx|apache|openresty|caddy|cloudflare|iis|error|fehler|erreur)\b.*)",
     re.I,
 )
-"""A status code of HTTP as a heading, or as the first line of a page."""
+"""HTTP status code as a heading or as the first line of a page."""
 
 _COMMAND = re.compile(
     r"\W*(?:(?:permanently )?(?:delete|remove|discard|cancel|log ?out|sign ?out|unsubscribe|leave|close|deactivate"
@@ -124,14 +124,15 @@ _COMMAND = re.compile(
     r"|(?:\w+\W+){0,3}(?:l[oö]schen|entfernen|abmelden|verwerfen|verwijderen)\W*",
     re.I,
 )
-"""What links and buttons say that are red for what they do."""
+"""Texts of links and buttons that are red because of what they do."""
 
 Tone = Literal["", "red", "orange", "green"]
 
 _OTHER_GROUND = 6
 _SAME_PAGE = 0.4
 _SAME_FORM = 0.6
-"""Shares of a screen's lines that stay: below the first it is another page, below the second another part of one."""
+"""Shares of a screen's lines that remain: below the first it is another page, below the second another part of a page.
+"""
 
 _MAX_MESSAGES = 10
 _MAX_NOTICES = 4
@@ -141,13 +142,13 @@ _MIN_MESSAGE_CHARS = 6
 
 
 def find_trouble(before: Screen, now: Screen, named: Sequence[str], *, is_form: bool) -> str | None:
-    """A message that came up between two screens and says that something is wrong; None when there is none.
+    """Return an error message that appeared between two screens, or None.
 
     Args:
-        before: The screen on which something was done.
-        now: A screen after it.
-        named: Texts of the instruction: words that stand in them are no trouble.
-        is_form: Whether a form was filled or sent: then single words such as "failed" are messages, not contents.
+        before: Screen on which an action was executed.
+        now: Screen after it.
+        named: Texts of the instruction, whose words are not errors.
+        is_form: True if a form was filled or sent; then single words such as "failed" are messages, not content.
     """
     new = [line for line in find_new_lines(before, now) if not _is_named(line.text, named)]
     if not new:
@@ -176,7 +177,7 @@ def find_trouble(before: Screen, now: Screen, named: Sequence[str], *, is_form: 
 
 
 def find_question(before: Screen, now: Screen, named: Sequence[str]) -> str | None:
-    """A question that came up and was not answered: "Delete the file?" with its buttons."""
+    """Return a question that appeared and was not answered, such as "Delete the file?" with its buttons."""
     new = find_new_lines(before, now)
     buttons = [line for line in new if find_button(now, line.box_px) is not None]
     if not buttons and now.dialog is None:
@@ -189,13 +190,13 @@ def find_question(before: Screen, now: Screen, named: Sequence[str]) -> str | No
 
 
 def still_stands(text: str, now: Screen) -> bool:
-    """Whether a message that was seen earlier is on the screen."""
+    """Return True if an earlier message is still on the screen."""
     wanted = squash(text)
     return any(wanted == squash(line.text) for line in [*now.lines, *joined_lines(now.lines)])
 
 
 def _find_red_field(before: Screen, now: Screen) -> str | None:
-    """A field whose border turned red; its name is the text in it or nearest to it."""
+    """Describe a field whose border turned red, by its position."""
     if before.image.shape != now.image.shape:
         return None
     for box in find_field_boxes(now):
@@ -213,7 +214,7 @@ def _is_reddish_strip(screen: Screen, strip: Box) -> bool:
 
 
 def _find_refusal(now: Screen, new: Sequence[TextLine], named: Sequence[str]) -> str | None:
-    """What a page says that refuses or is not there: few lines, one of them known for it."""
+    """Return the refusing or error text of a page with few lines, or None."""
     if len(now.lines) > _MAX_PAGE_LINES:
         return None
     first = min(now.lines, key=lambda line: line.box_px.top)
@@ -242,14 +243,14 @@ def _is_named(words: str, named: Sequence[str]) -> bool:
 
 
 def _is_message_like(screen: Screen, line: TextLine, named: Sequence[str]) -> bool:
-    """True if a text is long enough for a message, confirms nothing, is no button, and holds nothing that was typed."""
+    """Return True if a text is as long as a message and is not a confirmation, a button, or a text that was typed."""
     if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or is_control(screen, line):
         return False
     return not _holds_quoted(line.text, named)
 
 
 def _is_result(line: TextLine, now: Screen, named: Sequence[str]) -> bool:
-    """True if a text holds what was typed, outside of fields, and says nothing bad: a list with the new entry."""
+    """Return True if a text outside fields contains what was typed and no error, such as a list with the new entry."""
     is_quiet = not SENTENCES.search(HARMLESS.sub("", line.text))
     is_free = not any(field.contains(line.box_px) for field in find_field_boxes(now))
     typed = [text for text in named if text.startswith("Type ")]
@@ -257,30 +258,30 @@ def _is_result(line: TextLine, now: Screen, named: Sequence[str]) -> bool:
 
 
 def _holds_quoted(text: str, named: Sequence[str]) -> bool:
-    """True if a text holds words that the instruction quotes."""
+    """Return True if a text contains words that the instruction quotes."""
     quoted = {words for each in named for words in re.findall(r'"([^"]{3,})"', each)}
     return any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, text))
 
 
 def is_control(screen: Screen, line: TextLine) -> bool:
-    """True if a text is a button, or a short command such as the red "Delete this shelf"."""
+    """Return True if a text is a button, or a short command such as the red "Delete this shelf"."""
     return find_button(screen, line.box_px) is not None or _COMMAND.fullmatch(line.text) is not None
 
 
 def _is_beside(text: Box, field: Box) -> bool:
-    """Whether a text stands right below, right above or right of a field, where its message would be."""
+    """Return True if a text is right below, right above or right of a field, where its message would be."""
     is_below = -4 <= text.top - field.bottom < 1.6 * max(text.height, 12) and text.overlap_x(field) > 0
     is_right = 0 <= text.left - field.right < 60 and text.overlap_y(field) > 0
     return is_below or is_right
 
 
 def _is_loud(screen: Screen, line: TextLine) -> bool:
-    """True if a text is red, or stands on red or pink."""
+    """Return True if a text is red or on a red or pink background."""
     return find_tone(screen, line) == "red"
 
 
 def find_tone(screen: Screen, line: TextLine) -> Tone:
-    """The colour by which a message warns or confirms: that of its letters, or of a ground that is not the page's."""
+    """Return the warning or confirming colour of a message: of its letters, or of a background unlike the page's."""
     crop = screen.crop(line.box_px.padded(2))
     if crop.size == 0:
         return ""
@@ -297,7 +298,7 @@ def find_tone(screen: Screen, line: TextLine) -> Tone:
 
 
 def _is_orange(colour: NDArray[Any], least: float) -> bool:
-    """True if red leads green and green leads blue: orange, amber, brown."""
+    """Return True if red > green > blue by clear margins: orange, amber, brown."""
     red, green, blue = (float(value) for value in colour)
     return (
         red >= 50
@@ -308,13 +309,13 @@ def _is_orange(colour: NDArray[Any], least: float) -> bool:
 
 
 def _is_green(colour: NDArray[Any], least: float) -> bool:
-    """True if green leads by a share of itself."""
+    """Return True if green exceeds red and blue by at least the share `least`."""
     red, green, blue = (float(value) for value in colour)
     return green >= 50 and green - max(red, blue) >= max(least * green, 8)
 
 
 def _is_reddish(colour: NDArray[Any], least: float) -> bool:
-    """Whether red leads by a share of itself and green and blue are alike: no orange, no brown, no violet."""
+    """Return True if red leads by the share `least` and green and blue are close: not orange, brown or violet."""
     red, green, blue = (float(value) for value in colour)
     lead = red - max(green, blue)
     return red >= 50 and lead >= max(least * red, 8) and abs(green - blue) <= 0.6 * lead + 6

@@ -1,4 +1,4 @@
-"""`cua see OPERATION FILE...`: what can be seen on images and videos, without a model."""
+"""`cua see OPERATION FILE...`: analyse images and videos without a model."""
 
 from collections.abc import Callable
 

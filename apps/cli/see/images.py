@@ -1,4 +1,4 @@
-"""`cua see` on images: things on a background, what is written, charts, mazes, other views, two images."""
+"""`cua see` on images: objects on a background, text, charts, mazes, transformations, differences."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,7 +49,7 @@ def count(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Count the objects on a background that is found by itself, also under uneven light."""
+    """Count the objects on a background that is detected automatically, even under uneven light."""
     import visual_tools as vt
 
     way: Any = choice("--method", method, _METHODS)
@@ -106,7 +106,7 @@ def polygons(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Name drawn shapes: triangles, squares, rectangles, circles, ellipses, polygons with their corners."""
+    """Classify drawn shapes: triangles, squares, rectangles, circles, ellipses, polygons with their corners."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -182,7 +182,7 @@ def ocr(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Read the text of an image, or find a text on it."""
+    """Read the text of an image, or find a text in it."""
     way: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
 
     def work(file: Path) -> Finding:
@@ -247,7 +247,7 @@ def share(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Measure how much of a pie, of bars or of an area each colour takes."""
+    """Measure the share of each colour in a pie, in bars or in an area."""
     import visual_tools as vt
 
     form: Any = choice("--kind", kind, ("auto", "pie", "bars", "area"))
@@ -269,7 +269,7 @@ def axes(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find the axes of a chart and what their pixels mean."""
+    """Find the axes of a chart and map its pixels to values."""
     import visual_tools as vt
 
     point = None if at is None else parse_numbers("--at", at, 2, "320,115")
@@ -334,7 +334,7 @@ def maze(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find the shortest way through a maze, prove it step by step, and draw it."""
+    """Find the shortest path through a maze, verify it step by step, and draw it."""
     import visual_tools as vt
 
     chosen: Any = choice("--method", method, ("bfs", "astar", "centered"))
@@ -389,7 +389,7 @@ def crop(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Cut a part out of an image."""
+    """Crop a part of an image."""
     import visual_tools as vt
 
     part = parse_box("--box", box)
@@ -431,7 +431,7 @@ def rotate(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Turn an image counterclockwise."""
+    """Rotate an image counterclockwise."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -447,7 +447,7 @@ def grid(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Lay a grid with coordinates over an image."""
+    """Draw a grid with coordinates over an image."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -474,7 +474,7 @@ def diff(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find where two images differ, or the two halves of one, as a person would list it."""
+    """Find the differences between two images, or between the two halves of one, as a person would list them."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -503,7 +503,7 @@ def template(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find an image in an image, also smaller or larger than it is."""
+    """Find an image in another image, even at a different scale."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:

@@ -1,4 +1,4 @@
-"""What all operations share: flags, values typed as text, where images go, what is printed, exit codes."""
+"""Shared parts of all operations: flags, parsing of values, output paths, printing, exit codes."""
 
 import dataclasses
 import io
@@ -31,14 +31,14 @@ _MARK_KEY = "Software"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What an operation found on one file.
+    """Result of an operation on one file.
 
     Attributes:
-        result: The data class that the function gave, or a dict, for JSON.
-        lines: The same in a few words.
+        result: Data class returned by the function, or a dict, for JSON.
+        lines: Summary of the result as text.
         image: (H, W, 3) uint8 RGB to write; None for none.
-        is_found: False exits with 1.
-        written: What the operation wrote by itself.
+        is_found: False to exit with 1.
+        written: Files that the operation wrote itself.
     """
 
     result: Any
@@ -50,14 +50,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where results of an operation go.
+    """Output of an operation.
 
     Attributes:
         operation: Its name.
-        inputs: The files given; none of them is ever written to.
-        output: What --output said.
-        as_json: Print JSON.
-        force: Replace files that others wrote.
+        inputs: Input files, which are never overwritten.
+        output: Value of --output.
+        as_json: True to print JSON.
+        force: True to replace files that `cua see` did not write.
     """
 
     operation: str
@@ -67,21 +67,21 @@ class Sink:
     force: bool = False
 
     def path_for(self, source: Path, suffix: str = ".png") -> Path:
-        """Where the result for a file goes, checked.
+        """Return the checked output path for a file.
 
         Raises:
-            ImageError: That place is an input, or a file that `cua see` did not write.
+            ImageError: If the path is an input, or a file that `cua see` did not write.
         """
         path = self.output if self.output is not None else Path(f"{source.stem}-{self.operation}{suffix}")
         check_may_write(path, self.inputs, self.force)
         return path
 
     def show(self, work: Callable[[Path], Finding]) -> None:
-        """Carry the operation out on each file, write its image and print what was found.
+        """Run the operation on each file, write its image and print the result.
 
         Raises:
-            VisualError: --output with several files.
-            typer.Exit: With 1 when something was not found.
+            VisualError: If --output is given with several files.
+            typer.Exit: With 1, if something was not found.
         """
         if self.output is not None and len(self.inputs) > 1:
             raise VisualError("--output is one file, but several files were given; leave it out or give one file")
@@ -92,16 +92,16 @@ class Sink:
             raise typer.Exit(1)
 
     def show_one(self, source: Path, work: Callable[[Path], Finding]) -> None:
-        """The same for an operation on one file, whose other inputs belong to it.
+        """Run an operation on one file that has further inputs, write its image and print the result.
 
         Raises:
-            typer.Exit: With 1 when something was not found.
+            typer.Exit: With 1, if something was not found.
         """
         if not self.print(work(source), source, is_alone=True):
             raise typer.Exit(1)
 
     def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
-        """Write the image of one finding and print it; whether something was found."""
+        """Write the image of one finding and print it; return True if something was found."""
         written = [str(path) for path in found.written]
         if found.image is not None:
             path = self.path_for(source)
@@ -120,10 +120,10 @@ class Sink:
 
 
 def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:
-    """Raise when a file must not be written.
+    """Check that a file may be written.
 
     Raises:
-        ImageError: It is an input, a folder, or there already and not ours.
+        ImageError: If it is an input, a folder, or an existing file that `cua see` did not write.
     """
     if any(os.path.realpath(path) == os.path.realpath(source) for source in inputs):
         raise ImageError(f"{path} is the file that was given, and is never written to; choose another --output")
@@ -134,7 +134,7 @@ def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is an image that `cua see` wrote."""
+    """Return True if a file is an image that `cua see` wrote."""
     from PIL import Image
 
     from visual_tools.images.files import BROKEN_FILE
@@ -147,10 +147,10 @@ def is_ours(path: Path) -> bool:
 
 
 def write_image(image: Any, path: Path) -> None:
-    """Write an image: a PNG says that it is ours; other formats as `save_image` does. It appears whole or not at all.
+    """Write an image atomically; a PNG is marked as written by `cua see`, other formats use `save_image`.
 
     Raises:
-        ImageError: The folder cannot be written to, or the format is unknown.
+        ImageError: If the folder cannot be written to, or the format is unknown.
     """
     from visual_tools import save_image
 
@@ -181,7 +181,7 @@ def write_image(image: Any, path: Path) -> None:
 
 
 def to_json(value: Any) -> Any:
-    """What `json.dumps` takes: fields whose names begin with an underscore and arrays are left out."""
+    """Convert a value for `json.dumps`, without arrays and fields whose names start with an underscore."""
     import numpy as np
 
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -201,17 +201,17 @@ def to_json(value: Any) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """Whether this is an array of pixels or points."""
+    """Return True if a value is an array of pixels or points."""
     import numpy as np
 
     return isinstance(value, np.ndarray)
 
 
 def parse_numbers(flag: str, text: str, count: int, example: str) -> tuple[float, ...]:
-    """Numbers with commas between.
+    """Parse comma-separated numbers.
 
     Raises:
-        ImageError: There are not `count` of them.
+        ImageError: If there are not `count` numbers.
     """
     try:
         values = tuple(float(part) for part in text.split(","))
@@ -223,10 +223,10 @@ def parse_numbers(flag: str, text: str, count: int, example: str) -> tuple[float
 
 
 def parse_box(flag: str, text: str) -> Box:
-    """LEFT,TOP,RIGHT,BOTTOM.
+    """Parse LEFT,TOP,RIGHT,BOTTOM.
 
     Raises:
-        ImageError: It is no box.
+        ImageError: If it is not a box.
     """
     left, top, right, bottom = (round(value) for value in parse_numbers(flag, text, 4, "10,20,200,120"))
     if right <= left or bottom <= top:
@@ -235,10 +235,10 @@ def parse_box(flag: str, text: str) -> Box:
 
 
 def parse_place(flag: str, text: str | None) -> tuple[int, int] | Box | str | None:
-    """X,Y, or LEFT,TOP,RIGHT,BOTTOM, or else a word such as a colour.
+    """Parse X,Y or LEFT,TOP,RIGHT,BOTTOM; return any other word, such as a colour, unchanged.
 
     Raises:
-        ImageError: Numbers, but neither two nor four.
+        ImageError: If there are numbers, but neither two nor four.
     """
     if text is None or not any(char.isdigit() for char in text) or text.startswith("#"):
         return text
@@ -249,10 +249,10 @@ def parse_place(flag: str, text: str | None) -> tuple[int, int] | Box | str | No
 
 
 def tell_box(box: Box) -> str:
-    """A box in words, as it can be typed back in."""
+    """Format a box as it can be entered."""
     return f"{box.left},{box.top},{box.right},{box.bottom}"
 
 
 def tell_number(number: int, noun: str) -> str:
-    """Like "1 object", "2 objects"."""
+    """Format a number with its noun: "1 object", "2 objects"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

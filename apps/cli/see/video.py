@@ -26,7 +26,7 @@ End = Annotated[float | None, typer.Option(help="Where to end, in seconds; the e
 
 
 def probe(video: VideoArgument, as_json: AsJson = False) -> None:
-    """Say what a video holds."""
+    """Print the properties of a video."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -53,7 +53,7 @@ def sheet(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Show a video at a glance: frames on one image, each with its time."""
+    """Show an overview of a video: frames on one image, each with its time."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -132,7 +132,7 @@ def clip(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Cut a piece out of a video, with its sound."""
+    """Cut a clip out of a video, with its sound."""
     import visual_tools as vt
 
     sink = Sink(operation="clip", inputs=[video], output=output, as_json=as_json, force=force)

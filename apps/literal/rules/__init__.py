@@ -1,4 +1,4 @@
-"""One rule for each way to say a step. The first rule that fits a clause makes the step."""
+"""Rules for the wordings of steps. The first rule that matches a clause makes the step."""
 
 import re
 from collections.abc import Sequence
@@ -30,6 +30,6 @@ _BY_START = {
 
 
 def rules_for(clause: str) -> Sequence[Rule]:
-    """The rules for clauses with the same first word, in order."""
+    """Return the rules for clauses with the same first word, in order."""
     word = re.match(r"[\w'-]*", clause)
     return _BY_START.get(word[0].lower() if word is not None else "", _BY_START[""])

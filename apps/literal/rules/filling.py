@@ -1,4 +1,4 @@
-"""Ways to say: type, set, clear, select, tick; several fields and their texts in one sentence; suggestions."""
+"""Rules for typing, setting, clearing, selecting and ticking; several fields in one sentence; suggestions."""
 
 import re
 from collections.abc import Sequence
@@ -177,7 +177,7 @@ _PLAIN_NOUN, _ = compile_phrase(TEXT_NOUN)
 
 
 def _pairs(said: Said) -> Sequence[PlainStep] | None:
-    """A field and its text each: 'user "a" and the password "b"', '"a" as the user, "b" as the password'."""
+    """Parse pairs of a field and its text: 'user "a" and the password "b"', '"a" as the user, "b" as the password'."""
     found = [_FIRST.fullmatch(part) or _LAST.fullmatch(part) for part in _PAIR_JOINT.split(said["pairs"])]
     pairs = [(pair["noun"], pair["text"]) for pair in found if pair is not None]
     if len(pairs) < len(found) or (len(pairs) == 1 and _PLAIN_NOUN.fullmatch(f" {pairs[0][0]}")):
@@ -197,7 +197,7 @@ def _log_in(said: Said) -> Sequence[PlainStep] | None:
 
 
 def _log_in_as(said: Said) -> Sequence[PlainStep]:
-    """A name and a password without quotes: "log in as kim with password x"."""
+    """Parse a name and a password without quotes: "log in as kim with password x"."""
     name = SetValue(field=parse_target((said["kind"] or "username").lower(), said.quotes), value=typed(said, "name"))
     password = SetValue(field=Target(text="password"), value=typed(said, "secret"))
     return [name, password, Click(target=Target(text="log in", deed="log in"))]

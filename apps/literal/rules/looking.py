@@ -1,4 +1,4 @@
-"""Ways to say: wait, scroll, check, report."""
+"""Rules for waiting, scrolling, checking and reporting."""
 
 import re
 from collections.abc import Sequence

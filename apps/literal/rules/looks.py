@@ -1,4 +1,4 @@
-"""Ways to say what drawn figures look like, and to press, drag, count and name them."""
+"""Rules for describing drawn figures, and for clicking, dragging, counting and naming them."""
 
 import re
 
@@ -19,7 +19,7 @@ _KIND = "|".join(_KINDS)
 
 
 def read_looks(words: str) -> Looks | None:
-    """What words say of a figure's looks when each of them does; a kind alone does, a colour alone does not."""
+    """Parse a description of a figure; None if it has an unknown word, or only a colour or size."""
     colour = size = kind = glyph = ""
     for word in re.findall(r"[\w]+", words.lower()):
         single = word[:-1] if word.endswith("s") and word not in _KINDS else word
@@ -38,7 +38,7 @@ def read_looks(words: str) -> Looks | None:
 
 
 def _is_drawn(looks: Looks) -> bool:
-    """Whether words mean a drawn figure: "the box" is a field, "all items" may be entries of a list."""
+    """Return True if words mean a drawn figure; "the box" is a field, "all items" may be entries of a list."""
     is_plain = looks.kind in ("box", "item", "digit", "letter")
     return bool(looks.colour or looks.size or looks.glyph) or not is_plain
 

@@ -1,17 +1,17 @@
-r"""The notation of the rules: phrases of words, with slots for what is named.
+r"""Notation of the rules: phrases of words, with slots for what is named.
 
     "(type [in]|enter) <text> (in|as|for) <field>"
 
-| written | fits |
+| notation | matches |
 |---|---|
-| `word` | the word, in small or capital letters; `s?` is an optional letter, `~` an optional blank |
+| `word` | the word, ignoring case; `s?` is an optional letter, `~` an optional space |
 | `(a b\|c)`, `[a b\|c]` | one of the phrases; one of them or nothing |
-| `<name>`, `<name?>` | any words, as many or as few as the rest allows |
-| `<name: phrase>` | the phrase, kept under a name |
-| `QUOTED`, `INT`, ... | a word of a kind, see `KINDS` |
-| `` `...` `` | a regular expression, blanks included |
+| `<name>`, `<name?>` | one or more words, greedy or lazy |
+| `<name: phrase>` | the phrase, captured under a name |
+| `QUOTED`, `INT`, ... | a word of a type, see `KINDS` |
+| `` `...` `` | a regular expression, including spaces |
 
-Nothing but a slot repeats, so that the time for a clause of bounded length is bounded, too.
+Only slots repeat, so that the matching time for a clause of bounded length is bounded.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from apps.literal.clauses import Quotes
 from apps.literal.steps import PlainStep
 
 MARK = "\ue000\\d+\ue001"
-"""A quoted text, as it stands in a masked clause."""
+"""Mark of a quoted text in a masked clause."""
 
 KINDS = {
     "QUOTED": MARK,
@@ -42,11 +42,11 @@ _TOKEN = re.compile(r"\s+|`[^`]*`|<\w+\??>|<\w+:|[()\[\]>|]|[^\s()\[\]<>|`]+")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A clause that fits a rule.
+    """Clause that matches a rule.
 
     Attributes:
-        parts: What its slots and named phrases hold; empty when left out.
-        quotes: The quoted texts of the instruction.
+        parts: Contents of its slots and named phrases; empty if omitted.
+        quotes: Quoted texts of the instruction.
     """
 
     parts: dict[str, str]
@@ -56,25 +56,26 @@ class Said:
         return self.parts[name]
 
     def unquoted(self, name: str) -> str:
-        """A part with its quoted texts put back, without the quotes."""
+        """Return a part with its quoted texts restored, without the quotes."""
         return self.quotes.unmask(self[name], quoted=False)
 
 
 Steps = PlainStep | Sequence[PlainStep] | None
 Make = Callable[[Said], Steps]
-"""Makes a step of a clause, or several; None hands the clause on to the next rule.
+"""Function that returns the steps of a clause, or None to pass it to the next rule.
 
-It raises NotUnderstoodError when the clause is of its kind and holds words that it cannot account for."""
+It raises NotUnderstoodError if the clause is of its kind and contains words without a meaning.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A way to say a step.
+    """Wording of a step.
 
     Attributes:
-        pattern: Fits the clause with a blank before it.
-        starts: The words, in small letters, of which the clause begins with one; None when that can be any word.
-        make: What to make of the clause.
+        pattern: Pattern of the clause with a preceding space.
+        starts: Possible first words of the clause, in lower case; None if any word is possible.
+        make: Function that creates the steps.
     """
 
     pattern: re.Pattern[str]
@@ -82,10 +83,10 @@ class Rule:
     make: Make
 
     def read(self, text: str, quotes: Quotes) -> Steps:
-        """The steps that a clause says; None when it does not fit.
+        """Return the steps of a clause; None if it does not match.
 
         Raises:
-            NotUnderstoodError: It fits and holds words without a meaning here.
+            NotUnderstoodError: If it matches but contains words without a meaning here.
         """
         match = self.pattern.fullmatch(f" {text}")
         if match is None:
@@ -94,13 +95,13 @@ class Rule:
 
 
 def rule(phrase: str, make: Make | PlainStep) -> Rule:
-    """A rule for clauses that a phrase fits from end to end; a step instead of a function is made each time."""
+    """Return a rule for clauses that match a phrase completely; `make` may be a constant step."""
     pattern, starts = compile_phrase(phrase)
     return Rule(pattern, starts, make if callable(make) else lambda said: make)
 
 
 def compile_phrase(phrase: str) -> tuple[re.Pattern[str], frozenset[str] | None]:
-    """A pattern for texts with a blank before them, and the words with which such a text may begin, None for any."""
+    """Compile a pattern for texts with a preceding space, and the set of their possible first words (None for any)."""
     tokens = _TOKEN.findall(phrase)
     assert "".join(tokens) == phrase, phrase
     regex, starts, is_optional = _compile_choice(tokens)
@@ -109,11 +110,11 @@ def compile_phrase(phrase: str) -> tuple[re.Pattern[str], frozenset[str] | None]
 
 
 _Compiled = tuple[str, set[str] | None, bool]
-"""A regular expression, the words that it may begin with, and whether it may be empty."""
+"""Regular expression, its possible first words, and True if it may be empty."""
 
 
 def _compile_choice(tokens: list[str]) -> _Compiled:
-    """Take the alternatives up to a closing bracket off the tokens."""
+    """Compile the alternatives up to a closing bracket, consuming their tokens."""
     choices = [_compile_sequence(tokens)]
     while tokens and tokens[0] == "|":
         tokens.pop(0)
@@ -125,7 +126,7 @@ def _compile_choice(tokens: list[str]) -> _Compiled:
 
 def _compile_sequence(tokens: list[str]) -> _Compiled:
     regex, starts, is_optional = "", set[str](), True
-    is_open = False  # whether any word may be the first one
+    is_open = False  # True if any word may be the first one
     while tokens and tokens[0] not in ("|", ")", "]", ">"):
         part, words, can_skip = _compile_item(tokens)
         regex += part
@@ -165,5 +166,5 @@ def _compile_item(tokens: list[str]) -> _Compiled:
 
 
 def _options(letters: list[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """What may stand for each letter of a word."""
+    """Return the alternatives for each letter of a word."""
     return [(" ", "") if letter == "~" else (letter, "") if may else (letter,) for letter, may in letters]

@@ -1,4 +1,4 @@
-"""Ways to say: click, hover, drag, answer a dialog; press keys, open an address, go back; verbs that mean a click."""
+"""Rules for clicking, hovering, dragging, dialogs, keys, addresses and going back, and for verbs that imply a click."""
 
 import re
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ _CLICK_VERBS = "|".join(f"{kind}~-?~click|{kind}~-?~clicking" for kind in (*filt
 
 
 def _take_times(words: str) -> tuple[str, int]:
-    """A target and how often to press it: "'+' three times", "Next twice", "twice on Next"."""
+    """Return a target and its number of clicks: "'+' three times", "Next twice", "twice on Next"."""
     found = _TIMES_AFTER.fullmatch(words) or _TIMES_BEFORE.fullmatch(words)
     if found is None:
         return words, 1
@@ -99,9 +99,9 @@ _WORDS = {"page down": "pagedown", "page up": "pageup", "arrow down": "down", "a
 
 
 def parse_keys(words: str) -> tuple[str, ...] | None:
-    """Keys pressed together, by their canonical names; None when the words are no keys.
+    """Return keys pressed together, by their canonical names; None if the words are not keys.
 
-    A lone character is a key ("press a"); a lone word is one when keyboards have it ("press Save" is none).
+    A single character is a key ("press a"); a single word is one only if keyboards have it ("press Save" is not).
     """
     text = words.strip()
     whole = _read_key(text)
@@ -135,7 +135,7 @@ _NOT_KEYS = frozenset(
     "accept add apps back clear command convert decimal divide execute final help menu multiply option play print "
     "select separator sleep stop subtract yen".split()
 )
-"""Names that pyautogui knows as keys and people mean as buttons."""
+"""Names that pyautogui knows as keys but that usually mean buttons."""
 
 
 def _open(said: Said) -> PlainStep | None:
@@ -147,7 +147,7 @@ _URL, _ = compile_phrase("URL")
 
 
 def _press(said: Said) -> Sequence[PlainStep]:
-    """Keys when keyboards have them, else a button; one quoted character is a button."""
+    """Return keys if keyboards have them, else a click on a button; one quoted character is a button."""
     words, times = TAIL.sub("", said["keys"]), max(1, int(number(said["times"] or "1")))
     quoted = said.quotes.only(words)
     keys = None if quoted is not None and len(quoted) == 1 else parse_keys(said.quotes.unmask(words, quoted=False))
@@ -202,11 +202,11 @@ _DEED_NOUN = re.compile(
     r"(?!.*\b(?:first|second|third|fourth|fifth|last|other|every|each|any|both|all|and|or|of|in|on|at|to|from|with|for|by"
     r"|named|called|if|when|until|that|which|\d+)\b)(?:(?:the|your|my|this|a|an)\s+)?(?P<noun>[a-z-]+(?:\s[a-z-]+){0,2})"
 )
-"""What may follow the verb of a button; nothing that counts or describes."""
+"""Words that may follow a button's verb, without counting or describing."""
 
 
 def _deed(said: Said) -> PlainStep | None:
-    """What is to be done, for which a button stands there: "save the changes", "place the order"."""
+    """Return a click on the button for an action: "save the changes", "place the order"."""
     verb, words = said["verb"].lower(), said["noun"]
     if not words or _ALL_THAT.fullmatch(f" {words}"):
         return Click(target=Target(text=verb, deed=verb))
@@ -215,7 +215,7 @@ def _deed(said: Said) -> PlainStep | None:
 
 
 def _add_to(said: Said) -> PlainStep:
-    """Put a thing into a cart: the button beside it that says so."""
+    """Return a click on the button near an item that adds it to a cart."""
     beside = Relation(kind="near", anchor=target(said, "what").text)
     return Click(target=Target(text=f"Add to {said['where']}", role="button", relation=beside))
 

@@ -1,4 +1,4 @@
-"""Words that several rules use, and what the parts of a clause mean: targets, texts, numbers."""
+"""Words that several rules share, and parsers of clause parts: targets, texts, numbers."""
 
 import re
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ DEEDS = (
     "|sign~up|upload|download|pay|check~out|redeem|install|delete|remove|discard|archive|create|buy)"
 )
 NOUN_DEEDS = "(order|book|post|update|share|reply|export|import|search|finish|reset|print|calculate|add|cancel|place)"
-"""What buttons do; words of the second list are names as well."""
+"""Verbs of buttons; words of the second list are also names."""
 TEXT_NOUN = (
     "(text|value|words?|string|phrase|characters?|letters?|sentence|line|message|number|digits?|code|keyword|term|query"
     "|search (term|text|words?|query)|following [text|words?|value])"
 )
-"""What a quoted text to type is called without telling where it belongs."""
+"""Nouns for a quoted text that do not identify its field."""
 FIELD_NOUN = (
     "(user~name|user id|login [name]|pass~word|passphrase|pin|e-?mail [address]|(first|last|full|family) name|name"
     "|phone [number]|telephone [number]|address|street|city|town|zip [code]|postcode|postal code|country|state|company"
     "|date|time|amount|price|quantity|url|link|title|subject|comment|description|note|age|birthday)"
 )
-"""What a quoted text to type is called that tells its field too."""
+"""Nouns for a quoted text that identify its field."""
 BY_CLICKING = "by (clicking|pressing|tapping|hitting) [on]"
 
 _NUMBER_WORDS = {"half a": 0.5, "a": 1.0, "an": 1.0, "once": 1.0, "twice": 2.0, "thrice": 3.0} | {
@@ -50,41 +50,41 @@ _DESCRIPTION, _ = compile_phrase(
     f"|(today's|tomorrow's|yesterday's)` .*`|{FIELD_NOUN}` \\S.*`)"
 )
 _DESCRIBED = re.compile(_DESCRIPTION.pattern, re.S)
-"""Words that tell what a text is; in small letters, since titles begin with capital ones ("The Hobbit")."""
+"""Words that describe a text; lower case, since titles start with capitals ("The Hobbit")."""
 
 
 def target(said: Said, name: str = "target") -> Target:
-    """The target that a part names."""
+    """Parse the target named by a part."""
     return parse_target(said[name], said.quotes)
 
 
 def targets(said: Said, name: str = "target") -> list[Target]:
-    """The targets of a part that may be a list."""
+    """Parse the targets of a part that may be a list."""
     return parse_targets(said[name], said.quotes)
 
 
 def click_all(said: Said) -> Sequence[PlainStep]:
-    """A click on each target."""
+    """Return a click on each target."""
     return [Click(target=each) for each in targets(said)]
 
 
 def click_path(path: Sequence[Target]) -> list[PlainStep]:
-    """The clicks of a menu's path; a part that shows the next one when hovered over needs no click."""
+    """Return the clicks of a menu path; a part that shows the next one on hover needs no click."""
     nexts = [part.text for part in path[1:]]
     return [Click(target=part, reveals=shown) for part, shown in zip(path, [*nexts, ""], strict=True)]
 
 
 def number(text: str) -> float:
-    """The value of a number in digits or words."""
+    """Return the value of a number in digits or words."""
     return _NUMBER_WORDS.get(text.lower(), 0.0) or float(text.replace("−", "-"))
 
 
 def typed(said: Said, name: str = "text") -> str:
-    """The text that a part says to type: a quoted text, or words that describe nothing.
+    """Return the text that a part says to type: a quoted text, or words that are not a description.
 
     Raises:
-        NotUnderstoodError: There is more than one quoted text with its kind, or the words tell what the text is
-            instead of giving it ("the total", "your name").
+        NotUnderstoodError: If there is more than one quoted text, or the words describe the text instead of giving it
+            ("the total", "your name").
     """
     text = bare(said[name], said.quotes)
     if not said.quotes.marks(said[name]) and (_DESCRIBED.fullmatch(f" {text}") or re.search(r'["“”„«»]', text)):
@@ -93,10 +93,10 @@ def typed(said: Said, name: str = "text") -> str:
 
 
 def bare(masked: str, quotes: Quotes) -> str:
-    """The text that a phrase means: the quoted text, when the phrase is no more than that, else the words.
+    """Return the text of a phrase: the quoted text if the phrase is no more than that and its noun, else the words.
 
     Raises:
-        NotUnderstoodError: There are words beside a quoted text that do not only tell its kind.
+        NotUnderstoodError: If words other than its noun accompany a quoted text.
     """
     phrase = masked.strip()
     named = _NAMED_TEXT.fullmatch(f" {phrase}")

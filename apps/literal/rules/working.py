@@ -1,4 +1,4 @@
-"""Ways to say: open one thing after another and look, carry text elsewhere, work something out, slide."""
+"""Rules for opening elements in turn, transferring text, computing answers and setting sliders."""
 
 import re
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ _LOOKED_FOR = re.compile(r"\b(?:find|locate|look\s+for|search\s+for)\b", re.I)
 
 
 def read_opener(clause: str, following: str) -> OpenerKind | None:
-    """What a clause says to open when the next one says what to find there; None when it says something else."""
+    """Return the type of element that a clause opens if the next clause says what to find there; otherwise None."""
     if _LOOKED_FOR.search(following) is None:
         return None
     text = f" {clause.strip(' ,.')}"
@@ -62,7 +62,7 @@ def _open_until(kind: OpenerKind) -> Rule:
 
 
 def _ordinal(said: Said, what: str) -> int | None:
-    """The number that a part tells, None when it is left out."""
+    """Return the number in a part; None if it is omitted."""
     word = said["ordinal"]
     digits = re.fullmatch(r"(\d{1,3})(?:st|nd|rd|th)", word.lower())
     ordinal = int(digits[1]) if digits is not None else ORDINALS.get(word.lower())
