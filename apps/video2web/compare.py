@@ -67,7 +67,7 @@ class Differences:
         resized: Texts of another size.
         regions: Boxes where the images differ most, the worst first.
         problems: Errors reported by the browser.
-        overflow_px: Width of the page beyond its viewport.
+        overflow_px: Pixels by which the page is wider than its viewport.
     """
 
     page: str

@@ -43,8 +43,7 @@ def blocks_of_paintings(
         height: Rows of the whole page.
         is_seen: (H, W), True where text is visible; everywhere if omitted.
         is_letter: (H, W), True where painted pixels are letters and not borders, which have the colour of the text
-            unless
-            they are given one; everywhere if omitted.
+            unless they are given one; everywhere if omitted.
     """
     moved = (first.astype(np.int16) + SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)

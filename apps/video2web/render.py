@@ -81,12 +81,12 @@ class Rendering:
 
     Attributes:
         image: (H, W, 3) uint8 RGB, the whole page.
-        blocks: Text blocks, one per element, as in Design2Code, but only visible ones: text without
-            which the page looks the same (transparent, covered, in the colour of its background) is left out.
+        blocks: Text blocks, one per element, as in Design2Code, but only visible ones: text
+            without which the page looks the same (transparent, covered, in the colour of its background) is left out.
         bare: The page without its text; None when blocks were not asked for.
         boxes: Visible elements other than text.
         problems: Console errors and failed requests.
-        overflow_px: Width of the page beyond its viewport.
+        overflow_px: Pixels by which the page is wider than its viewport.
         num_elements: Number of elements of the document.
         images_without_alt: Number of images without a text alternative.
     """

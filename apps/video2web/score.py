@@ -298,9 +298,8 @@ def _common_area(one: tuple[float, float, float, float], other: tuple[float, flo
 def match_boxes(reference: Sequence[PageBox], page: Sequence[PageBox]) -> float:
     """Return how well two sets of boxes coincide: by IoU, matched one to one within a kind for the largest sum.
 
-    Adjoining boxes of one style without a line between them are one box, since the boundary is invisible: a striped row
-    is
-    the same whether its row or its cells are painted.
+    Adjoining boxes of one style without a line between them are one box, since the boundary is invisible:
+    a striped row is the same whether its row or its cells are painted.
 
     Returns:
         Twice the sum of the IoU over the number of all boxes.

@@ -1,7 +1,7 @@
 """The suite `video2web`: copy a page from its image, or a site from its recording.
 
-Authors see images only. A page is then scored against its HTML, a recording against its facts; docs/web.md describes
-the score. An author of `cua web build`, or a baseline, plays an episode in its own folder.
+Authors see images only. A page is then scored against its HTML, a recording against its pages and interactions;
+docs/web.md describes the score. An author of `cua web build`, or a baseline, plays an episode in its own folder.
 """
 
 import asyncio

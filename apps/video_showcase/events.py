@@ -21,7 +21,7 @@ class Event:
         file: Name of the file in the inventory.
         start_s: Start, in seconds from the file's first frame.
         end_s: End, in seconds from the file's first frame.
-        kind: Kind of the detectors, or a word chosen by the model.
+        kind: One of the detectors' kinds, or a word chosen by the model.
         text: Description in words.
         confidence: 0 to 1.
         evidence_s: Times of frames that show it.

@@ -52,8 +52,8 @@ _MAX_LISTED = 400
 def merge(found: Mapping[int, Sequence[Event]], spans: Sequence[Span]) -> list[Event]:
     """Merge the events of all spans into one list.
 
-    An event belongs to the span in which it begins; a later span only provides its end. The same
-    event noted twice at a border, or by a detector and a model, is one event.
+    An event belongs to the span in which it begins; a later span only provides its end. The same event
+    noted twice at a border, or by a detector and a model, is one event.
 
     Args:
         found: Events by the number of the span, times in seconds of the file.
