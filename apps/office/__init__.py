@@ -1,8 +1,8 @@
-"""Office documents: what python-docx, openpyxl, python-pptx and typst lack, a verifier, and an agent that uses both.
+"""Office documents: additions to python-docx, openpyxl, python-pptx and typst, a verifier, and an agent.
 
     from apps.office import add_comment, replace_tracked, add_pivot, save_workbook, check_file
 
-Importing this loads nothing heavy; each name loads its module on first use.
+Importing this package loads nothing heavy; each name loads its module on first use.
 """
 
 import importlib
@@ -40,7 +40,7 @@ __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that holds a public name."""
+    """Load the module that defines a public name."""
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'apps.office' has no attribute {name!r}; it has: {', '.join(__all__)}")

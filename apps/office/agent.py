@@ -1,4 +1,4 @@
-"""The agent that makes and edits documents: tools in the sandbox, a verifier out of its reach, rounds of mending."""
+"""Agent that makes and edits documents: tools in the sandbox, a verifier out of its reach, rounds of fixes."""
 
 import asyncio
 import json
@@ -39,14 +39,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeOrder:
-    """What is to be made.
+    """Order for the agent.
 
     Attributes:
-        instruction: In words.
-        files: What it is made of.
-        output: Folder for what is made; new or empty.
-        expect: Counts that were asked for, by the file that they hold for; "" for the first file.
-        rounds: How often the verifier's findings are given back.
+        instruction: Instruction in words.
+        files: Input files.
+        output: Output folder; new or empty.
+        expect: Requested counts such as `words>=100`, optionally for one file: `report.docx:words>=100`.
+        rounds: Maximum number of times the verifier's findings are sent to the agent.
     """
 
     instruction: str
@@ -56,7 +56,7 @@ class OfficeOrder:
     rounds: int = MAX_ROUNDS
 
     def expectations(self, name: str) -> list[str]:
-        """What was asked of a file: `words>=100` of every one, `report.docx:words>=100` of that one."""
+        """Return the expectations for a file: `words>=100` is for every file, `report.docx:words>=100` for one."""
         found = []
         for one in self.expect:
             file, is_named, text = one.rpartition(":")
@@ -68,14 +68,14 @@ class OfficeOrder:
 
 @dataclass(slots=True, kw_only=True)
 class Made:
-    """What came of an order.
+    """Result of an order.
 
     Attributes:
-        run: How the agent ended.
-        files: What was made, in the output folder.
-        reports: What the verifier says of each document of it.
-        rounds: How often the agent was asked, or the chapters were merged.
-        missing: What the verifier could not look at, and why.
+        run: Result of the agent's run.
+        files: Files made, in the output folder.
+        reports: Reports of the verifier, one per document.
+        rounds: Number of times the agent was asked, or the chapters were merged.
+        missing: Files that could not be verified, with the reason.
     """
 
     run: RunResult
@@ -86,11 +86,11 @@ class Made:
 
     @property
     def is_clean(self) -> bool:
-        """Whether there are documents, and nothing is wrong with them."""
+        """True if there are documents, all of them were checked, and none has an error."""
         return bool(self.reports) and not self.missing and all(one.is_clean for one in self.reports)
 
     def to_text(self) -> str:
-        """What the verifier says, of all files."""
+        """Return the verifier's reports of all files as text."""
         lines = [one.to_text() for one in self.reports] + [f"error: {one}" for one in self.missing]
         return "\n\n".join(lines) or "error: there is no document in out/"
 
@@ -103,7 +103,7 @@ class CheckArguments(Arguments):
 
 
 class CheckTool:
-    """The verifier as a tool: counts, findings, images of the pages; implements `cua.model.Tool`."""
+    """Verifier as a tool: counts, findings, images of the pages; implements `cua.model.Tool`."""
 
     name = "check_office"
     is_repeatable = True
@@ -117,14 +117,14 @@ class CheckTool:
         self.parameters: Mapping[str, Any] = schema_of(CheckArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it."""
+        """Run the check."""
         asked = read_arguments(CheckArguments, arguments)
         code = f"from apps.office.inside import show_check\nprint(show_check({asked.path!r}, {list(asked.expect)!r}))"
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
 def office_profile(settings: Mapping[str, Any]) -> Profile:
-    """The agent that makes documents."""
+    """Return the profile of the agent that makes documents."""
     chosen = load_settings(dict(settings)).settings
     return Profile(
         name="office",
@@ -149,18 +149,18 @@ async def make_documents(
     say: Say = lambda line: None,
     **settings: Any,
 ) -> Made:
-    """Have an agent make or edit documents; every file is verified outside of its control, findings go back to it.
+    """Make or edit documents with an agent; each file is verified outside of its control, findings are sent back to it.
 
     Args:
-        order: What is to be made.
+        order: Order to carry out.
         model: A model object (the caller closes it), or a name as in the settings.
-        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
-        watch: Who follows the run.
-        say: Gets progress.
-        settings: Single settings by name.
+        sandbox: Creates the kernels (the caller closes it), or the kind of isolation as in the settings.
+        watch: Observer of the run.
+        say: Callback for each line of progress.
+        settings: Individual settings by name.
 
     Raises:
-        ConfigError: A setting or file is wrong; nothing was started.
+        ConfigError: If a setting or file is wrong; nothing was started.
     """
     check_order(order)
     named = {"model": model, "sandbox": sandbox}
@@ -173,11 +173,11 @@ async def make_documents(
 
 
 def check_order(order: OfficeOrder) -> None:
-    """Refuse an order that cannot be carried out.
+    """Check that an order can be carried out.
 
     Raises:
-        ConfigError: The instruction is empty, or the output folder holds something.
-        OfficeError: An expectation is none.
+        ConfigError: If the instruction is empty, or the output folder is not empty.
+        OfficeError: If an expectation is invalid.
     """
     if not order.instruction.strip():
         raise ConfigError('the instruction is empty; expected such as "Summarise notes.docx on two slides"')
@@ -227,7 +227,7 @@ def _findings(made: Made) -> str:
 
 
 def _collect(source: Path, output: Path) -> list[Path]:
-    """Copy what the agent hands over; links and what is no plain file stay behind."""
+    """Copy the files that the agent delivers, except links and special files."""
     output.mkdir(parents=True, exist_ok=True)
     for old in output.iterdir():
         shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -267,7 +267,7 @@ async def verify_made(made: Made, order: OfficeOrder, maker: OfficeKernels) -> N
 
 
 def write_reports(made: Made, output: Path) -> None:
-    """Write what the verifier says beside its images."""
+    """Write the verifier's reports next to its images."""
     folder = output / CHECKS
     folder.mkdir(parents=True, exist_ok=True)
     value = {

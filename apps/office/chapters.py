@@ -1,4 +1,4 @@
-"""Chapters of a long document: as a swarm's record has them, what keeps them from being merged, laid out for that."""
+"""Chapters of a long document: loading from a swarm's record, checks before merging, layout for merging."""
 
 import re
 import shutil
@@ -21,22 +21,22 @@ _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = re.compile(r"^# |^[^\n#>|-][^\n]*\n=+[ \t]*$", re.MULTILINE)
 
 Faults = dict[int, list[str]]
-"""What is wrong, by the number of the chapter that it is in."""
+"""Faults by chapter number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """A chapter as its writer left it.
+    """Chapter as delivered by its writer.
 
     Attributes:
-        number: From 1.
-        title: As it was assigned.
+        number: Number from 1.
+        title: Assigned title.
         text: Markdown.
         works: BibTeX.
-        folder: Where its images lie.
-        task: Of the swarm.
-        writer: Who writes it; None in a test.
-        prompt: What the writer was asked.
+        folder: Folder of its images.
+        task: Task of the swarm.
+        writer: Sub-agent that writes it; None in a test.
+        prompt: Prompt of the writer.
     """
 
     number: int
@@ -50,15 +50,15 @@ class Chapter:
 
     @property
     def faults(self) -> list[str]:
-        """What would keep it from being merged."""
+        """Faults that prevent merging."""
         return chapter_faults(self.text, self.works, self.folder)
 
 
 def read_chapters(run_dir: Path) -> list[Chapter]:
-    """The chapters of a run in order; of one that was assigned twice, the last that was finished.
+    """Return the chapters of a run in order; of a chapter that was assigned twice, the last finished one.
 
     Raises:
-        OfficeError: One is missing, or has no text.
+        OfficeError: If a chapter is missing or has no text.
     """
     found, assigned = finished_chapters(run_dir)
     if len(assigned) > MAX_CHAPTERS:
@@ -73,7 +73,7 @@ def read_chapters(run_dir: Path) -> list[Chapter]:
 
 
 def finished_chapters(run_dir: Path) -> tuple[dict[int, Chapter], dict[int, str]]:
-    """The finished chapters of a run by number, and the titles of all that were assigned."""
+    """Return the finished chapters of a run by number, and the titles of all assigned ones."""
     _, children = load_children(load_run(run_dir, images=0))
     found: dict[int, Chapter] = {}
     assigned: dict[int, str] = {}
@@ -99,7 +99,7 @@ def finished_chapters(run_dir: Path) -> tuple[dict[int, Chapter], dict[int, str]
 
 
 def chapter_faults(text: str, works: str, folder: Path) -> list[str]:
-    """What would keep a chapter from being merged."""
+    """Return the faults of a chapter that prevent merging."""
     faults = []
     if not text.lstrip().startswith("# "):
         faults.append("chapter.md does not begin with a heading of the first level, '# Title'")
@@ -119,7 +119,7 @@ def chapter_faults(text: str, works: str, folder: Path) -> list[str]:
 
 
 def merge_faults(chapters: Sequence[Chapter]) -> Faults:
-    """What keeps chapters from being merged: their own faults, and keys that stand for another work elsewhere."""
+    """Return the faults that prevent merging: each chapter's own, and keys used for different works."""
     found = {one.number: one.faults for one in chapters}
     first: dict[str, tuple[int, str]] = {}
     for one in chapters:
@@ -148,19 +148,19 @@ def _read(path: Path) -> str:
 
 
 def lay_out(chapters: Sequence[Chapter], folder: Path) -> None:
-    """Copy chapters and their images into a folder for each, whose names the texts then say."""
+    """Copy each chapter and its images into its own folder, and adapt the image paths in the texts."""
     folder.chmod(0o777)
     for at, chapter in enumerate(chapters, 1):
         lay_out_chapter(chapter, folder / f"chapter-{at}", prefix=f"chapter-{at}/")
 
 
 def lay_out_chapter(chapter: Chapter, place: Path, *, prefix: str = "") -> None:
-    """Copy a chapter and its images into a new folder; images that are not there are left out.
+    """Copy a chapter and its images into a new folder; missing images are skipped.
 
     Args:
-        chapter: What is copied.
-        place: The folder.
-        prefix: Of the images as the text names them.
+        chapter: Chapter to copy.
+        place: Target folder.
+        prefix: Prefix of the image paths in the text.
     """
     place.mkdir(parents=True, exist_ok=True)
     names = plain_names(chapter)
@@ -176,7 +176,7 @@ def lay_out_chapter(chapter: Chapter, place: Path, *, prefix: str = "") -> None:
 
 
 def plain_names(chapter: Chapter) -> dict[str, str]:
-    """What the images of a chapter are called once it is laid out: without folders and odd characters, none twice."""
+    """Return the image names of a chapter after layout: unique, without folders and special characters."""
     found: dict[str, str] = {}
     for image in dict.fromkeys(IMAGE.findall(chapter.text)):
         if _is_image(chapter.folder, image):

@@ -1,4 +1,4 @@
-"""`cua office --demo`: four files, made in the sandbox by a scripted agent, with a fault that the verifier finds."""
+"""Demo `cua office --demo`: a scripted agent makes four files in the sandbox; the verifier finds a fault."""
 
 import json
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ _WORKS = """@article{newton1701, author = {Newton, Isaac}, title = {Scala graduu
 
 
 def minutes_until(temperature_c: float) -> float:
-    """Minutes until the cup has this temperature, by Newton's law."""
+    """Return the minutes until the cup has a temperature, by Newton's law."""
     import math
 
     return math.log((_START_C - _ROOM_C) / (temperature_c - _ROOM_C)) / _RATE
@@ -94,7 +94,7 @@ def draw_cooling(path: Path) -> Path:
 
 
 def make_report(out: Path) -> None:
-    """`report.docx` and `report.pdf` of one text; the docx file is then annotated and changed, tracked."""
+    """Write one text as `report.docx` and `report.pdf`, then add comments and tracked changes to the docx file."""
     out.mkdir(exist_ok=True)
     draw_cooling(Path("cooling.png"))
     rows = "\n".join(f"| {degrees} °C | {minutes_until(degrees):.1f} |" for degrees in (80, 70, 60, 50, 40))
@@ -113,7 +113,7 @@ def make_report(out: Path) -> None:
 
 
 def make_sales(out: Path) -> None:
-    """`sales.xlsx`: data, formulas, a chart, a conditional format, validation, an image, a pivot table."""
+    """Write `sales.xlsx`: data, formulas, a chart, a conditional format, validation, an image, a pivot table."""
     import random
 
     openpyxl, styles = require("openpyxl", "office"), require("openpyxl.styles", "office")
@@ -191,7 +191,7 @@ def _add_summary(workbook: Workbook, sheet: Sheet) -> None:
 
 
 def make_slides(out: Path, *, is_draft: bool = False) -> None:
-    """`slides.pptx`: a title, a chart, an image; with notes. The draft has a text that leaves its frame."""
+    """Write `slides.pptx`: a title, a chart, an image, with notes. In the draft a text overflows its frame."""
     presentation = require("pptx", "office").Presentation()
     chart_data, kinds = require("pptx.chart.data", "office"), require("pptx.enum.chart", "office")
     first = new_slide(presentation, "Title Slide", "Coffee, hot and sold", "Welcome. Two parts, three slides.")
@@ -218,7 +218,7 @@ def make_slides(out: Path, *, is_draft: bool = False) -> None:
 
 
 def scripted_agent() -> ScriptedModel:
-    """A model that makes the four files by the functions above, and mends what the verifier finds."""
+    """Return a model that makes the four files with the functions above, and fixes what the verifier finds."""
     return ScriptedModel(_replies(), name="scripted: the demo of cua office")
 
 

@@ -1,4 +1,4 @@
-"""What changed between two files of a kind: as lines, and as images of the pages side by side."""
+"""Differences between two files of one kind, as lines and as images of the pages side by side."""
 
 import difflib
 import tempfile
@@ -28,13 +28,13 @@ _GIVES = " -> "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference.
+    """Single difference.
 
     Attributes:
         kind: `added`, `removed` or `changed`.
         where: Paragraph, cell, slide or page.
-        before: What stood there; "" for what is new.
-        after: What stands there now; "" for what is gone.
+        before: Old text; "" if added.
+        after: New text; "" if removed.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Change:
     after: str = ""
 
     def to_text(self) -> str:
-        """One line, or two."""
+        """Return the change as one or two lines."""
         sign = {"added": "+", "removed": "-", "changed": "~"}[self.kind]
         if self.kind == "changed":
             return f"~ {self.where}\n    - {self.before}\n    + {self.after}"
@@ -52,13 +52,13 @@ class Change:
 
 @dataclass(slots=True, kw_only=True)
 class Comparison:
-    """How two files differ.
+    """Differences between two files.
 
     Attributes:
-        changes: In order.
+        changes: Changes in order.
         images: Names of the images of pages that differ.
-        pages: How many pages the two have, when they were drawn.
-        notes: What was not compared.
+        pages: Number of pages of both files, if they were rendered.
+        notes: Parts that were not compared.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the comparison as JSON values."""
         changes = [
             {"kind": one.kind, "where": one.where, "before": one.before, "after": one.after} for one in self.changes
         ]
@@ -75,7 +75,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Comparison":
-        """What `to_json` gave."""
+        """Restore a comparison from the result of `to_json`."""
         return cls(
             changes=[Change(**one) for one in value["changes"]],
             images=list(value["images"]),
@@ -84,7 +84,7 @@ class Comparison:
         )
 
     def to_text(self) -> str:
-        """For people: a line for each change."""
+        """Return the comparison as text, one line per change."""
         lines = [one.to_text() for one in self.changes[:MAX_LINES]]
         if len(self.changes) > MAX_LINES:
             lines.append(f"... and {len(self.changes) - MAX_LINES} more")
@@ -96,12 +96,12 @@ def compare_files(before: Path, after: Path, images: Path | None = None) -> Comp
     """Compare two files of a kind. Nothing in them is run, and nothing is fetched for them.
 
     Args:
-        before: The earlier one.
-        after: The later one.
-        images: Folder for images of the pages that differ; None: what is written is compared, nothing is drawn.
+        before: Earlier file.
+        after: Later file.
+        images: Folder for images of the pages that differ; None to compare only the text without rendering.
 
     Raises:
-        OfficeError: One cannot be read safely, or they are of different kinds.
+        OfficeError: If a file cannot be read safely, or the kinds differ.
     """
     kinds = find_kind(before), find_kind(after)
     if kinds[0] != kinds[1]:
@@ -122,7 +122,7 @@ def compare_files(before: Path, after: Path, images: Path | None = None) -> Comp
 
 
 def _texts(path: Path, kind: str) -> list[tuple[str, str]]:
-    """What is written in a file: a place and a text for each piece."""
+    """Return the text of a file: a location and a text for each piece."""
     if kind == "docx":
         open_package(path)
         return list(
@@ -178,7 +178,7 @@ def _compare_lines(before: Sequence[tuple[str, str]], after: Sequence[tuple[str,
 
 
 def _compare_cells(before: Path, after: Path) -> Iterator[Change]:
-    """Cells by their place: formulas as they are written, and values where only these differ."""
+    """Yield changed cells by location: formulas as written, and values where only these differ."""
     first, second = _cells(before), _cells(after)
     for sheet in dict.fromkeys((*first, *second)):
         if sheet not in second:
@@ -195,7 +195,7 @@ def _compare_cells(before: Path, after: Path) -> Iterator[Change]:
 
 
 def _is_same_formula(one: str, other: str) -> bool:
-    """Whether two cells hold one formula, of which one has no stored value."""
+    """Return whether two cells have the same formula and one of them has no stored value."""
     texts = [text.rpartition(_GIVES) for text in (one, other)]
     return texts[0][0] == texts[1][0] != "" and "None" in (texts[0][2], texts[1][2])
 
@@ -235,7 +235,7 @@ def _pages(path: Path, kind: str, pdf: Path, found: Comparison) -> list[Page]:
 
 
 def _draw(before: Sequence[Page], after: Sequence[Page], folder: Path) -> Iterator[str]:
-    """An image for each page that differs: before on the left, after on the right, changed places framed."""
+    """Write an image of each page that differs: before on the left, after on the right, changed regions framed."""
     image = require("PIL.Image", "office")
     for number in range(max(len(before), len(after))):
         pair = [pages[number].image if number < len(pages) else None for pages in (before, after)]
@@ -257,7 +257,7 @@ def _draw(before: Sequence[Page], after: Sequence[Page], folder: Path) -> Iterat
 
 
 def _boxes(one: Any, other: Any) -> list[tuple[int, int, int, int]]:
-    """Places in pixels where two images differ, rows of cells put together."""
+    """Return the boxes in pixels where two images differ, with adjacent cells of a row merged."""
     chops = require("PIL.ImageChops", "office")
     if one.size != other.size:
         return [(0, 0, max(one.width, other.width) - 1, max(one.height, other.height) - 1)]

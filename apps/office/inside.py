@@ -1,4 +1,4 @@
-"""What is called in the sandbox: paths of its folder go in, JSON values come out, images lie in the folder."""
+"""Functions that are called in the sandbox: paths of its folder as arguments, JSON values as results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ _MAX_SHOWN = 5
 
 
 def check(name: str, images: str = "", expect: Sequence[str] = ()) -> dict[str, Any]:
-    """`check_file`, as JSON."""
+    """Run `check_file` and return its report as JSON."""
     return check_file(Path(name), Path(images) if images else None, expect).to_json()
 
 
 def compare(before: str, after: str, images: str = "") -> dict[str, Any]:
-    """`compare_files`, as JSON."""
+    """Run `compare_files` and return its result as JSON."""
     return compare_files(Path(before), Path(after), Path(images) if images else None).to_json()
 
 
@@ -33,7 +33,7 @@ def build_report(count: int, title: str, author: str) -> bool:
 
 
 def refused_chapters(count: int) -> dict[int, str]:
-    """Why chapters cannot be typeset, each alone, by number."""
+    """Return the typesetting errors of chapters, each built alone, by number."""
     found = {}
     for number in range(1, count + 1):
         one = _read_chapter(number)
@@ -53,7 +53,7 @@ def _read_chapter(number: int) -> Manuscript:
 
 
 def show_chapter() -> str:
-    """What is missing in `chapter.md`, or its counts; displays its pages."""
+    """Return the faults of `chapter.md` or its counts, and display its pages."""
     from apps.office.chapters import CHAPTER, WORKS, chapter_faults
 
     text = Path(CHAPTER).read_text("utf-8")
@@ -66,7 +66,7 @@ def show_chapter() -> str:
 
 
 def show_check(name: str, expect: Sequence[str] = ()) -> str:
-    """What a check found; displays images of the pages: all of them small, the first ones larger."""
+    """Return the result of a check and display page images: all pages small, the first ones larger."""
     import tempfile
 
     from IPython.display import display

@@ -1,6 +1,6 @@
-"""Types of what the office libraries give, as far as it is used here; the libraries are optional, most are untyped."""
+"""Protocols for the used parts of the office libraries, which are optional and mostly untyped."""
 
-# ruff: noqa: D102  # their own documentation says more
+# ruff: noqa: D102  # documented by the libraries themselves
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any, Protocol, overload
 
 
 class Element(Protocol):
-    """An element of lxml."""
+    """Element of lxml."""
 
     tag: str
     text: str | None
@@ -46,19 +46,19 @@ class Element(Protocol):
 
 
 class Tree(Protocol):
-    """A whole document of lxml."""
+    """Document tree of lxml."""
 
     def getroot(self) -> Element: ...
 
 
 class DocumentElement(Protocol):
-    """The root element of a document of python-docx."""
+    """Root element of a document of python-docx."""
 
     body: Element
 
 
 class Paragraph(Protocol):
-    """A paragraph of python-docx."""
+    """Paragraph of python-docx."""
 
     _p: Element
     text: str
@@ -66,7 +66,7 @@ class Paragraph(Protocol):
 
 
 class Document(Protocol):
-    """A document of python-docx."""
+    """Document of python-docx."""
 
     element: DocumentElement
     paragraphs: Sequence[Any]
@@ -85,7 +85,7 @@ class Document(Protocol):
 
 
 class Slide(Protocol):
-    """A slide of python-pptx."""
+    """Slide of python-pptx."""
 
     shapes: Any
     placeholders: Any
@@ -99,7 +99,7 @@ class Slide(Protocol):
 
 
 class Presentation(Protocol):
-    """A presentation of python-pptx; lengths in EMU."""
+    """Presentation of python-pptx; lengths in EMU."""
 
     slides: Any
     slide_layouts: Any
@@ -110,7 +110,7 @@ class Presentation(Protocol):
 
 
 class Shape(Protocol):
-    """A shape of python-pptx; lengths in EMU, the share that is cropped from 0 to 1."""
+    """Shape of python-pptx; lengths in EMU, cropped shares from 0 to 1."""
 
     name: str
     left: int
@@ -131,7 +131,7 @@ class Shape(Protocol):
 
 
 class Sheet(Protocol):
-    """A worksheet of openpyxl."""
+    """Worksheet of openpyxl."""
 
     title: str
     parent: "Workbook"
@@ -161,7 +161,7 @@ class Sheet(Protocol):
 
 
 class Workbook(Protocol):
-    """A workbook of openpyxl."""
+    """Workbook of openpyxl."""
 
     active: Sheet
     worksheets: list[Sheet]
@@ -174,7 +174,7 @@ class Workbook(Protocol):
 
 
 class PdfReader(Protocol):
-    """A PDF file of pypdf."""
+    """PDF file of pypdf."""
 
     pages: Sequence[Any]
     trailer: Any

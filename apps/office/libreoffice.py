@@ -1,4 +1,4 @@
-"""LibreOffice without a window: convert, recalculate, render. Each call has a profile of its own and a time limit."""
+"""Headless LibreOffice: convert, recalculate, render. Each call has its own profile and a timeout."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from apps.office.safe_xml import OfficeError
 
 TIMEOUT_S = 180.0
 _NEEDS_RESTART = 81
-"""Exit code of a first start with a fresh profile that made the profile and nothing else."""
+"""Exit code of a first start that only created a fresh profile."""
 _INSTALL = "cua setup office"
 
 _SETTINGS = (
@@ -30,17 +30,20 @@ _SETTINGS = (
     ("Inet/Settings", "ooInetHTTPSProxyName", "127.0.0.1"),
     ("Inet/Settings", "ooInetHTTPSProxyPort", "9"),
 )
-"""Macros never run, links are never followed (a proxy that nobody is at stands before the network), values of foreign
-sheets are always calculated anew."""
+"""Security settings.
+
+Macros never run, links are never followed (the proxy is an unused local port), and values of external sheets are
+always recalculated.
+"""
 
 
 def find_soffice() -> str | None:
-    """Path of the program, if it is installed."""
+    """Return the path of the program, or None if it is not installed."""
     return shutil.which("soffice") or shutil.which("libreoffice")
 
 
 def can_draw_equations() -> bool:
-    """Whether the part that draws equations is there: without it LibreOffice leaves them out and says nothing."""
+    """Return whether the component that draws equations is installed: without it LibreOffice silently omits them."""
     program = find_soffice()
     if program is None:
         return False
@@ -51,20 +54,20 @@ def can_draw_equations() -> bool:
 
 
 def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: float = TIMEOUT_S) -> Path:
-    """Convert a file to the format of the target's ending.
+    """Convert a file to the format of the target's suffix.
 
     Args:
         source: Any file that LibreOffice reads.
-        target: Where to; replaced when it is there.
-        export_filter: As `soffice --convert-to` takes it after the ending, such as
+        target: Target file, replaced if it exists.
+        export_filter: Filter as in `soffice --convert-to` after the suffix, such as
             `writer_pdf_Export:{"ExportBookmarks":...}`.
-        timeout_s: Then it is killed, and that is an error.
+        timeout_s: Time limit in seconds; the process is killed after it.
 
     Returns:
         The target.
 
     Raises:
-        OfficeError: LibreOffice is not there, gave nothing, or took too long.
+        OfficeError: If LibreOffice is missing, has no result, or exceeds the time limit.
     """
     program = find_soffice()
     if program is None:
@@ -73,7 +76,7 @@ def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: f
     with tempfile.TemporaryDirectory(prefix="k25-soffice-") as scratch:
         profile, out = Path(scratch) / "profile", Path(scratch) / "out"
         _write_profile(profile)
-        given = Path(scratch) / f"source{source.suffix}"  # names with spaces or a leading dash say nothing to it
+        given = Path(scratch) / f"source{source.suffix}"  # safe for names with spaces or a leading dash
         shutil.copyfile(source, given)
         to = f"{ending}:{export_filter}" if export_filter else ending
         argv = [program, "--headless", "--norestore", "--nolockcheck", f"-env:UserInstallation={profile.as_uri()}"]
@@ -88,12 +91,12 @@ def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: f
 
 
 def render_pdf(source: Path, target: Path, *, timeout_s: float = TIMEOUT_S) -> Path:
-    """What a file looks like, as a PDF file with the headings as bookmarks; raises as `convert`."""
+    """Render a file as PDF with the headings as bookmarks; raises like `convert`."""
     return convert(source, target.with_suffix(".pdf"), timeout_s=timeout_s)
 
 
 def _write_profile(profile: Path) -> None:
-    """Settings of a fresh profile."""
+    """Write the settings into a fresh profile."""
     items = "".join(
         f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse"><value>{value}</value></prop>'
         "</item>"
@@ -109,7 +112,7 @@ def _write_profile(profile: Path) -> None:
 
 
 def _run_twice(argv: list[str], timeout_s: float, source: Path) -> str:
-    """Run it, once more when it only wanted to be started again; returns what it said."""
+    """Run LibreOffice, once more if it only requests a restart, and return its output."""
     said = ""
     for _ in range(2):
         code, said = _run(argv, timeout_s, source)

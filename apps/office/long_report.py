@@ -1,6 +1,6 @@
 """Long documents by a swarm: one outline, chapters by sub-agents, one style, one bibliography, merged and verified.
 
-What the verifier finds in the merged document goes back to the writers of the chapters that it is in.
+Findings of the verifier in the merged document are sent back to the writers of the affected chapters.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from cua.trajectory.chain import FILES
 from cua.trajectory.images import write_atomically
 
 MENDING = "mending"
-"""Folder of a run in which the rounds of mending are recorded, each as the run of a swarm."""
+"""Subfolder of a run with the correction rounds, each recorded as the run of a swarm."""
 
 ENDED_WELL = ("succeeded", "unverified")
 _PLAN = "plan.json"
@@ -64,13 +64,13 @@ _INSIDE = "apps.office.inside"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A chapter that goes back to its writer.
+    """Chapter that is sent back to its writer.
 
     Attributes:
-        number: Of the chapter.
-        writer: Fields of the `SubagentConfig`.
-        prompt: What the writer is asked now.
-        files: What it gets, by their names within the chapter's folder.
+        number: Number of the chapter.
+        writer: Fields of the writer's `SubagentConfig`.
+        prompt: New prompt of the writer.
+        files: Input files, by their names within the chapter's folder.
     """
 
     number: int
@@ -79,13 +79,13 @@ class Task:
     files: tuple[str, ...]
 
     def assignment(self) -> Assignment:
-        """What a swarm is to do."""
+        """Return the assignment for a swarm."""
         files = tuple(f"{_folder(self.number)}/{name}" for name in self.files)
         return Assignment(config=SubagentConfig(**self.writer), prompt=self.prompt, files=files)
 
 
 def faults_by_chapter(made: Made, order: OfficeOrder, chapters: Sequence[Chapter]) -> Faults:
-    """What the verifier says of each chapter; one without an error is left out, warnings alone are not given back."""
+    """Return the findings by chapter; chapters with warnings only are omitted."""
     found: Faults = {}
     has_error: set[int] = set()
     for report in made.reports:
@@ -103,7 +103,7 @@ def faults_by_chapter(made: Made, order: OfficeOrder, chapters: Sequence[Chapter
 
 
 def _shares(reports: Sequence[CheckReport], order: OfficeOrder, chapters: Sequence[Chapter]) -> list[tuple[int, str]]:
-    """What the whole has too little or too much of, shared out: the shortest chapters grow, the longest ones shrink."""
+    """Divide unmet counts of the whole document among chapters: the shortest ones grow, the longest ones shrink."""
     gaps: dict[str, tuple[int, str]] = {}
     for report in reports:
         for one in map(Expectation.parse, order.expectations(report.file)):
@@ -131,10 +131,10 @@ def _folder(number: int) -> str:
 
 
 class Rounds:
-    """The rounds of mending of one document.
+    """Correction rounds of one document.
 
     Args:
-        run_dir: Of the swarm that has written it.
+        run_dir: Folder of the run that wrote it.
         given: Arguments of `run_swarm`.
     """
 
@@ -143,16 +143,16 @@ class Rounds:
 
     @property
     def records(self) -> list[Path]:
-        """The folders of the rounds up to now."""
+        """Folders of the rounds so far."""
         return sorted(one for one in self._place.iterdir() if one.is_dir()) if self._place.is_dir() else []
 
     @property
     def number(self) -> int:
-        """How many rounds there were; one in which no chapter was mended does not count."""
+        """Number of rounds in which at least one chapter was fixed."""
         return sum(bool(_mended(record)) for record in self.records)
 
     def latest(self, chapters: Sequence[Chapter]) -> list[Chapter]:
-        """The chapters as they were mended last; one that was broken by that stays as it was."""
+        """Return the chapters with their latest fixes; a chapter that a fix broke keeps its previous version."""
         newest = {one.number: one for one in chapters}
         for record in self.records:
             for number, mended in _mended(record).items():
@@ -162,7 +162,7 @@ class Rounds:
         return [newest[one.number] for one in chapters]
 
     async def go_on(self, spent: RunResult) -> RunResult | None:
-        """Finish a round that broke off; None when there is none. `spent` as for `play`."""
+        """Finish an interrupted round; None if there is none. `spent` as for `play`."""
         record = self.records[-1] if self.records else None
         if record is None or not (record / _PLAN).is_file():
             return None
@@ -172,15 +172,15 @@ class Rounds:
         return await self._play(load_tasks(record), spent, resume=record)
 
     async def play(self, faults: Faults, chapters: Sequence[Chapter], spent: RunResult) -> RunResult:
-        """Give chapters back to their writers, and wait for them.
+        """Send chapters back to their writers, and wait for them.
 
         Args:
-            faults: What is wrong with which.
-            chapters: All, as they are now.
-            spent: What the run has used up to now; it counts for the limits.
+            faults: Faults by chapter.
+            chapters: All current chapters.
+            spent: Usage of the run so far, which counts towards the limits.
 
         Raises:
-            OfficeError: Nothing is left of a limit.
+            OfficeError: If a limit is used up.
         """
         concerned = [one for one in chapters if one.number in faults]
         tasks = [_task_of(one, faults[one.number]) for one in concerned]
@@ -213,7 +213,7 @@ class Rounds:
 
 
 def _checked(done: SwarmResult) -> RunResult:
-    """How a round ended; it failed when no writer came to an end."""
+    """Return the result of a round; it is failed if no writer delivered a chapter."""
     if done.run.end.status not in ENDED_WELL or _mended(Path(done.run.run_dir or ".")):
         return done.run
     reason = next((child.reason for child in done.children if child.reason), "no chapter was saved")
@@ -233,10 +233,10 @@ def _task_of(chapter: Chapter, faults: Sequence[str]) -> Task:
 
 
 def load_tasks(record: Path) -> list[Task]:
-    """The tasks of a round.
+    """Load the tasks of a round.
 
     Raises:
-        OfficeError: Its plan is damaged.
+        OfficeError: If its plan is damaged.
     """
     try:
         values = json.loads((record / _PLAN).read_text("utf-8"))
@@ -246,10 +246,10 @@ def load_tasks(record: Path) -> list[Task]:
 
 
 def left_over(settings: Settings, spent: RunResult) -> dict[str, Any]:
-    """What is left of the limits on tokens, money and time, as settings.
+    """Return the remaining tokens, cost and time as settings.
 
     Raises:
-        OfficeError: Nothing is left of one.
+        OfficeError: If a limit is used up.
     """
     pairs = (
         ("max_tokens", settings.max_tokens, spent.usage.total_tokens),
@@ -267,7 +267,7 @@ class CheckChapterArguments(Arguments):
 
 
 class CheckChapterTool:
-    """Looks at a writer's chapter.md: what is missing, how long it is, how it looks; implements `cua.model.Tool`."""
+    """Checks a writer's chapter.md: faults, length and appearance; implements `cua.model.Tool`."""
 
     name = "check_chapter"
     is_repeatable = True
@@ -278,7 +278,7 @@ class CheckChapterTool:
         self.parameters: Mapping[str, Any] = schema_of(CheckChapterArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it."""
+        """Run the check."""
         code = "from apps.office.inside import show_chapter\nprint(show_chapter())"
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
@@ -297,20 +297,20 @@ async def make_long_document(
     options: SwarmOptions | None = None,
     **settings: Any,
 ) -> Made:
-    """Have a swarm write a long document; `report.docx` and `report.pdf` come out, verified.
+    """Write a long document with a swarm; the results are `report.docx` and `report.pdf`, verified.
 
     Args:
-        order: What is to be made.
-        resume: The folder of an earlier run to go on with; its finished chapters are not written again.
+        order: Order to carry out.
+        resume: Folder of an earlier run to resume; its finished chapters are not written again.
         model: A model object (the caller closes it), or a name as in the settings.
-        watch: Who follows the run.
-        say: Gets progress.
-        options: How the swarm works; its tools are set here.
-        settings: Single settings by name.
+        watch: Observer of the run.
+        say: Callback for each line of progress.
+        options: Options of the swarm; its tools are replaced here.
+        settings: Individual settings by name.
 
     Raises:
-        ConfigError: A setting or file is wrong; nothing was started.
-        OfficeError: A chapter is missing, or the chapters do not fit together; the run can be gone on with.
+        ConfigError: If a setting or file is wrong; nothing was started.
+        OfficeError: If a chapter is missing, or the chapters cannot be merged; the run can be resumed.
     """
     check_order(order)
     flags = {**settings, **({"model": model} if isinstance(model, str) else {})}
@@ -334,23 +334,23 @@ async def make_long_document(
 
 
 class _Report:
-    """The merged document: made, verified, and made anew of chapters that were mended."""
+    """Merged document: built, verified, and rebuilt from fixed chapters."""
 
     def __init__(self, made: Made, order: OfficeOrder, maker: OfficeKernels, say: Say) -> None:
         self._made, self._order, self._maker, self._say = made, order, maker, say
 
     async def finish(self, run_dir: Path, given: Mapping[str, Any]) -> None:
-        """Merge and verify; what is wrong goes back to the writers, for as many rounds as are ordered.
+        """Merge and verify; findings are sent back to the writers for the ordered number of rounds.
 
         Raises:
-            OfficeError: The chapters do not fit together, and no writer could mend that.
+            OfficeError: If the chapters cannot be merged, and no writer fixed that.
         """
         made, rounds = self._made, Rounds(run_dir, given)
         written = await asyncio.to_thread(read_chapters, run_dir)
         title, author = title_of(made.run.end.answer or "")
         try:
             ended = await rounds.go_on(made.run)
-        except OfficeError:  # the limits are used up: what there is, is merged
+        except OfficeError:  # the limits are used up: merge what exists
             ended = None
         while True:
             self._add(ended)
@@ -373,7 +373,7 @@ class _Report:
             raise OfficeError("; ".join(made.missing))
 
     def _add(self, ended: RunResult | None) -> None:
-        """Count what a round has used."""
+        """Add the usage of a round to the run."""
         run = self._made.run
         if ended is None:
             return
@@ -385,7 +385,7 @@ class _Report:
         )
 
     async def _merge(self, chapters: Sequence[Chapter], title: str, author: str) -> Faults:
-        """Merge and verify; returns what is wrong with which chapter."""
+        """Merge and verify, and return the faults by chapter."""
         made, output = self._made, self._order.output
         self._say(f"merging {len(chapters)} chapters")
         faults = merge_faults(chapters)
@@ -417,7 +417,7 @@ async def _write(order: OfficeOrder, resume: Path | None, given: dict[str, Any])
             record = await asyncio.to_thread(load_run, resume, images=0)
             if record.result is None or record.result.end.status not in ENDED_WELL:
                 raise
-            return record.result  # it is written already: only merged once more
+            return record.result  # already written: only merged again
     asked = f"{prompt}\n\n# What is asked for\n\n{order.instruction}"
     if order.expect:
         asked += f"\n\nCounted at the end: {', '.join(order.expect)}"
@@ -425,7 +425,7 @@ async def _write(order: OfficeOrder, resume: Path | None, given: dict[str, Any])
 
 
 def title_of(answer: str) -> tuple[str, str]:
-    """Title and author that the editor has answered."""
+    """Return title and author from the editor's answer."""
     lines = [*answer.strip().splitlines(), "", ""]
     title = lines[0].lstrip("# ").strip()
     author = lines[1].strip()
@@ -435,10 +435,10 @@ def title_of(answer: str) -> tuple[str, str]:
 async def _build(
     maker: OfficeKernels, chapters: Sequence[Chapter], title: str, author: str, output: Path
 ) -> list[Path] | Faults:
-    """Merge the chapters in the sandbox: the two files, or what is wrong with the chapters that cannot be typeset.
+    """Merge the chapters in the sandbox, and return the two files, or the faults of chapters that cannot be typeset.
 
     Raises:
-        OfficeError: It failed, and no chapter is to blame alone.
+        OfficeError: If merging fails and each chapter alone can be typeset.
     """
     with tempfile.TemporaryDirectory(prefix="k25-long-") as scratch:
         folder, count = Path(scratch), len(chapters)

@@ -1,4 +1,4 @@
-"""One source in Markdown, one style, one bibliography: a docx file by pandoc, a PDF file by pandoc and typst."""
+"""Documents from one Markdown source, style and bibliography: docx by pandoc, PDF by pandoc and typst."""
 
 import json
 import re
@@ -24,21 +24,21 @@ _NAMES = {"fig": "Figure", "tbl": "Table"}
 _CAPTION_STYLES = {"Image Caption": "Figure", "Table Caption": "Table", "Captioned Figure": ""}
 REFERENCES = "References"
 IMAGE = re.compile(r"!\[(?:(?!!\[)[^\]])*\]\(([^)\s]+)")
-"""An image of Markdown; the first group is its file."""
+"""Image of Markdown; the first group is its file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a document looks, whichever program shows it.
+    """Style of a document, the same in all programs.
 
     Attributes:
-        font: Of the text; `Liberation Serif` is where LibreOffice is, and as wide as Times New Roman.
-        heading_font: Of headings.
-        color: Of headings, six hexadecimal digits.
-        size_pt: Of the text.
-        margin_cm: On all sides.
-        chapters_on_new_pages: Whether a heading of the first level begins a page.
-        language: For hyphenation and readers.
+        font: Font of the text; `Liberation Serif` comes with LibreOffice and has the widths of Times New Roman.
+        heading_font: Font of headings.
+        color: Colour of headings, six hexadecimal digits.
+        size_pt: Font size of the text.
+        margin_cm: Margin on all sides.
+        chapters_on_new_pages: True to start each first-level heading on a new page.
+        language: Language for hyphenation and screen readers.
     """
 
     font: str = "Liberation Serif"
@@ -52,16 +52,16 @@ class Style:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manuscript:
-    """A text and what it needs.
+    """Text with its resources.
 
     Attributes:
         text: Markdown with LaTeX equations (`$...$`, `$$...$$`), footnotes, citations (`[@key]`), figures
             (`![Caption](image.png){#fig:name}`) and references to them (`@fig:name`).
-        title: Of the document.
-        author: Below the title; "" for none.
-        date: Below that; "" for none.
+        title: Title of the document.
+        author: Author below the title; "" for none.
+        date: Date below the author; "" for none.
         bibliography: BibTeX; "" for none.
-        folder: Where its images lie.
+        folder: Folder of its images.
     """
 
     text: str
@@ -73,10 +73,10 @@ class Manuscript:
 
 
 def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
-    """Make a docx file, with numbered captions and a table of contents that has its pages.
+    """Write a docx file with numbered captions and a table of contents with page numbers.
 
     Raises:
-        OfficeError: pandoc refuses the text, an image or a cited work is missing.
+        OfficeError: If pandoc rejects the text, or an image or a cited work is missing.
     """
     style = style or Style()
     with tempfile.TemporaryDirectory(prefix="k25-pandoc-") as scratch:
@@ -99,10 +99,10 @@ def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *
 
 
 def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
-    """Make a PDF file with typeset equations, links and bookmarks; fonts are embedded.
+    """Write a PDF file with typeset equations, links and bookmarks; fonts are embedded.
 
     Raises:
-        OfficeError: As `write_docx`; or typst refuses what pandoc made.
+        OfficeError: If `write_docx` would raise, or typst rejects pandoc's output.
     """
     typst = require("typst", "office")
     style = style or Style()
@@ -122,16 +122,16 @@ def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *,
 
 
 def merge_manuscripts(chapters: Sequence[Manuscript], title: str, *, author: str = "", date: str = "") -> Manuscript:
-    """One manuscript of many: labels and footnotes keep apart, each work is listed once.
+    """Merge manuscripts into one: labels and footnotes are kept distinct, each work is listed once.
 
     Args:
-        chapters: In order; each begins with a heading of the first level; their images lie below one folder.
-        title: Of the whole.
-        author: Of the whole.
-        date: Of the whole.
+        chapters: Chapters in order; each begins with a first-level heading; their images are below one folder.
+        title: Title of the merged document.
+        author: Author of the merged document.
+        date: Date of the merged document.
 
     Raises:
-        OfficeError: Two chapters give one key to different works.
+        OfficeError: If two chapters use one key for different works.
     """
     texts = [_with_own_labels(one.text, number) for number, one in enumerate(chapters, 1)]
     return Manuscript(
@@ -145,10 +145,10 @@ def merge_manuscripts(chapters: Sequence[Manuscript], title: str, *, author: str
 
 
 def merge_bibliographies(texts: Sequence[str]) -> str:
-    """All works of several BibTeX texts, each once.
+    """Merge several BibTeX texts, each work once.
 
     Raises:
-        OfficeError: One key stands for different works.
+        OfficeError: If one key is used for different works.
     """
     works: dict[str, str] = {}
     for text in texts:
@@ -159,25 +159,25 @@ def merge_bibliographies(texts: Sequence[str]) -> str:
 
 
 def is_same_work(one: str, other: str) -> bool:
-    """Whether two entries of BibTeX say the same, but for spaces, case and punctuation."""
+    """Return whether two BibTeX entries are equal except for spaces, case and punctuation."""
     first, second = (re.sub(r"\W+", "", text).lower() for text in (one, other))
     return first == second
 
 
 def cited_keys(text: str) -> set[str]:
-    """Keys of the works that a text cites."""
+    """Return the keys of the works that a text cites."""
     plain = re.sub(r"`[^`]*`|\$[^$]*\$", "", text)
     found = re.findall(r"(?<![\w.])@([A-Za-z][\w:.-]*\w)", plain)
     return {one for one in found if not one.startswith(("fig:", "tbl:", "sec:", "eq:"))}
 
 
 def works_by_key(text: str) -> dict[str, str]:
-    """The entries of a BibTeX text by their keys."""
+    """Return the entries of a BibTeX text by key."""
     return {entry.partition("{")[2].partition(",")[0].strip(): entry.strip() for entry in _entries(text)}
 
 
 def _entries(text: str) -> list[str]:
-    """The entries of a BibTeX text, told apart by their braces."""
+    """Split a BibTeX text into its entries by their braces."""
     found, depth, start = [], 0, -1
     for at, letter in enumerate(text):
         if letter == "@" and depth == 0:
@@ -199,7 +199,7 @@ def _with_own_labels(text: str, number: int) -> str:
 
 
 def _resolve_references(text: str) -> str:
-    """Write the numbers of figures and tables where a text refers to them."""
+    """Replace references to figures and tables by their numbers."""
     numbers: dict[str, str] = {}
     counts = dict.fromkeys(_NAMES, 0)
     for label, kind in _LABEL.findall(text):
@@ -241,7 +241,7 @@ def _run_pandoc(manuscript: Manuscript, scratch: Path, options: Sequence[str]) -
 
 
 def _write_reference(path: Path, style: Style) -> None:
-    """The document that gives pandoc its styles."""
+    """Write the reference document that defines pandoc's styles."""
     pypandoc, docx, shared = require("pypandoc", "office"), require("docx", "office"), require("docx.shared", "office")
     data = subprocess.run(
         [pypandoc.get_pandoc_path(), "--print-default-data-file", "reference.docx"],
@@ -291,7 +291,7 @@ def _add_page_number(paragraph: Any) -> None:
 
 
 def _number_captions(document: Document) -> None:
-    """Make pandoc's captions numbered ones, that programs go on counting."""
+    """Convert pandoc's captions into numbered ones that word processors continue."""
     centre = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
     for paragraph in document.paragraphs:
         label = _CAPTION_STYLES.get(paragraph.style.name or "") if paragraph.style is not None else None
@@ -305,7 +305,7 @@ def _number_captions(document: Document) -> None:
 
 
 def _fit_tables(document: Document) -> None:
-    """Tables of pandoc have no lines: give them the ones that books use."""
+    """Add rules to pandoc's tables, which have none, in the style of books."""
     for table in document.tables:
         if not any(style.name == "Light List Accent 1" for style in document.styles):
             _rule(table)

@@ -1,4 +1,4 @@
-"""Whole files made of others: docx files one after the other, PDF files too; forms of PDF files filled."""
+"""Merging of docx and PDF files, and filling of PDF forms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from envs.errors import require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """A field of a form.
+    """Field of a form.
 
     Attributes:
-        name: By which it is filled.
+        name: Name used to fill it.
         kind: `text`, `button`, `choice` or `signature`.
-        value: What it holds.
-        options: What it can hold; empty when that is free.
+        value: Current value.
+        options: Allowed values; empty if any value is allowed.
     """
 
     name: str
@@ -31,10 +31,10 @@ _KINDS = {"/Tx": "text", "/Btn": "button", "/Ch": "choice", "/Sig": "signature"}
 
 
 def merge_documents(paths: Sequence[Path], target: Path) -> Path:
-    """Append docx files to the first one, whose styles hold; numbering, images, footnotes and comments come along.
+    """Append docx files to the first one, which defines the styles; numbering, images, footnotes and comments are kept.
 
     Raises:
-        OfficeError: One cannot be read, or there is none.
+        OfficeError: If a file cannot be read, or none is given.
     """
     if not paths:
         raise OfficeError("there are no documents to merge")
@@ -50,10 +50,10 @@ def merge_documents(paths: Sequence[Path], target: Path) -> Path:
 
 
 def merge_pdfs(paths: Sequence[Path], target: Path) -> Path:
-    """Put PDF files one after the other, with a bookmark for each and its own below it.
+    """Concatenate PDF files, with a bookmark for each and its own bookmarks below it.
 
     Raises:
-        OfficeError: One cannot be read, or there is none.
+        OfficeError: If a file cannot be read, or none is given.
     """
     if not paths:
         raise OfficeError("there are no PDF files to merge")
@@ -65,7 +65,7 @@ def merge_pdfs(paths: Sequence[Path], target: Path) -> Path:
 
 
 def read_form(path: Path) -> list[FormField]:
-    """The fields of a PDF form in order; [] when it has none."""
+    """Return the fields of a PDF form in order; [] if it has none."""
     reader = open_with("pypdf", path, lambda: require("pypdf", "office").PdfReader(str(path)))
     found = []
     for name, field in (reader.get_fields() or {}).items():
@@ -81,7 +81,7 @@ def fill_form(path: Path, values: Mapping[str, str], target: Path) -> Path:
     """Fill fields of a PDF form.
 
     Raises:
-        OfficeError: There is no such field, or it does not take that value.
+        OfficeError: If there is no such field, or it does not accept that value.
     """
     fields = {one.name: one for one in read_form(path)}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Opening office files that may be hostile: what they are, whether they are safe to read, what is hidden in them."""
+"""Safe opening of untrusted office files: kind, safety checks, hidden contents."""
 
 import re
 import zipfile
@@ -13,7 +13,7 @@ from envs.errors import require
 
 _HARMLESS_EXTERNAL = ("hyperlink",)
 _MAX_TREE_BYTES = 32 * 2**20
-"""Of XML that is read as a tree, which takes some ten times as much memory; larger sheets are searched as they are."""
+"""Size limit of XML parsed as a tree (about ten times as much memory); larger sheets are searched as bytes."""
 _FORMULA = re.compile(rb"<(?:\w+:)?f(?:\s[^>]*)?>([^<]+)<")
 _DDE = re.compile(rb"\bDDE(?:AUTO)?\b|<ddeLink\b")
 _FETCHING = re.compile(r"\b(WEBSERVICE|IMPORTXML|IMPORTDATA|RTD|CALL|REGISTER\.ID)\s*\(", re.IGNORECASE)
@@ -38,11 +38,11 @@ _MAIN_TYPES: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something in a file that is not shown but may act: nothing of it is run or fetched here.
+    """Hidden active content of a file; nothing of it is run or fetched here.
 
     Attributes:
         code: `macro`, `external`, `embedded`, `dde`, `activex` or `script`.
-        text: What and where.
+        text: Description with the location.
     """
 
     code: str
@@ -51,7 +51,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relationship:
-    """From a part to another one, or out of the file."""
+    """Relationship from a part to another part or to an external target."""
 
     id: str
     kind: str
@@ -60,10 +60,10 @@ class Relationship:
 
 
 def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[Notice]:
-    """What is hidden in the parts of a file; each part is read once by the careful parser.
+    """Find hidden contents in the parts of a file; each part is parsed once by the safe parser.
 
     Raises:
-        OfficeError: A part is no XML that is safe to read.
+        OfficeError: If a part is not safe XML.
     """
     for name, data in parts.items():
         lower = name.lower()
@@ -81,7 +81,7 @@ def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[Notice]:
                 name, (found[1].decode("utf-8", "replace") for found in _FORMULA.finditer(data))
             )
         elif lower.endswith(".xml"):
-            root = parse_xml(data, f"{file}:{name}")  # each part is read once by the careful parser
+            root = parse_xml(data, f"{file}:{name}")  # each part is parsed once by the safe parser
             if _DDE.search(data):
                 yield from _dde_notices(name, root)
             if "/worksheets/" in lower:
@@ -89,7 +89,7 @@ def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[Notice]:
 
 
 def _is_chart_data(parts: Mapping[str, bytes], name: str) -> bool:
-    """The workbook that holds the numbers of a chart."""
+    """Return whether a part is the workbook with the numbers of a chart."""
     base = name.rpartition("/")[2].encode()
     return name.endswith(".xlsx") and any("/charts/_rels/" in one and base in parts[one] for one in parts)
 
@@ -122,7 +122,7 @@ def _formula_notices(name: str, formulas: Iterable[str]) -> Iterator[Notice]:
 
 
 def read_relationships(root: Element, folder: PurePosixPath) -> Iterator[Relationship]:
-    """The entries of a part of relationships, whose targets are relative to a folder."""
+    """Yield the entries of a relationships part, whose targets are relative to a folder."""
     for one in root.iterchildren("*"):
         target, is_external = one.get("Target", ""), one.get("TargetMode") == "External"
         if not is_external:
@@ -144,13 +144,13 @@ def _normal(path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageLimits:
-    """What a file may be before it is refused.
+    """Limits beyond which a file is refused.
 
     Attributes:
         file_bytes: Size on disk.
         unpacked_bytes: Size of all parts together.
         part_bytes: Size of one part.
-        num_parts: Parts.
+        num_parts: Number of parts.
         ratio: Unpacked size over packed size of a part of more than 10 MB.
     """
 
@@ -163,13 +163,13 @@ class PackageLimits:
 
 @dataclass(slots=True, kw_only=True)
 class Package:
-    """The parts of an OOXML file, in memory.
+    """Parts of an OOXML file in memory.
 
     Attributes:
-        path: Where it was read from.
-        kind: What it is.
+        path: Path of the file.
+        kind: Kind of document.
         parts: Bytes by name, without a leading slash.
-        notices: What is hidden in it.
+        notices: Hidden contents.
     """
 
     path: Path
@@ -178,29 +178,29 @@ class Package:
     notices: list[Notice] = field(default_factory=list)
 
     def xml(self, name: str) -> Element:
-        """The root element of a part, as lxml has it.
+        """Parse a part and return its lxml root element.
 
         Raises:
-            OfficeError: There is no such part, or it is no XML that is safe to read.
+            OfficeError: If there is no such part, or it is not safe XML.
         """
         if name not in self.parts:
             raise OfficeError(f"{self.path.name} has no part {name!r}: the file is damaged")
         return parse_xml(self.parts[name], f"{self.path.name}:{name}")
 
     def set_xml(self, name: str, root: Element) -> None:
-        """Put an element in the place of a part."""
+        """Replace the contents of a part by an element."""
         etree = require("lxml.etree", "office")
         self.parts[name] = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
 
     def relationships(self, name: str) -> list[Relationship]:
-        """What a part refers to; `""` is the package itself."""
+        """Return the relationships of a part; `""` is the package itself."""
         part = relationships_name(name)
         if part not in self.parts:
             return []
         return list(read_relationships(self.xml(part), PurePosixPath(name).parent))
 
     def add_relationship(self, name: str, kind: str, target: str) -> str:
-        """Refer from a part to another one; returns the id."""
+        """Add a relationship from a part to another one and return its id."""
         etree = require("lxml.etree", "office")
         part = relationships_name(name)
         space = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -212,7 +212,7 @@ class Package:
         return f"rId{number}"
 
     def add_part(self, name: str, data: bytes, content_type: str) -> None:
-        """Add a part, with its type."""
+        """Add a part with its content type."""
         etree = require("lxml.etree", "office")
         root = self.xml(CONTENT_TYPES)
         space = root.nsmap[None]
@@ -222,7 +222,7 @@ class Package:
         self.parts[name] = data
 
     def save(self, path: Path) -> Path:
-        """Write all parts; the types come first, as readers expect."""
+        """Write all parts; content types come first, as readers expect."""
         names = [CONTENT_TYPES, *(name for name in self.parts if name != CONTENT_TYPES)]
         temporary = path.with_name(f".{path.name}.part")
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
@@ -235,16 +235,16 @@ class Package:
 
 
 def relationships_name(name: str) -> str:
-    """Name of the part that lists what a part refers to."""
+    """Return the name of the part with another part's relationships."""
     path = PurePosixPath(name)
     return str(path.parent / "_rels" / f"{path.name}.rels") if name else "_rels/.rels"
 
 
 def find_kind(path: Path) -> Kind:
-    """What a file is, by its first bytes and its main part.
+    """Determine the kind of a file from its first bytes and its main part.
 
     Raises:
-        OfficeError: It is none of the four, or cannot be read; the text says what it seems to be.
+        OfficeError: If it is not one of the four kinds, or cannot be read; the message says what it seems to be.
     """
     head = _head(path)
     if head.startswith(_PDF_MAGIC) or _PDF_MAGIC in head[:1024]:
@@ -256,10 +256,10 @@ def find_kind(path: Path) -> Kind:
 
 
 def open_package(path: Path, limits: PackageLimits | None = None) -> Package:
-    """Read a docx, xlsx or pptx file within limits, and look for what is hidden in it.
+    """Read a docx, xlsx or pptx file within limits, and find hidden contents.
 
     Raises:
-        OfficeError: It is encrypted, damaged, too large, a zip bomb, or declares entities.
+        OfficeError: If it is encrypted, damaged, too large, a zip bomb, or declares entities.
     """
     limits = limits or PackageLimits()
     head = _head(path)

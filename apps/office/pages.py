@@ -1,4 +1,4 @@
-"""Pages as images: a PDF file drawn, put on a sheet, and asked what is on it."""
+"""Pages of PDF files: rendering, contact sheets, texts and bookmarks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ _WHITE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a rendering.
+    """Page of a rendering.
 
     Attributes:
-        number: From 1.
-        text: What is written on it.
+        number: Number from 1.
+        text: Text of the page.
         ink: Share of its pixels that are not white.
         image: A `PIL.Image`.
     """
@@ -33,15 +33,15 @@ class Page:
 
 
 def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[Page]:
-    """Draw the pages of a PDF file.
+    """Render the pages of a PDF file.
 
     Args:
-        pdf: The file.
-        dpi: Pixels an inch.
-        max_pages: No more than these.
+        pdf: Path of the file.
+        dpi: Pixels per inch.
+        max_pages: Maximum number of pages.
 
     Raises:
-        OfficeError: It is encrypted or damaged.
+        OfficeError: If it is encrypted or damaged.
     """
     document = open_pdf(pdf)
     try:
@@ -51,10 +51,10 @@ def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list
 
 
 def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
-    """Level (0 for the outermost), title and page (from 1) of each bookmark of a PDF file that leads to a page.
+    """Return level (0 for the outermost), title and page (from 1) of each bookmark of a PDF file that leads to a page.
 
     Raises:
-        OfficeError: It is encrypted or damaged.
+        OfficeError: If it is encrypted or damaged.
     """
     document, found = open_pdf(pdf), []
     try:
@@ -69,10 +69,10 @@ def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
 
 
 def open_pdf(pdf: Path) -> Any:
-    """The document as pypdfium2 has it.
+    """Open a PDF file with pypdfium2.
 
     Raises:
-        OfficeError: It is encrypted or damaged.
+        OfficeError: If it is encrypted or damaged.
     """
     pdfium = require("pypdfium2", "office")
     try:
@@ -83,7 +83,7 @@ def open_pdf(pdf: Path) -> Any:
 
 
 def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 320, max_images: int = 40) -> Any:
-    """Many pages on one image, in reading order, with their numbers."""
+    """Arrange many pages on one image, in reading order, with their numbers."""
     pil, draw_module = require("PIL.Image", "office"), require("PIL.ImageDraw", "office")
     shown = list(images[:max_images])
     columns = min(columns, max(1, len(shown)))
@@ -100,7 +100,7 @@ def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 32
 
 
 def ink_of(image: Image) -> float:
-    """Share of an image's pixels that are not white."""
+    """Return the share of an image's pixels that are not white."""
     histogram = image.convert("L").histogram()
     return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
 

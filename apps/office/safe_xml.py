@@ -1,4 +1,4 @@
-"""XML of office files, which may be hostile, and what the libraries raise for damaged ones."""
+"""Safe parsing of untrusted XML in office files, and conversion of library errors."""
 
 import warnings
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from envs.errors import require
 
 
 class OfficeError(CuaError):
-    """An office file cannot be read, made or checked."""
+    """Error for an office file that cannot be read, made or checked."""
 
 
 def refuse_entities(data: bytes, where: str) -> None:
     """Refuse XML that declares a document type or entities.
 
     Raises:
-        OfficeError: It does: entities could read files, or grow without end.
+        OfficeError: If it does: entities could read files or expand without limit.
     """
     plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
@@ -29,10 +29,10 @@ def refuse_entities(data: bytes, where: str) -> None:
 
 
 def parse_xml(data: bytes, where: str) -> Element:
-    """The root element of XML without entities and without a document type.
+    """Return the root element of XML without entities and without a document type.
 
     Raises:
-        OfficeError: It declares one (it could read files or grow without end), or is no XML.
+        OfficeError: If it declares one (it could read files or expand without limit), or is not XML.
     """
     etree = require("lxml.etree", "office")
     refuse_entities(data, where)
@@ -45,14 +45,14 @@ def parse_xml(data: bytes, where: str) -> Element:
 
 
 def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:
-    """What a library gives for a file that may be damaged in any way.
+    """Open a possibly damaged file with a library.
 
     Raises:
-        OfficeError: Whatever the library raises.
+        OfficeError: If the library raises any exception.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of openpyxl; find_losses tells more
+            warnings.simplefilter("ignore", UserWarning)  # from openpyxl; find_losses gives details
             return opening()
     except Exception as error:
         raise OfficeError(f"{library} cannot open {path.name}: {type(error).__name__}: {error}") from error

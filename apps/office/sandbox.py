@@ -1,4 +1,4 @@
-"""Office files are read and drawn in the project's sandbox: without network, with limits on memory and time."""
+"""Sandbox for reading and rendering office files: no network, limits on memory and time."""
 
 import importlib
 import json
@@ -23,17 +23,17 @@ _ERRORS = ("OfficeError", "MissingDependencyError", "MissingPackageError", "Conf
 
 
 def readable_paths() -> list[Path]:
-    """What the sandbox needs besides what it shows anyway: this package, and LibreOffice's configuration."""
+    """Return the additional paths readable in the sandbox: this package, and LibreOffice's configuration."""
     own = [Path(str(importlib.import_module(name).__file__)).parent for name in _PACKAGES]
     system = [Path(name) for name in _CONFIGURATION[:2]]
     return [path for path in (*own, *system) if path.exists()]
 
 
 class OfficeKernels:
-    """Makes kernels in which `apps.office` can be imported and LibreOffice runs; implements `KernelMaker`.
+    """Creates kernels in which `apps.office` can be imported and LibreOffice runs; implements `KernelMaker`.
 
     Args:
-        maker: Makes the kernels.
+        maker: Maker of the underlying kernels.
     """
 
     def __init__(self, maker: KernelMaker) -> None:
@@ -46,7 +46,7 @@ class OfficeKernels:
         return await self._maker.make_kernel(folder, readable=(*readable, *readable_paths()), limits=chosen)
 
     async def close(self) -> None:
-        """End every kernel and what makes them."""
+        """Close every kernel and the underlying maker."""
         await self._maker.close()
 
     async def __aenter__(self) -> "OfficeKernels":
@@ -60,10 +60,10 @@ class OfficeKernels:
 
 @asynccontextmanager
 async def office_kernels(settings: dict[str, Any] | None = None) -> AsyncIterator[OfficeKernels]:
-    """Kernels isolated as the settings say.
+    """Yield a maker of kernels isolated as in the settings.
 
     Raises:
-        SandboxError: Code cannot be isolated here.
+        SandboxError: If code cannot be isolated here.
     """
     async with OfficeKernels(await start_sandbox(load_settings(settings or {}).settings)) as maker:
         yield maker
@@ -73,14 +73,14 @@ async def run_inside(kernel: Kernel, module: str, function: str, *args: Any, tim
     """Call a function of this package in a kernel; arguments and result are JSON values, paths relative to its folder.
 
     Args:
-        kernel: Where to.
-        module: Of the function.
-        function: Its name; it returns a JSON value.
-        args: JSON values.
-        timeout_s: Then it is ended.
+        kernel: Kernel that runs the call.
+        module: Module of the function.
+        function: Name of the function, which returns a JSON value.
+        args: Arguments, JSON values.
+        timeout_s: Time limit in seconds.
 
     Raises:
-        OfficeError: The function said so, or it was ended by a limit.
+        OfficeError: If the function raised it, or a limit ended the call.
     """
     given = json.dumps(args)
     code = (

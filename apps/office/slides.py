@@ -1,4 +1,4 @@
-"""Slides of python-pptx: layouts by name, images that keep their shape within their frame, texts that fit."""
+"""Slides of python-pptx: layouts by name, undistorted images within their frame, texts that fit."""
 
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from envs.errors import require
 _MIN_PT = 12
 _LINE = 1.25
 _WIDTH_OF_LETTER = 0.52
-"""Of the size of the font, on average: measured on Liberation Sans with English prose."""
+"""Average width of a letter as a share of the font size, measured on Liberation Sans with English prose."""
 
 
 def new_slide(presentation: Presentation, layout: str, title: str, notes: str = "") -> Any:
-    """A slide of a layout of the master, by the layout's name, with its title and notes.
+    """Add a slide with a layout of the master, by the layout's name, with title and notes.
 
     Raises:
-        OfficeError: There is no such layout.
+        OfficeError: If there is no such layout.
     """
     layouts = {one.name: one for one in presentation.slide_layouts}
     if layout not in layouts:
@@ -33,13 +33,13 @@ def new_slide(presentation: Presentation, layout: str, title: str, notes: str = 
 
 
 def place_image(slide: Slide, image: Path, frame: Any = None, *, description: str = "") -> Any:
-    """Put an image into a frame, as large as fits, unstretched, in its middle.
+    """Place an image in a frame, centred and as large as fits without distortion.
 
     Args:
-        slide: Of python-pptx.
-        image: The file.
-        frame: A placeholder, which is taken away, or a box (left, top, width, height) in EMU; None: below the title.
-        description: For people who cannot see it.
+        slide: Slide of python-pptx.
+        image: Image file.
+        frame: Placeholder, which is removed, or a box (left, top, width, height) in EMU; None: below the title.
+        description: Alternative text.
     """
     left, top, width, height = _box(slide, frame)
     placed = slide.shapes.add_picture(str(image), left, top)
@@ -52,10 +52,10 @@ def place_image(slide: Slide, image: Path, frame: Any = None, *, description: st
 
 
 def fit_text(shape: Shape, *, max_pt: int = 28) -> int:
-    """Give the text of a frame the largest size at which it fits; returns the size in points.
+    """Set the largest font size at which the text of a frame fits, and return it in points.
 
     Raises:
-        OfficeError: It is too long at any readable size.
+        OfficeError: If the text is too long at any readable size.
     """
     pt = require("pptx.util", "office").Pt
     width = (shape.width - pt(15)) / pt(1)
@@ -76,10 +76,10 @@ def fit_text(shape: Shape, *, max_pt: int = 28) -> int:
 
 
 def fill_body(slide: Slide, lines: list[str], *, max_pt: int = 28) -> Any:
-    """Put lines into the largest empty text placeholder, at a size that fits; returns the placeholder.
+    """Write lines into the largest empty text placeholder at a size that fits, and return the placeholder.
 
     Raises:
-        OfficeError: The slide has none, or the text is too long.
+        OfficeError: If the slide has none, or the text is too long.
     """
     empty = [
         one
@@ -97,7 +97,7 @@ def fill_body(slide: Slide, lines: list[str], *, max_pt: int = 28) -> Any:
 
 
 def save_presentation(presentation: Presentation, path: Path) -> Path:
-    """Save a presentation of python-pptx so that it fits the schema."""
+    """Save a presentation of python-pptx so that it matches the schema."""
     presentation.save(str(path))
     return tidy(path)
 

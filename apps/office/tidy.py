@@ -1,4 +1,4 @@
-"""What the libraries write against the schema is put right in the saved file, part by part; nothing else is touched."""
+"""Corrections of schema violations by the libraries, part by part in the saved file; nothing else is changed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ _AXIS_IDS = ("axId", "crossAx")
 
 
 def tidy(path: Path) -> Path:
-    """Put right a file of openpyxl, python-pptx or pandoc: fonts, ids of pivot tables and axes, words in equations."""
+    """Correct a file of openpyxl, python-pptx or pandoc: fonts, ids of pivot tables and axes, words in equations."""
     package = open_package(path)
     is_changed = False
     for name in list(package.parts):
@@ -53,7 +53,7 @@ def _rank(name: str) -> int:
 
 
 def _drop_ids(root: Element) -> bool:
-    """A pivot table of openpyxl has an `r:id`, which only the workbook's list of caches may have."""
+    """Remove the `r:id` that openpyxl writes on a pivot table; only the workbook's list of caches may have one."""
     found = [key for key in root.attrib if key.endswith("}id")]
     for key in found:
         del root.attrib[key]
@@ -61,7 +61,7 @@ def _drop_ids(root: Element) -> bool:
 
 
 def _mend_equations(root: Element) -> bool:
-    """Pandoc gives words within equations both `m:nor` and a style, and columns of matrices their count too late."""
+    """Fix pandoc's equations: words have both `m:nor` and a style, and the count of matrix columns comes too late."""
     late = [one for one in root.iter(f"{_MATH}count") if one.getprevious() is not None]
     for one in late:
         one.getparent().insert(0, one)
@@ -77,7 +77,7 @@ def _mend_equations(root: Element) -> bool:
 
 
 def _make_ids_positive(root: Element) -> bool:
-    """python-pptx numbers axes below zero; programs want them in 31 bits."""
+    """Make the negative axis ids of python-pptx positive, in 31 bits as programs expect."""
     is_changed = False
     for name in _AXIS_IDS:
         for one in root.iter(f"{{*}}{name}"):

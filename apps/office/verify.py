@@ -1,4 +1,4 @@
-"""Check files from outside of the sandbox: each is copied in, checked there, and what came out is taken back."""
+"""Checks from outside of the sandbox: each file is copied in, checked there, and the results are copied out."""
 
 import asyncio
 import shutil
@@ -21,13 +21,13 @@ async def verify_file(
     """Check a file in a fresh kernel.
 
     Args:
-        maker: Makes the kernel.
-        path: The file.
+        maker: Maker of the kernel.
+        path: File to check.
         images: Folder for images of its pages.
-        expect: Counts that were asked for, such as `words>=10000`.
+        expect: Requested counts, such as `words>=10000`.
 
     Raises:
-        OfficeError: It cannot be read safely, or an expectation is none.
+        OfficeError: If it cannot be read safely, or an expectation is invalid.
     """
     for one in expect:
         Expectation.parse(one)
@@ -46,7 +46,7 @@ async def verify_file(
 
 
 async def compare_outside(maker: OfficeKernels, before: Path, after: Path, images: Path | None = None) -> Comparison:
-    """Compare two files in a fresh kernel; arguments and errors as `compare_files`."""
+    """Compare two files in a fresh kernel; arguments and errors as for `compare_files`."""
     with tempfile.TemporaryDirectory(prefix="k25-office-") as scratch:
         folder = Path(scratch)
         names = [
@@ -64,13 +64,13 @@ async def compare_outside(maker: OfficeKernels, before: Path, after: Path, image
 
 
 def copy_in(path: Path, folder: Path) -> str:
-    """Copy a file into a folder of its own within a kernel's; its name there is returned, as seen from the kernel.
+    """Copy a file into its own folder within a kernel's, and return its path as seen from the kernel.
 
-    The file keeps its name, which errors and findings say; in a folder of its own that name hides no other file, and
+    The file keeps its name, which errors and findings mention; in its own folder that name shadows no other file and
     no module that the kernel imports.
 
     Raises:
-        OfficeError: It is not there, or is too large to be copied.
+        OfficeError: If it is missing or too large to be copied.
     """
     if not path.is_file():
         raise OfficeError(f"there is no file {str(path)!r}")
@@ -86,7 +86,7 @@ def copy_in(path: Path, folder: Path) -> str:
 
 
 def take_out(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Copy images that a kernel has made; their names are known, so nothing else of its folder comes out."""
+    """Copy images out of a kernel's folder; only the given names are copied."""
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         made = source / Path(name).name

@@ -1,1 +1,1 @@
-"""From a recording or an image of a website to a site, measured against it."""
+"""Building a website from a recording or an image, and measuring the result against it."""

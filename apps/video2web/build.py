@@ -1,7 +1,7 @@
-"""The loop that builds a site: draft, render, compare, mend, until the goal, until nothing is gained, or the budget.
+"""Build loop of a site: draft, render, compare, fix, until the goal, no further gain, or the budget is reached.
 
-Every round is kept in the build's folder. A round that does not raise the score is rolled back; the site is that of
-the best round.
+Every round is kept in the build's folder. A round that does not raise the score is rolled back; the result is the site
+of the best round.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ _AXE_JS = "() => axe.run().then(({violations}) => violations.map((v) => [v.id, v
 
 
 class Author(Protocol):
-    """Who writes a site: rules, or a model.
+    """Author of a site: rules or a model.
 
     Attributes:
-        name: What reports call it.
+        name: Name used in reports.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Author(Protocol):
         ...
 
     async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
-        """Change the best version so that less differs.
+        """Change the best version to reduce the differences.
 
         Args:
-            order: What is to be built.
+            order: The pages to build.
             best: The version to start from.
             last: The latest round: the best one, or one that was rolled back.
             folder: The folder of the build, with the images of the best round.
@@ -54,19 +54,19 @@ class Author(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let everything go. May be called twice."""
+        """Release all resources. May be called twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """What came of it.
+    """Result of a build.
 
     Attributes:
-        rounds: All rounds as they were written down.
-        best: Number of the best one.
-        reason: Why it ended.
-        is_goal_met: Whether the best score is the goal or more.
+        rounds: All rounds as recorded in the folder.
+        best: Number of the best round.
+        reason: Reason why the build ended.
+        is_goal_met: True if the best score reaches the goal.
         folder: The folder of the build.
     """
 
@@ -78,12 +78,12 @@ class Build:
 
     @property
     def score(self) -> float:
-        """Of the best round."""
+        """Score of the best round."""
         return float(self.rounds[self.best]["score"]["score"])
 
 
 class Judge:
-    """Renders sites and scores them; use it with `async with`. A browser that a page holds up is replaced."""
+    """Renders sites and scores them; use it with `async with`. A browser that a page blocks is replaced."""
 
     def __init__(self) -> None:
         self._renderer: Renderer | None = None
@@ -99,7 +99,7 @@ class Judge:
 
     @property
     def renderer(self) -> Renderer:
-        """The browser that it has now."""
+        """Current browser."""
         if self._renderer is None:
             raise RuntimeError("use a Judge with `async with`")
         return self._renderer
@@ -107,7 +107,7 @@ class Judge:
     async def judge(
         self, order: Order, files: Files
     ) -> tuple[SiteScore, tuple[Differences, ...], tuple[Rendering | None, ...]]:
-        """Score, findings and images of a site, page by page."""
+        """Return the score, findings and images of a site, page by page."""
         scores: list[PageScore] = []
         findings: list[Differences] = []
         renderings: list[Rendering | None] = []
@@ -133,10 +133,10 @@ class Judge:
         return await replay(self._renderer, SitePages(files), order.interactions, order.names, order.viewport_px)
 
     async def find_violations(self, files: Files, name: str, viewport_px: tuple[int, int]) -> list[str] | None:
-        """What axe-core finds people with a screen reader would trip over; None where axe-core is not installed.
+        """Return the accessibility violations that axe-core finds; None where axe-core is not installed.
 
         Raises:
-            CuaError: The page cannot be shown.
+            CuaError: If the page cannot be shown.
         """
         if importlib.util.find_spec("axe_playwright_python") is None or self._renderer is None:
             return None
@@ -155,10 +155,10 @@ class Judge:
         return [f"{rule}: {count} elements" for rule, count in found]
 
     async def render(self, files: Files, name: str, viewport_px: tuple[int, int]) -> Rendering:
-        """A page of a site.
+        """Render a page of a site.
 
         Raises:
-            CuaError: There is none, or it cannot be shown.
+            CuaError: If the page does not exist or cannot be shown.
         """
         if name not in files:
             raise CuaError(f"there is no {name}; found {', '.join(sorted(files)[:5]) or 'no files'}")
@@ -181,17 +181,17 @@ Say = Callable[[str], None]
 
 
 async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge, say: Say = print) -> Build:
-    """Build a site, or go on with one.
+    """Build a site, or resume a build.
 
     Args:
-        folder: Begun; rounds that it holds count.
-        order: What is to be built.
-        author: Writes it.
-        judge: Scores it.
-        say: Told what happens, a line at a time.
+        folder: Folder on which `begin` was called; rounds that it holds count.
+        order: The pages to build.
+        author: Author of the site.
+        judge: Judge that scores the site.
+        say: Callback for each line of progress.
 
     Raises:
-        CuaError: There is no draft.
+        CuaError: If there is no draft.
     """
     kept = folder.rounds()
     best = last = await _load_best(folder, order, judge, kept)
@@ -213,7 +213,7 @@ async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge,
 
 
 async def examine(order: Order, judge: Judge, files: Files) -> tuple[tuple[str, ...] | None, ...]:
-    """What axe-core finds on each page; None for one that cannot be shown, and without axe-core."""
+    """Return what axe-core finds on each page; None for a page that cannot be shown, and without axe-core."""
     found: list[tuple[str, ...] | None] = []
     for reference, name in zip(order.pages, order.names, strict=True):
         try:
@@ -227,7 +227,7 @@ async def examine(order: Order, judge: Judge, files: Files) -> tuple[tuple[str, 
 async def _judged(
     order: Order, judge: Judge, proposal: Proposal, number: int, best: Round | None, started: float
 ) -> Round:
-    """A round of what was proposed; without a best one so far it is the draft, which is kept in any case."""
+    """Score a proposal and return its round; without a best round it is the draft, which is always kept."""
     score, findings, renderings = await judge.judge(order, proposal.files)
     is_better = best is None or score.score >= best.score.score + MIN_GAIN
     verdict: Verdict = "kept" if is_better else "rolled back"
@@ -249,7 +249,7 @@ async def _judged(
 async def _load_best(
     folder: BuildFolder, order: Order, judge: Judge, kept: Sequence[Mapping[str, Any]]
 ) -> Round | None:
-    """The best round of an earlier process, rendered again; None where there is none."""
+    """Render the best round of an earlier process again and return it; None if there is none."""
     number = best_number(kept)
     if number is None:
         return None

@@ -1,4 +1,4 @@
-"""What differs between a page and its reference, and where: in words for a model, in images for both readers."""
+"""Differences between a page and its reference: as text for a model, and as images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from visual_tools.pages import TextBlock
 from visual_tools.pages.text_blocks import color_distance
 
 MAX_LISTED = 12
-"""Findings of a kind that are told; the largest ones first."""
+"""Maximum number of findings listed per kind; the largest ones first."""
 
 NUM_REGIONS = 3
 _MIN_MOVE_PX, _MIN_COLOR, _MIN_SIZE = 3.0, 6.0, 0.12
@@ -26,7 +26,7 @@ _GAP_PX = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A text that stands elsewhere, in pixels of the page."""
+    """Text at another position, in pixels of the page."""
 
     text: str
     expected_px: tuple[int, int]
@@ -36,7 +36,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recoloring:
-    """A text of another colour, 0 to 255."""
+    """Text of another colour, 0 to 255."""
 
     text: str
     expected: tuple[int, int, int]
@@ -45,7 +45,7 @@ class Recoloring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resizing:
-    """A text of another width: its font, its size or where its lines break."""
+    """Text of another width, caused by its font, its size or its line breaks."""
 
     text: str
     expected_px: tuple[int, int]
@@ -54,20 +54,20 @@ class Resizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """What is wrong with a page.
+    """Differences of one page.
 
     Attributes:
-        page: What it is called.
-        size_px: Width and height of the reference, then of ours.
-        missing: Texts of the reference that ours lacks, with their left and upper edge.
+        page: Name of the page.
+        size_px: Width and height of the reference, then of our page.
+        missing: Texts of the reference that our page lacks, with their left and upper edge.
         extra: Texts that the reference does not have.
-        misread: Texts that read otherwise: as they should be, as they are.
-        moved: Texts that stand elsewhere, the farthest ones first.
+        misread: Texts that differ: expected and actual.
+        moved: Texts at another position, the farthest ones first.
         recolored: Texts of another colour, the worst first.
         resized: Texts of another size.
-        regions: Where the images differ most, the worst first.
-        problems: What the browser complained about.
-        overflow_px: By how much the page is wider than its window.
+        regions: Boxes where the images differ most, the worst first.
+        problems: Errors reported by the browser.
+        overflow_px: Pixels by which the page is wider than its viewport.
     """
 
     page: str
@@ -83,17 +83,17 @@ class Differences:
     overflow_px: int = 0
 
     def lines(self) -> list[str]:
-        """All of it in words, a finding a line."""
+        """Return all differences as text, one finding per line."""
         return list(_described(self)) or [f"{self.page}: no difference is found"]
 
 
 def find_differences(reference: Reference, ours: Rendering, score: PageScore) -> Differences:
-    """What differs.
+    """Find the differences between a page and its reference.
 
     Args:
-        reference: As it should be.
-        ours: As it is.
-        score: Of both.
+        reference: The page as it should be.
+        ours: The page as it is.
+        score: Score of our page.
     """
     height, width = reference.image.shape[:2]
     our_height, our_width = ours.image.shape[:2]
@@ -192,7 +192,7 @@ def _hex(color: tuple[int, int, int]) -> str:
 
 
 def difference_map(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(H, W) uint8: how far each pixel is off; what only one of the images has is off by 255."""
+    """Return the difference of each pixel, (H, W) uint8; pixels that only one of the images has count 255."""
     height, width = (max(one, other) for one, other in zip(reference.shape[:2], ours.shape[:2], strict=True))
     off = np.full((height, width), 255, np.uint8)
     rows, columns = (min(one, other) for one, other in zip(reference.shape[:2], ours.shape[:2], strict=True))
@@ -202,7 +202,7 @@ def difference_map(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDA
 
 
 def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """The boxes with the most pixels that differ, none of them much larger than a fraction of a screen."""
+    """Return the boxes with the most differing pixels; none is much larger than a fraction of a screen."""
     cv2 = require("cv2", "visual")
     off = (difference_map(reference, ours) > _DIFFERENT).astype(np.float32)
     height, width = off.shape
@@ -227,7 +227,7 @@ def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> tupl
 
 
 def side_by_side(reference: NDArray[np.uint8], ours: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
-    """A part of both images beside each other: reference, grey gap, ours; (H, W, 3) uint8."""
+    """Return a part of both images side by side: reference, grey gap, ours; (H, W, 3) uint8."""
     parts = [_cut(image, box) for image in (reference, ours)]
     gap = np.full((box.height, _GAP_PX, 3), 128, np.uint8)
     return np.concatenate([parts[0], gap, parts[1]], axis=1)
@@ -240,7 +240,7 @@ def _cut(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
 
 
 def difference_image(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The reference in pale grey, with red where ours differs; (H, W, 3) uint8."""
+    """Return the reference in pale grey, with differing pixels in red; (H, W, 3) uint8."""
     off = difference_map(reference, ours).astype(np.float32)[:, :, None] / 255
     height, width = off.shape[:2]
     grey = np.full((height, width), 255, np.float32)

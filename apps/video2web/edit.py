@@ -1,4 +1,4 @@
-"""A site that is there changed by a model as a sentence says; a change that breaks a page is taken back."""
+"""Editing of an existing site by a model on request; a change that breaks a page is rolled back."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,19 +27,19 @@ async def edit_site(
     viewport_px: tuple[int, int] = VIEWPORT_PX,
     say: Say = print,
 ) -> Build:
-    """Let a model change a site. Scores of the rounds tell how much looks as before, not how good it is.
+    """Let a model change a site. The score of a round measures how much looks as before, not how good it is.
 
     Args:
-        site: The site's folder; written only when the change is taken.
-        wish: What is to be changed, in words.
-        folder: Where the rounds are kept; not begun yet.
+        site: The site's folder; written only when the change is accepted.
+        wish: The requested change, in words.
+        folder: Folder for the rounds; not begun yet.
         author: The model.
         judge: Renders the pages before and after.
-        viewport_px: Width and height of the window.
-        say: Told what happens, a line at a time.
+        viewport_px: Width and height of the viewport.
+        say: Callback for each line of progress.
 
     Raises:
-        CuaError: The site cannot be read, or a page of it cannot be shown.
+        CuaError: If the site cannot be read, or a page cannot be shown.
     """
     files = read_site(site)
     order, before = await order_of_site(files, judge, viewport_px, wish)
@@ -67,10 +67,10 @@ async def edit_site(
 async def order_of_site(
     files: Files, judge: Judge, viewport_px: tuple[int, int], wish: str = ""
 ) -> tuple[Order, tuple[Rendering, ...]]:
-    """The pages of a site as what is to be kept, and what they look like.
+    """Return the pages of a site as an order to preserve, and their renderings.
 
     Raises:
-        CuaError: A page cannot be shown.
+        CuaError: If a page cannot be shown.
     """
     names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
     shown = tuple([await judge.render(files, name, viewport_px) for name in names])

@@ -1,4 +1,4 @@
-"""What a site is built from: images of pages, pages of the web, a recording, HTML, as references to be matched."""
+"""Inputs of a build (images of pages, web pages, a recording, HTML) as references to match."""
 
 import asyncio
 import contextlib
@@ -47,15 +47,15 @@ _MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
 
 
 def is_url(text: str) -> bool:
-    """Whether an input is an address and no file."""
+    """Return whether an input is a URL and not a file."""
     return "://" in text or text.lower().startswith(("about:", "data:", "javascript:", "file:", "mailto:"))
 
 
 def check_url(text: str) -> str:
-    """An address of a page of the web.
+    """Check the URL of a web page and return it.
 
     Raises:
-        ConfigError: It is none: of another scheme than http and https, or without a host.
+        ConfigError: If the scheme is not http or https, or there is no host.
     """
     from envs.browser.navigation import to_url
 
@@ -73,17 +73,17 @@ def check_url(text: str) -> str:
 async def photograph_pages(
     urls: Sequence[str], viewport_px: tuple[int, int], rules: DomainRules
 ) -> dict[str, NDArray[np.uint8]]:
-    """Whole pages of the web, (H, W, 3) uint8 RGB, by address; no higher than pages are compared.
+    """Take full-page screenshots of web pages, (H, W, 3) uint8 RGB by URL; cut at the height that is compared.
 
     Args:
-        urls: Of http or https.
-        viewport_px: Width and height of the window.
-        rules: What the browser may reach.
+        urls: http or https URLs.
+        viewport_px: Width and height of the viewport.
+        rules: Domains that the browser may reach.
 
     Raises:
-        ConfigError: An address is none of the web.
-        CuaError: A page cannot be opened; the text says why.
-        EnvSetupError: There is no browser.
+        ConfigError: If a URL is not a web address.
+        CuaError: If a page cannot be opened; the message says why.
+        EnvSetupError: If there is no browser.
     """
     addresses = {url: check_url(url) for url in dict.fromkeys(urls)}
     options = BrowserOptions(viewport_px=viewport_px, navigation_timeout_s=_LOAD_S)
@@ -133,7 +133,7 @@ async def _open(opened: OpenPage, address: str) -> "Response | None":
         why = next((said for sign, said in _WAYS.items() if sign in line), line)
         raise CuaError(f"{address} cannot be opened: {why}") from error
     for state, seconds in (("load", _LOAD_S), ("networkidle", _QUIET_S)):
-        with contextlib.suppress(Late):  # what never ends to load is looked at as it is
+        with contextlib.suppress(Late):  # a page that never finishes loading is captured as it is
             await opened.page.wait_for_load_state(state, timeout=seconds * 1000)  # type: ignore[arg-type]  # one of Playwright's
     return answer
 
@@ -149,7 +149,7 @@ def _check_answer(address: str, answer: "Response | None") -> None:
 
 
 async def _look_through(opened: OpenPage) -> None:
-    """Scroll to the end and back, so that what is loaded or appears on the way is there."""
+    """Scroll to the end and back, so that lazily loaded content is present."""
     from playwright.async_api import TimeoutError as Late
 
     page = opened.page
@@ -170,10 +170,10 @@ async def _look_through(opened: OpenPage) -> None:
 
 
 def parse_viewport(text: str) -> tuple[int, int]:
-    """Width and height of a window from `WIDTHxHEIGHT`.
+    """Parse the width and height of a viewport from `WIDTHxHEIGHT`.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: If the text has another form.
     """
     width, _, height = text.lower().partition("x")
     if not (width.isdecimal() and height.isdecimal()):
@@ -186,13 +186,13 @@ def parse_viewport(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteInputs:
-    """What the inputs show.
+    """Contents of the inputs.
 
     Attributes:
-        pages: As they should be.
-        viewport_px: Width and height of the window.
-        interactions: What a recording shows the pages do.
-        recorded: What code found in the recording.
+        pages: References of the pages.
+        viewport_px: Width and height of the viewport.
+        interactions: Interactions found in a recording.
+        recorded: Facts found in the recording.
     """
 
     pages: tuple[Reference, ...]
@@ -204,17 +204,17 @@ class SiteInputs:
 async def take_inputs(
     inputs: Sequence[str], viewport_px: tuple[int, int] | None, rules: DomainRules = NO_RULES
 ) -> SiteInputs:
-    """References from what a person names: images of pages and addresses of pages of the web, or one recording.
+    """Return references from user inputs: images of pages and URLs, or one recording.
 
     Args:
-        inputs: Files and addresses.
-        viewport_px: Width and height of the window; None: that of the first image, else 1280x720.
-        rules: What the browser that opens the addresses may reach.
+        inputs: Files and URLs.
+        viewport_px: Width and height of the viewport; None: size of the first image, else 1280x720.
+        rules: Domains that the browser may reach.
 
     Raises:
-        ConfigError: They cannot be used; the text says what to do.
-        CuaError: A page cannot be opened; or the recording cannot be read, or shows no website.
-        EnvSetupError: There is no browser.
+        ConfigError: If the inputs cannot be used; the message says what to do.
+        CuaError: If a page cannot be opened, or the recording cannot be read or shows no website.
+        EnvSetupError: If there is no browser.
     """
     if len(inputs) > MAX_PAGES:
         raise ConfigError(f"{len(inputs)} inputs are given; a site of at most {MAX_PAGES} pages is built at a time")
@@ -229,16 +229,16 @@ def read_inputs(
     viewport_px: tuple[int, int] | None,
     shown: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
 ) -> SiteInputs:
-    """References from images of pages, or from one screen recording.
+    """Return references from images of pages, or from one screen recording.
 
     Args:
-        inputs: Files, or addresses of `shown`.
-        viewport_px: Width and height of the window; None: that of the first image.
-        shown: What the pages of the addresses look like.
+        inputs: Files, or URLs of `shown`.
+        viewport_px: Width and height of the viewport; None: size of the first image.
+        shown: Screenshots of the pages, by URL.
 
     Raises:
-        ConfigError: They cannot be used; the text says what to do.
-        CuaError: The recording cannot be read, or shows no website.
+        ConfigError: If the inputs cannot be used; the message says what to do.
+        CuaError: If the recording cannot be read or shows no website.
     """
     only = Path(inputs[0]) if len(inputs) == 1 and str(inputs[0]) not in shown else None
     if only is not None and only.is_file() and only.stat().st_size and _is_recording(only):
@@ -250,17 +250,17 @@ def read_inputs(
 
 
 def _is_recording(path: Path) -> bool:
-    """Whether a file is a video, or is called like one: then what it lacks can be told."""
+    """Return whether a file is a video or has the name of one, so that errors can name the problem."""
     return path.suffix.lower() in _VIDEO_SUFFIXES or kind_of(path) == "video"
 
 
 def find_demo() -> Path:
-    """The recording that is shipped for demos."""
+    """Return the path of the recording that is shipped for demos."""
     return Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
 
 
 def _read_recording(path: Path) -> SiteInputs:
-    """The pages of a recording (the first state, and those that a navigation leads to) and its hovers and clicks."""
+    """Read the pages of a recording (the first state, and navigation targets) and its interactions."""
     board = read_recording(path)
     kept = pages_of(board)[:MAX_PAGES]
     pages = tuple(
@@ -280,12 +280,12 @@ def read_images(
     viewport_px: tuple[int, int] | None,
     shown: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
 ) -> tuple[list[Reference], tuple[int, int]]:
-    """References from images of pages, and the window that they are rendered in.
+    """Return references from images of pages, and the viewport that they are rendered in.
 
-    An image that is a whole number of times as wide as the viewport is of a screen with more pixels and is reduced.
+    An image whose width is a multiple of the viewport's is from a high-density screen and is scaled down.
 
     Raises:
-        ConfigError: A file is no image of a page, or the images do not fit together; the text says what to do.
+        ConfigError: If a file is not an image of a page, or the images do not match; the message says what to do.
     """
     if not paths:
         raise ConfigError("nothing is given to build from; name images of pages or addresses, such as page.png")
@@ -341,10 +341,10 @@ def _fitted(image: NDArray[np.uint8], width: int, path: str | Path) -> NDArray[n
 
 
 async def render_reference(path: Path, viewport_px: tuple[int, int], renderer: Renderer) -> Reference:
-    """A reference from HTML of one's own: a file, or a folder with an index.html.
+    """Render a reference from local HTML: a file, or a folder with an index.html.
 
     Raises:
-        CuaError: It cannot be shown.
+        CuaError: If the page cannot be shown.
     """
     folder, name = find_page(path)
     rendering = await renderer.render(SiteFiles(folder), viewport_px, path=f"/{name}")
@@ -352,10 +352,10 @@ async def render_reference(path: Path, viewport_px: tuple[int, int], renderer: R
 
 
 def find_page(path: Path) -> tuple[Path, str]:
-    """The folder of a site and the page in it, from a folder or an HTML file.
+    """Return the folder of a site and its page, from a folder or an HTML file.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: If there is no page.
     """
     folder, name = (path, "index.html") if path.is_dir() else (path.parent, path.name)
     if not (folder / name).is_file():
@@ -364,5 +364,5 @@ def find_page(path: Path) -> tuple[Path, str]:
 
 
 def is_html(path: Path) -> bool:
-    """Whether a reference is a site or one of its pages, and no image."""
+    """Return whether a reference is a site or an HTML page, not an image."""
     return path.is_dir() or path.suffix.lower() in (".html", ".htm")

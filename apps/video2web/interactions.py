@@ -1,4 +1,4 @@
-"""What a recorded page does, as acts that can be done again: hovers, clicks, typing, scrolling, waiting."""
+"""Interactions of a recorded page as replayable acts: hovers, clicks, typing, scrolling, waiting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ Trigger = Literal["hover", "click", "type", "scroll", "wait"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What is done, in pixels of a window that is scrolled down by `scroll_px`.
+    """One action, in pixels of a window that is scrolled down by `scroll_px`.
 
     Attributes:
-        trigger: `hover` and `click` by the pointer, `type` into what is there, `scroll` to `scroll_px`, `wait`.
-        x_px: Column.
-        y_px: Row.
-        scroll_px: How far the window is scrolled.
-        text: What is typed.
+        trigger: `hover` or `click` with the pointer, `type` into the element there, `scroll` to `scroll_px`, or `wait`.
+        x_px: Column of the pointer.
+        y_px: Row of the pointer.
+        scroll_px: Scroll offset of the window.
+        text: Text to type.
     """
 
     trigger: Trigger
@@ -40,21 +40,21 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interaction:
-    """A change of a page that was recorded.
+    """Recorded change of a page.
 
     Attributes:
-        kind: What it is called (`hover`, `menu`, `navigation`, ...).
-        page: The page on which it begins, counted from 0.
-        acts: What is done; the last act brings the change, those before it the state in which it is possible.
-        box_px: What changes, in the window.
+        kind: Name of the kind (`hover`, `menu`, `navigation`, ...).
+        page: Index of the page on which it begins, from 0.
+        acts: Actions; the last one causes the change, the earlier ones lead to the required state.
+        box_px: Box that changes, in the viewport.
         before: The box before, (h, w, 3) uint8 RGB.
         after: The box after.
-        duration_s: How long it takes.
-        easing: The CSS curve; "" where it is not known.
-        wait_s: What comes by itself: how long after the page is shown.
-        leads_to: The page that it leads to; None for a change within the page.
-        end_page: The whole page in its end, where it is not taken back, (H, W, 3); None otherwise.
-        end_state: Number of the look that the page has then; equal ones are one look.
+        duration_s: Duration of the change.
+        easing: CSS easing; "" if unknown.
+        wait_s: For a change without an act: delay after the page is shown.
+        leads_to: Index of the page that it leads to; None for a change within the page.
+        end_page: Full page after the change, (H, W, 3); None if the change is reverted.
+        end_state: Number of the state of the page after the change; equal states share a number.
         end_row_px: Row of the page at which `end_page` begins.
     """
 
@@ -74,12 +74,12 @@ class Interaction:
 
     @property
     def act(self) -> Act:
-        """What brings the change."""
+        """Act that causes the change."""
         return self.acts[-1]
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """Description in words."""
         match self.act.trigger:
             case "scroll":
                 return f"scroll to row {self.act.scroll_px}: {self.kind}"
@@ -90,21 +90,21 @@ class Interaction:
 
 
 class Board(Protocol):
-    """What is read of a storyboard (`recording.types.Storyboard`)."""
+    """Part of a storyboard that is read here (`recording.types.Storyboard`)."""
 
     @property
     def states(self) -> Sequence[Any]:
-        """In order of their first time."""
+        """States in order of first appearance."""
         ...
 
     @property
     def transitions(self) -> Sequence[Any]:
-        """In order of time."""
+        """Transitions in order of time."""
         ...
 
 
 def pages_of(board: Board) -> list[int]:
-    """The states that are pages of their own: the first one, and those that a navigation leads to."""
+    """Return the states that are pages: the first one, and the targets of navigations."""
     led = [one.after for one in board.transitions if one.kind == "navigation" and one.after != one.before]
     return list(dict.fromkeys([0, *led]))
 
@@ -113,7 +113,7 @@ _Ways = dict[int, tuple[int, tuple[Act, ...]]]
 
 
 def interactions_of(board: Board) -> list[Interaction]:
-    """What a recording shows that its pages do, each with the acts that lead to it from a page."""
+    """Return the interactions that a recording shows, each with the acts that lead to it from a page."""
     pages = pages_of(board)
     ways: _Ways = {state: (page, ()) for page, state in enumerate(pages)}
     found: list[Interaction] = []
@@ -133,7 +133,7 @@ def interactions_of(board: Board) -> list[Interaction]:
 
 
 def _thinned(found: Sequence[Interaction]) -> list[Interaction]:
-    """All that a person does, and the first few of what repeats itself."""
+    """Limit the number of interactions per trigger; automatic changes and scrolls have lower limits."""
     limits = {"wait": _MAX_BY_ITSELF, "scroll": _MAX_SCROLLS}
     counts: dict[str, int] = {}
     kept = []
@@ -176,7 +176,7 @@ def _by_pointer(one: Any, board: Board, ways: _Ways, pages: Sequence[int]) -> li
 
 
 def _by_keys(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
-    """Typing: what is read in its end is typed where it was typed."""
+    """Return an interaction that types the recorded text at the recorded position."""
     crops = _crops_of(one, board)
     if crops is None:
         return []
@@ -200,12 +200,12 @@ def _by_keys(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
 
 
 def _framed(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A line of text with room around it, which reads better."""
+    """Return a line of text padded with space, which improves recognition."""
     return np.pad(image, ((10, 10), (10, 10), (0, 0)), mode="edge")
 
 
 def _by_scrolling(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
-    """A scroll, or what it reveals: the window before and after; nothing where its rows cannot be told."""
+    """Return a scroll, or what it reveals, with the window before and after; empty if its rows are unknown."""
     if one.before_image is None or one.after_image is None:
         return []
     page, acts = ways[one.before]
@@ -235,7 +235,7 @@ def _scrolled(row: int, box: Box) -> Act:
 
 
 def _by_itself(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
-    """What comes without an act, some time after the page is shown."""
+    """Return a change that happens without an act, some time after the page is shown."""
     crops, state = _crops_of(one, board), board.states[one.before]
     wait_s = one.start_s - state.first_s
     page, acts = ways[one.before]
@@ -260,7 +260,7 @@ def _by_itself(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
 
 
 def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int] | None:
-    """The box of a transition before and after, and how far the window was scrolled; None where that is not known."""
+    """Return the box of a transition before and after, and the scroll offset; None if the offset is unknown."""
     box, states = one.box_px, (board.states[one.before], board.states[one.after])
     images = one.before_image, one.after_image
     if all(image is not None and image.shape[:2] == (box.height, box.width) for image in images):
@@ -273,10 +273,10 @@ def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uin
 
 
 def _find_scroll(before: NDArray[np.uint8], box: Box, state: Any) -> int:
-    """How far the window was scrolled down when a box looked like this: looked for reduced, then row by row."""
+    """Find the scroll offset at which a box looked like this: coarse search, then row by row."""
     cv2 = require("cv2", "visual")
     page, stays = state.full_page, state.fixed.get("top", 0)
-    if box.top < stays < box.bottom - _REDUCED:  # a header that stays is everywhere, and tells nothing
+    if box.top < stays < box.bottom - _REDUCED:  # a fixed header is at every offset and gives no information
         before, box = before[stays - box.top :], Box(box.left, stays, box.right, box.bottom)
     width = min(before.shape[1], page.shape[1] - box.left)
     strip, crop = page[:, max(box.left, 0) : box.left + width], before[:, :width]

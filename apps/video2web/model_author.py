@@ -1,4 +1,4 @@
-"""The author with a model: an agent with tools in the sandbox that changes a site and compares it."""
+"""Author with a model: an agent with tools in the sandbox that changes a site and compares it."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker
 
 SITE = "site"
-"""The site within the model's working folder."""
+"""Folder of the site within the model's working folder."""
 
 _MAX_SHOWN = 12
 _MAX_FACTS = 200
@@ -39,7 +39,7 @@ class CompareArguments(Arguments):
 
 
 class CompareTool:
-    """Renders the site of a working folder, scores it and tells what differs; implements `cua.model.Tool`."""
+    """Renders the site of a working folder, scores it and reports the differences; implements `cua.model.Tool`."""
 
     name = "compare_site"
     is_repeatable = True
@@ -54,7 +54,7 @@ class CompareTool:
         self.parameters: Mapping[str, Any] = schema_of(CompareArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it."""
+        """Render, score and compare the site."""
         try:
             files = await asyncio.to_thread(read_site, self._folder / SITE)
         except CuaError as error:
@@ -74,7 +74,7 @@ class CompareTool:
 
 
 def describe_score(score: Mapping[str, Any], lines: Sequence[str]) -> str:
-    """A score and what differs, in words."""
+    """Return a score and the differences as text."""
     shown = []
     for number, page in enumerate(score["pages"], 1):
         parts = ", ".join(f"{name} {page[name]}" for name in ("block_match", "text", "position", "color", "visual"))
@@ -83,15 +83,15 @@ def describe_score(score: Mapping[str, Any], lines: Sequence[str]) -> str:
 
 
 class ModelAuthor:
-    """Has a tool-calling model write a site in the sandbox; its draft is that of the rules.
+    """Has a tool-calling model write a site in the sandbox; the rules write its draft.
 
     Args:
-        judge: For the model's own comparisons.
+        judge: Scores sites for the model's own comparisons.
         model: A model object (the caller closes it), or a name as in the settings.
-        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
-        watch: Who follows the run.
-        scope: Of what the run is a part of.
-        settings: Single settings by name.
+        sandbox: Creates the kernels (the caller closes it), or the kind of isolation as in the settings.
+        watch: Observer of the run.
+        scope: Scope of the parent run.
+        settings: Individual settings by name.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class ModelAuthor:
         self._result: RunResult | None = None
 
     async def draft(self, order: Order) -> Proposal:
-        """The draft of the rules: a start that the model need not write."""
+        """Write the draft by rules, so that the model starts from an existing site."""
         return await self._rules.draft(order)
 
     async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
-        """Let the model change the best version, with what differs in words and images."""
+        """Let the model change the best version, given the differences as text and images."""
         images = _images(folder, order, best, is_first=self._session is None)
         return await self.propose(order, best.proposal.files, _question(order, best, last, folder), images)
 
@@ -128,9 +128,9 @@ class ModelAuthor:
         """Ask the model for a change of a site.
 
         Args:
-            order: What `compare_site` compares with.
-            files: The site; it lies in the model's working folder.
-            question: What is to be done.
+            order: The pages that `compare_site` compares with.
+            files: The site, placed in the model's working folder.
+            question: The task of the model.
             images: Shown before the question.
         """
         used = self._used
@@ -258,7 +258,7 @@ def make_author(
     scope: RunScope | None = None,
     **settings: Any,
 ) -> Author:
-    """The rules for `literal`, else a model."""
+    """Return the author by rules for `literal`, else one with a model."""
     if model is None or isinstance(model, str):
         flags = settings | ({"model": model} if model is not None else {})
         if load_settings(flags).settings.has_embedded_model:

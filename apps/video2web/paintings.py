@@ -1,4 +1,4 @@
-"""Whose ink is where on a page: text blocks from screenshots on which each element's text has a colour of its own."""
+"""Text blocks from screenshots on which each element's text has a unique colour."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from visual_tools.pages import TextBlock
 
 SHIFT = 50
-"""Between the two paintings of `blocks.js`; the next two are how near a level has to come (Design2Code: 50, 8, 4)."""
+"""Colour shift between the two paintings of `blocks.js`; the next two are colour tolerances (Design2Code: 50, 8, 4)."""
 
 _NEAR_SHIFT, _NEAR_COLOR = 8, 4
 _FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
 MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
-"""Text is seen where it changes a pixel by so many levels; a block counts when so much of its ink is seen."""
+"""Minimum change in levels for a pixel of text to be visible, and minimum visible share of a block's ink."""
 
 
 def changed_by_text(
     image: NDArray[np.uint8], bare: NDArray[np.uint8], min_levels: int = MIN_SEEN_LEVELS
 ) -> NDArray[np.bool_]:
-    """(H, W): where a page (H, W, 3) looks otherwise without its text, by so many levels at least."""
+    """Return the pixels, (H, W), where a page (H, W, 3) without its text differs by at least `min_levels`."""
     changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= min_levels
     return changed
 
@@ -33,17 +33,17 @@ def blocks_of_paintings(
     is_seen: NDArray[np.bool_] | None = None,
     is_letter: NDArray[np.bool_] | None = None,
 ) -> tuple[TextBlock, ...]:
-    """Blocks from two screenshots on which every element's text has a colour of its own.
+    """Return text blocks from two screenshots on which every element's text has a unique colour.
 
     Args:
         texts: Text and colour (red, green, blue of the first painting) of each text node, in order.
         first: (H, W, 3) uint8.
-        second: The same with all colours shifted by 50.
-        image: The page as it is.
+        second: The second painting, with all colours shifted by 50.
+        image: The page in its own colours.
         height: Rows of the whole page.
-        is_seen: (H, W): where text can be seen; everywhere when left out.
-        is_letter: (H, W): where the painted pixels are letters and no borders, which have the colour of the text unless
-            they are given one; everywhere when left out.
+        is_seen: (H, W), True where text is visible; everywhere if omitted.
+        is_letter: (H, W), True where painted pixels are letters and not borders, which have the colour of the text
+            unless they are given one; everywhere if omitted.
     """
     moved = (first.astype(np.int16) + SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)

@@ -1,6 +1,6 @@
-"""A site on this machine's loopback, for a person's browser: no other machine reaches it, and it reaches nothing.
+"""Local preview of a site on the loopback address: other machines cannot reach it, and it can reach nothing.
 
-Whoever wrote the pages, their scripts may load from the site only, and requests whose Host is not the server's own
+The pages are untrusted: their scripts may load from the site only, and requests whose Host is not the server's own
 (DNS rebinding) get no page.
 """
 
@@ -29,14 +29,14 @@ _TIMEOUT_S = 15
 
 
 class PreviewServer(ThreadingHTTPServer):
-    """Serves a folder under `http://127.0.0.1:PORT/`; `serve_forever` and `shutdown` are those of `socketserver`.
+    """Serves a folder under `http://127.0.0.1:PORT/`; `serve_forever` and `shutdown` are inherited from `socketserver`.
 
     Args:
-        folder: The site.
-        port: 0 for a free one.
+        folder: Folder of the site.
+        port: Port; 0 for a free one.
 
     Raises:
-        ConfigError: There is no site, or the port is taken.
+        ConfigError: If there is no site, or the port is in use.
     """
 
     daemon_threads = True
@@ -53,7 +53,7 @@ class PreviewServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the first page is."""
+        """URL of the first page."""
         return f"http://127.0.0.1:{self.server_port}/"
 
 
@@ -89,10 +89,10 @@ class _Answer(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def end_headers(self) -> None:
-        """Every answer has the policy, errors too."""
+        """Add the content security policy to every response, including errors."""
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged."""
+        """Do nothing: requests are not logged."""

@@ -1,7 +1,7 @@
-"""Sites rendered in Chromium without network, and what the scores need to know of them.
+"""Rendering of sites in Chromium without network, and the page data that the scores need.
 
-A site is a folder of files. It is served to the browser from memory under a name that exists nowhere; every other
-request ends with an error, and the browser has no profile and no way out.
+A site is a folder of files. It is served to the browser from memory under a host name that does not exist; every other
+request fails, and the browser has no profile and no network access.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ORIGIN = "http://site.test"
 MAX_PAGE_PX = 12_000
-"""Pages are cut at this height."""
+"""Maximum height of a page; taller pages are cropped."""
 
 MAX_SITE_BYTES = 200 * 2**20
 _RENDER_TIMEOUT_S = 30.0
@@ -47,23 +47,23 @@ _BARE_CSS = (
 )
 _ADD_SHEET_JS = """(css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css);
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet]; }"""
-"""What is added so can be seen by no selector of the page and is stopped by no policy of it."""
+"""Adopted style sheet, which no selector of the page can detect and no policy of the page blocks."""
 _DROP_SHEET_JS = "() => { document.adoptedStyleSheets = document.adoptedStyleSheets.slice(0, -1); }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageBox:
-    """An element that can be seen as a box.
+    """Visible element with a box.
 
     Attributes:
         kind: `box` (background, or a border all around), `rule` (a line), `image` or `field`.
-        left: CSS pixels of the page; so are the others.
+        left: Left edge, in CSS pixels of the page, as all lengths here.
         top: Upper edge.
         width: Width.
         height: Height.
-        look: How a box or a rule is painted: background, then the four borders, with `|` between them; "" for what
-            has no one look.
-        text: What a field shows: its value, or its placeholder.
+        look: Style of a box or a rule: background, then the four borders, separated by `|`; "" for elements that
+            have no single style.
+        text: Displayed text of a field: its value or its placeholder.
     """
 
     kind: str
@@ -77,18 +77,18 @@ class PageBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """A page as a browser shows it.
+    """Page as rendered by a browser.
 
     Attributes:
         image: (H, W, 3) uint8 RGB, the whole page.
-        blocks: Its text, one block an element, as Design2Code finds them, but only what can be seen: text without
-            which the page looks the same (transparent, covered, in the colour of what it lies on) is left out.
+        blocks: Text blocks, one per element, as in Design2Code, but only visible ones: text
+            without which the page looks the same (transparent, covered, in the colour of its background) is left out.
         bare: The page without its text; None when blocks were not asked for.
-        boxes: What can be seen beside text.
-        problems: Errors on the console, and requests that led nowhere.
-        overflow_px: By how much the page is wider than its viewport.
-        num_elements: Size of the document.
-        images_without_alt: Images that a screen reader cannot name.
+        boxes: Visible elements other than text.
+        problems: Console errors and failed requests.
+        overflow_px: Pixels by which the page is wider than its viewport.
+        num_elements: Number of elements of the document.
+        images_without_alt: Number of images without a text alternative.
     """
 
     image: NDArray[np.uint8]
@@ -103,12 +103,12 @@ class Rendering:
 
 @dataclass(slots=True)
 class OpenPage:
-    """A page of a site in the browser.
+    """Page of a site opened in the browser.
 
     Attributes:
-        page: Playwright's page.
-        session: The browser's own protocol, for this page.
-        problems: What went wrong so far.
+        page: Playwright page.
+        session: CDP session of the page.
+        problems: Problems so far.
     """
 
     page: "Page"
@@ -117,16 +117,16 @@ class OpenPage:
     _world: int = 0
 
     async def look(self, script: str, *arguments: Any) -> Any:
-        """What a function of JavaScript says of the page; it runs apart from the page's own scripts.
+        """Evaluate a JavaScript function in a world isolated from the page's own scripts.
 
-        Those cannot change what its words mean, and it works when they were stopped.
+        The page cannot override the built-ins that it uses, and it works after the page's scripts were stopped.
 
         Args:
-            script: The function.
-            arguments: Its arguments, JSON values.
+            script: Source of the function.
+            arguments: Arguments of the function, JSON values.
 
         Raises:
-            CuaError: It fails.
+            CuaError: If the function fails.
         """
         if not self._world:
             tree = await self.session.send("Page.getFrameTree")
@@ -141,7 +141,7 @@ class OpenPage:
         return answer["result"].get("value")
 
     async def photograph(self) -> NDArray[np.uint8]:
-        """The whole page, (H, W, 3) uint8 RGB, as wide as its window and no higher than `MAX_PAGE_PX`."""
+        """Take a screenshot of the page, (H, W, 3) uint8 RGB, as wide as its viewport, at most `MAX_PAGE_PX` high."""
         size = (await self.session.send("Page.getLayoutMetrics"))["cssContentSize"]
         window = self.page.viewport_size or {"width": 1280, "height": 720}
         height = min(max(int(size["height"]), window["height"]), MAX_PAGE_PX)
@@ -149,23 +149,23 @@ class OpenPage:
         return load_image(await self.page.screenshot(full_page=True, clip=clip))
 
     async def stop_scripts(self) -> None:
-        """Let no script of the page run any more, so that it cannot tell being looked at from being measured."""
+        """Stop all scripts of the page, so that it cannot detect that it is measured."""
         await self.session.send("Emulation.setScriptExecutionDisabled", {"value": True})
 
     def note(self, problem: str) -> None:
-        """Keep a problem, the first ones only."""
+        """Record a problem; only the first ones are kept."""
         if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(problem[:500])
 
 
 class SiteFiles:
-    """The files of a site, read when they are asked for; nothing outside of its folder is ever read."""
+    """Files of a site, read on request; files outside its folder are never read."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
 
     def read(self, path: str) -> tuple[bytes, str] | None:
-        """A file and its type by its path in an address; None where there is none."""
+        """Return a file and its media type by its URL path; None if there is no such file."""
         relative = PurePosixPath(unquote(path).lstrip("/") or "index.html")
         found = (self._root / relative).resolve()
         if found.is_dir():
@@ -176,7 +176,7 @@ class SiteFiles:
 
 
 class SitePages:
-    """The pages of a site that is held in memory, by path."""
+    """Pages of a site held in memory, by path."""
 
     def __init__(self, pages: Mapping[str, str | bytes]) -> None:
         self._pages = {
@@ -184,7 +184,7 @@ class SitePages:
         }
 
     def read(self, path: str) -> tuple[bytes, str] | None:
-        """A file and its type by its path in an address; None where there is none."""
+        """Return a file and its media type by its URL path; None if there is no such file."""
         name = unquote(path).lstrip("/") or "index.html"
         found = self._pages.get(name)
         return None if found is None else (found, mimetypes.guess_type(name)[0] or "application/octet-stream")
@@ -194,10 +194,10 @@ Site = SiteFiles | SitePages
 
 
 class Renderer:
-    """A browser for sites; use it with `async with`.
+    """Browser for sites; use it with `async with`.
 
     Raises:
-        EnvSetupError: There is no browser, or it does not start.
+        EnvSetupError: If there is no browser, or it does not start.
     """
 
     def __init__(self) -> None:
@@ -213,10 +213,10 @@ class Renderer:
 
     @contextlib.asynccontextmanager
     async def context(self, site: Site, viewport_px: tuple[int, int], **more: Any) -> "AsyncIterator[BrowserContext]":
-        """A fresh context in which a site can be opened under `ORIGIN`, and nothing else.
+        """Open a fresh context that serves a site under `ORIGIN` and blocks everything else.
 
         Args:
-            site: Its files.
+            site: Files of the site.
             viewport_px: Width and height, CSS pixels.
             more: Further settings of Playwright's `new_context`.
         """
@@ -237,16 +237,16 @@ class Renderer:
     async def render(
         self, site: Site, viewport_px: tuple[int, int] = (1280, 720), *, path: str = "/", with_blocks: bool = True
     ) -> Rendering:
-        """Render a page of a site whole, at rest.
+        """Render a full page of a site, at rest.
 
         Args:
-            site: Its files.
-            viewport_px: Width and height of the window, CSS pixels.
-            path: Which page.
-            with_blocks: Find its text blocks too (two more screenshots).
+            site: Files of the site.
+            viewport_px: Width and height of the viewport, CSS pixels.
+            path: Path of the page.
+            with_blocks: True to find its text blocks too (two more screenshots).
 
         Raises:
-            CuaError: It does not come to rest in 30 s.
+            CuaError: If the page does not come to rest within 30 s.
         """
         try:
             async with (
@@ -256,7 +256,7 @@ class Renderer:
                 opened = await open_page(context, path)
                 await opened.look(_ADD_SHEET_JS, _STILL_CSS)
                 await asyncio.sleep(_SETTLE_S)
-                await opened.photograph()  # what appears when it is scrolled into view does so now
+                await opened.photograph()  # elements that appear when scrolled into view appear now
                 await opened.stop_scripts()
                 image = await opened.photograph()
                 seen = await opened.look(_script("inspect.js"))
@@ -285,7 +285,7 @@ async def open_page(context: "BrowserContext", path: str = "/") -> OpenPage:
     """Open a page of the site of a context and wait until it is loaded.
 
     Raises:
-        CuaError: It cannot be loaded.
+        CuaError: If the page cannot be loaded.
     """
     from playwright.async_api import Error
 
@@ -316,7 +316,7 @@ async def _serve(site: Site, route: "Route") -> None:
 
 
 async def _photograph_bare(opened: OpenPage, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The page without its text, of the size of its image."""
+    """Take a screenshot of the page without its text, in the size of its image."""
     await opened.look(_ADD_SHEET_JS, _BARE_CSS)
     bare = await opened.photograph()
     await opened.look(_DROP_SHEET_JS)
@@ -327,7 +327,7 @@ async def _photograph_bare(opened: OpenPage, image: NDArray[np.uint8]) -> NDArra
 
 
 async def _find_blocks(opened: OpenPage, image: NDArray[np.uint8], bare: NDArray[np.uint8]) -> tuple[TextBlock, ...]:
-    """Text blocks as Design2Code finds them: the ink of each element, by two paintings in colours of its own."""
+    """Find text blocks as in Design2Code: the ink of each element, by two paintings in unique colours."""
     script = _script("blocks.js")
     texts = await opened.look(script, 0)
     first = await opened.photograph()

@@ -1,8 +1,8 @@
-"""What a recorded page does, done again on ours in a browser, filmed, and compared: the act, the end, time and curve.
+"""Replay of recorded interactions on our page in a browser, filmed and compared: act, end state, duration and curve.
 
-An interaction is there when the act changes the region that changed in the recording, and the region then is nearer to
-the recorded end than half of the way from the recorded start. How long the change takes, and how it eases, is read off
-the frames of Chromium's screencast, as it was read off the recording.
+An interaction is present when the act changes the region that changed in the recording, and the region is then closer
+to the recorded end than the midpoint between recorded start and end. Duration and easing are measured on the frames of
+Chromium's screencast, as they were measured on the recording.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
 END_SHARE, DURATION_SHARE, EASING_SHARE = 0.8, 0.15, 0.05
-"""What an interaction that is there is worth: its end, its duration and its curve."""
+"""Weights of a present interaction: its end state, its duration and its curve."""
 
 _MIN_CLOSENESS, _MIN_CHANGE = 0.5, 0.6
 _REDUCED = 4
@@ -38,22 +38,22 @@ _SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0
 _MAX_FRAMES, _MAX_DECODED = 150, 40
 _QUALITY = 85
 _SURE_S = 0.25  # shorter durations are compared as if they were this long
-_CURVE_SPAN = 0.25  # curves that are so far apart on average are nothing alike
+_CURVE_SPAN = 0.25  # mean distance at which curves count as entirely different
 _KEY_MS = 15
 _NOTHING = "nothing happens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What came of an interaction on our page.
+    """Result of replaying an interaction on our page.
 
     Attributes:
-        interaction: What was done.
-        is_there: Whether the page does the same.
-        closeness: 1 where the region is as in the recorded end, 0 as in its start, less where it is neither.
-        why: Why it does not count; "" when it does.
-        duration_s: How long it takes on our page; None where that is not compared.
-        easing: Our curve; "" where it cannot be told.
+        interaction: Replayed interaction.
+        is_there: True if the page does the same.
+        closeness: 1 if the region equals the recorded end, 0 if it equals the start, lower if it is neither.
+        why: Reason why it does not count; "" if it does.
+        duration_s: Duration on our page; None if not compared.
+        easing: Easing on our page; "" if unknown.
     """
 
     interaction: Interaction
@@ -65,7 +65,7 @@ class Replay:
 
     @property
     def score(self) -> float:
-        """0 where it is not there, else 0.8 for the end, and up to 0.15 for the duration and 0.05 for the curve."""
+        """Score: 0 if absent, else 0.8 for the end, plus up to 0.15 for the duration and 0.05 for the curve."""
         if not self.is_there:
             return 0.0
         lasts = compare_durations(self.interaction.duration_s, self.duration_s)
@@ -74,14 +74,14 @@ class Replay:
 
 
 def compare_durations(theirs_s: float, ours_s: float | None) -> float:
-    """1 for equal durations, 0 where they differ by as much as the recorded one; 1 where it is not compared."""
+    """Return 1 for equal durations, 0 if they differ by the recorded one or more; 1 if not compared."""
     if ours_s is None:
         return 1.0
     return max(0.0, 1 - abs(ours_s - theirs_s) / max(theirs_s, _SURE_S))
 
 
 def compare_curves(theirs: str, ours: str) -> float:
-    """1 for the same curve, less the farther apart they run; 1 where one of them is not known."""
+    """Return 1 for equal curves, less the farther apart they are; 1 if one of them is unknown."""
     if not (theirs and ours):
         return 1.0
     parts = np.linspace(0, 1, 41)
@@ -89,7 +89,7 @@ def compare_curves(theirs: str, ours: str) -> float:
 
 
 def score_replays(replays: Sequence[Replay]) -> float | None:
-    """Mean score of the interactions; None where none was recorded."""
+    """Return the mean score of the interactions; None if none was recorded."""
     return sum(each.score for each in replays) / len(replays) if replays else None
 
 
@@ -100,19 +100,19 @@ async def replay(
     names: Sequence[str],
     viewport_px: tuple[int, int],
 ) -> tuple[Replay, ...]:
-    """Do what was recorded on a site, each interaction on a fresh page.
+    """Replay the recorded interactions on a site, each on a fresh page.
 
     Args:
-        renderer: Shows it.
-        site: Its files.
-        interactions: What was recorded; the first `MAX_INTERACTIONS` count.
-        names: The files of the pages.
-        viewport_px: Width and height of the window.
+        renderer: Browser that shows the site.
+        site: Files of the site.
+        interactions: Recorded interactions; only the first `MAX_INTERACTIONS` are replayed.
+        names: File names of the pages.
+        viewport_px: Width and height of the viewport.
     """
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def try_twice(one: Interaction) -> Replay:
-        done = await try_one(one)  # a browser that is short of time may have missed the act
+        done = await try_one(one)  # a browser under load may have missed the act
         return await try_one(one) if done.why == _NOTHING else done
 
     async def try_one(one: Interaction) -> Replay:
@@ -128,14 +128,14 @@ async def replay(
 
 @dataclass(slots=True)
 class Film:
-    """The window before an act and after it, and the frames in between, still compressed.
+    """Window before and after an act, and the frames in between, still compressed.
 
     Attributes:
         before: (H, W, 3) uint8 RGB.
-        after: The same once all is at rest.
-        times_s: When each frame was shown, from the act on.
+        after: The same once the page is at rest.
+        times_s: Time of each frame since the act.
         frames: JPEG files.
-        scrolls_px: How far down each frame shows the page.
+        scrolls_px: Scroll offset of each frame.
     """
 
     before: NDArray[np.uint8]
@@ -145,17 +145,17 @@ class Film:
     scrolls_px: list[float] = field(default_factory=list)
 
     def crops(self, box: Box) -> list[NDArray[np.uint8]]:
-        """A region in all frames, (h, w, 3) uint8 RGB each."""
+        """Return a region of all frames, (h, w, 3) uint8 RGB each."""
         area = (box.left, box.top, box.right, box.bottom)
         return [np.asarray(Image.open(io.BytesIO(frame)).convert("RGB").crop(area)) for frame in self.frames]
 
     def thinned(self, end_s: float) -> "Film":
-        """The frames until a time, so many of them that they can be looked at."""
+        """Return the frames until a time, thinned to a number that can be decoded."""
         kept = [number for number, at in enumerate(self.times_s) if at <= end_s]
         return self._only(kept[:: max(-(-len(kept) // _MAX_DECODED), 1)])
 
     def at_rest(self) -> "Film":
-        """The frames that show the same part of the page as the last one: none of those before a scroll."""
+        """Return the frames with the same scroll offset as the last one."""
         return self._only([number for number, row in enumerate(self.scrolls_px) if abs(row - self.scrolls_px[-1]) < 1])
 
     def _only(self, kept: Sequence[int]) -> "Film":
@@ -168,7 +168,7 @@ class Film:
 
 
 async def _play(renderer: Renderer, site: Site, one: Interaction, name: str, viewport_px: tuple[int, int]) -> Film:
-    """Do an interaction, and film it."""
+    """Replay an interaction and film it."""
     from playwright.async_api import Error
 
     try:
@@ -243,11 +243,11 @@ async def _settle(page: "Page", seconds: float) -> None:
 
 
 def judge_film(one: Interaction, film: Film) -> Replay:
-    """Whether the window changed as it was recorded, and in what time.
+    """Judge whether the window changed as recorded, and how fast.
 
     Args:
-        one: What was recorded.
-        film: What our window did.
+        one: Recorded interaction.
+        film: Film of our window.
     """
     box = one.box_px.clipped(film.before.shape[1], film.before.shape[0])
     film = film.thinned(one.wait_s + min(one.duration_s, _MAX_WAIT_S) + _SETTLE_S + 0.5)
@@ -266,7 +266,7 @@ def judge_film(one: Interaction, film: Film) -> Replay:
 
 
 def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
-    """The screencast sends a frame only when something changed: until then the last one is shown."""
+    """Repeat the shown frame before each new one, since the screencast sends frames only on changes."""
     held_times, held = times[:1], progress[:1]
     for at, last, part in zip(times[1:], progress, progress[1:], strict=False):
         if at - held_times[-1] > 0.06:
@@ -278,7 +278,7 @@ def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[
 
 
 def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
-    """Something that comes without an act of its own: it has to be missing first, and to come later."""
+    """Judge a change without an act: it must be absent first and appear later."""
     crops = film.at_rest().crops(box)
     if not crops:
         return Replay(interaction=one, is_there=False, closeness=0, why=_NOTHING)
@@ -292,10 +292,10 @@ def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
 
 
 def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Replay:
-    """Whether the window changed as it was recorded.
+    """Judge whether the window changed as recorded.
 
     Args:
-        one: What was recorded.
+        one: Recorded interaction.
         before: Our window before the act, (H, W, 3).
         after: Our window after it.
     """
@@ -312,12 +312,12 @@ def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.
 
 
 def _closeness(one: Interaction, ours: NDArray[np.uint8]) -> float:
-    """1 where a region is as in the recorded end, 0 where it is as far from it as the recorded start."""
+    """Return 1 if a region equals the recorded end, 0 if it is as far from it as the recorded start."""
     return 1 - _distance(ours, one.after) / max(_distance(one.before, one.after), 1e-6)
 
 
 def _distance(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    """Mean difference of two crops, of what both have, reduced so that a pixel's shift counts little."""
+    """Return the mean difference of the common part of two crops, reduced to tolerate shifts of a pixel."""
     cv2 = require("cv2", "visual")
     height, width = min(len(first), len(second)), min(first.shape[1], second.shape[1])
     size = max(width // _REDUCED, 1), max(height // _REDUCED, 1)

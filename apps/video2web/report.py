@@ -1,7 +1,7 @@
-"""The page of a build: all its rounds side by side, in one self-contained file that can do nothing else.
+"""Report page of a build: all its rounds side by side, in one self-contained file.
 
-What pages and models say is foreign text: the template engine escapes all of it, images are embedded as pixels, and
-the page's own content security policy forbids any request and any script but the one that it came with.
+Text from pages and models is untrusted: the template engine escapes all of it, images are embedded as pixels, and the
+page's content security policy forbids any request and any script other than its own.
 """
 
 import base64
@@ -31,7 +31,7 @@ _CHART = (720, 150, 34)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """A page of a round: images as addresses, parts of the score as texts."""
+    """Page of a round: images as data URLs, parts of the score as text."""
 
     name: str
     score: str
@@ -44,9 +44,9 @@ class PageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """A round; `lines` are the kinds and texts of its code diff, `replays` whether interactions are there, why not.
+    """Round; `lines` are the kinds and texts of its code diff, `replays` state which interactions are missing and why.
 
-    `broken` are the rules of axe-core that its pages break.
+    `broken` are the axe-core rules that its pages violate.
     """
 
     number: int
@@ -67,7 +67,7 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A round on the chart."""
+    """Point of a round on the chart."""
 
     x: float
     y: float
@@ -79,11 +79,11 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
     """Write `report.html` into a build's folder.
 
     Args:
-        folder: The build.
-        reason: Why it ended.
+        folder: Folder of the build.
+        reason: Reason why the build ended.
 
     Raises:
-        CuaError: It cannot be read or written.
+        CuaError: If the build cannot be read or the report cannot be written.
     """
     rounds, facts = folder.rounds(), folder.facts()
     best = best_number(rounds)
@@ -148,7 +148,7 @@ def _views(
 
 
 def _happenings(folder: BuildFolder) -> Iterator[str]:
-    """What code found in the recording, in words, without the texts."""
+    """Yield the facts found in the recording as text, without the page texts."""
     facts = folder.recorded_facts()
     lines = tell_facts(facts) if facts is not None else ()
     return (_clipped(line) for line in lines if not line.startswith(" "))
@@ -197,7 +197,7 @@ def _points(rounds: Sequence[Mapping[str, Any]], best: int) -> list[Point]:
 
 
 def _image(path: Path) -> str:
-    """An image of a build as an address that holds it, reduced; "" where it is lost."""
+    """Return a reduced image of a build as a data URL; "" if the file is missing."""
     from PIL import Image
 
     try:

@@ -1,7 +1,6 @@
-"""What is ordered, what a round is, and the folder in which a build keeps both.
+"""Order and rounds of a build, and the folder that stores both.
 
-A round counts from the moment its folder has its name, so that a build that was killed goes on after its last whole
-round.
+A round counts once its folder has its final name, so a killed build resumes after its last complete round.
 """
 
 import json
@@ -34,11 +33,11 @@ Verdict = Literal["kept", "rolled back", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What code found in a recording, for a model and for the report.
+    """Facts found in a recording, for a model and for the report.
 
     Attributes:
-        facts: As `recording.to_json` tells them.
-        sheet: The storyboard, (H, W, 3) uint8 RGB.
+        facts: Facts as returned by `recording.to_json`.
+        sheet: Storyboard image, (H, W, 3) uint8 RGB.
     """
 
     facts: Mapping[str, Any]
@@ -47,17 +46,17 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is to be built.
+    """Definition of the site to build.
 
     Attributes:
         pages: The images of the pages; the first one is `index.html`, the next one `page-2.html`.
-        viewport_px: Width and height of the window that the pages are rendered in.
-        goal: The score that is enough.
-        max_rounds: Rounds after the draft.
-        wish: What the user wants besides, in words.
-        files: The files of the pages, where they are called otherwise.
-        interactions: What a recording shows the pages do.
-        recorded: What code found in the recording; None without one, and when a build goes on.
+        viewport_px: Width and height of the viewport that the pages are rendered in.
+        goal: Score at which the build ends.
+        max_rounds: Maximum number of rounds after the draft.
+        wish: Further wishes of the user, in words.
+        files: File names of the pages, if they differ from the default.
+        interactions: Interactions found in a recording.
+        recorded: Facts found in the recording; None without one, and when a build is resumed.
     """
 
     pages: tuple[Reference, ...]
@@ -71,26 +70,26 @@ class Order:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The files of the pages."""
+        """File names of the pages."""
         return self.files or tuple(page_file(number) for number in range(len(self.pages)))
 
 
 def page_file(number: int) -> str:
-    """The file of a page, counted from 0."""
+    """Return the default file name of a page, counted from 0."""
     return f"page-{number + 1}.html" if number else "index.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What an author makes of a site.
+    """Version of a site written by an author.
 
     Attributes:
-        files: The site.
-        said: What was done, in a sentence.
-        usage: What it cost.
-        stop: Why there will be no further round; "" when there may be.
-        memory: JSON values that the author gets back when it goes on from here.
-        run: Folder of the record of the model's run.
+        files: Files of the site.
+        said: Description of the change in one sentence.
+        usage: Model usage.
+        stop: Reason why there will be no further round; "" if there may be one.
+        memory: JSON values that the author receives when it continues from this version.
+        run: Folder of the recorded model run.
     """
 
     files: Files
@@ -103,19 +102,19 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A draft or a change of it, and what came of it.
+    """Draft or change of it, with its result.
 
     Attributes:
         number: 0 for the draft.
-        base: The round that it changed.
-        verdict: Whether its site is the best one so far.
-        score: How well its site matches.
-        proposal: The site, and what its author said.
-        findings: What differs, page by page.
-        renderings: What the pages look like; None for one that could not be shown. Not kept.
-        seconds: What the round took.
-        violations: Page by page, axe-core's rules that it breaks, with how often; None for a page that nobody asked
-            about, or without axe-core.
+        base: Number of the round that it changed.
+        verdict: `kept` if its site is the best so far, else `rolled back` or `failed`.
+        score: Score of its site.
+        proposal: Site and description by its author.
+        findings: Differences, page by page.
+        renderings: Rendered pages; None for a page that could not be shown. Not stored.
+        seconds: Duration of the round.
+        violations: Violated axe-core rules with their counts, page by page; None for a page that was not
+            checked, or without axe-core.
     """
 
     number: int
@@ -129,21 +128,21 @@ class Round:
     violations: tuple[tuple[str, ...] | None, ...] = ()
 
     def lines(self) -> list[str]:
-        """What differs, in words."""
+        """Return the differences as text."""
         return [*self.score.missing(), *(line for found in self.findings for line in found.lines())]
 
 
 def viewport_of(order: Order, reference: Reference) -> tuple[int, int]:
-    """The window for a page: no higher than its image, else the page would be."""
+    """Return the viewport for a page: at most as high as its image, since it fills at least the viewport."""
     width, height = order.viewport_px
     return width, min(height, reference.image.shape[0])
 
 
 class BuildFolder:
-    """The folder of a build: `build.json`, `reference/`, `rounds/`.
+    """Folder of a build: `build.json`, `reference/`, `rounds/`.
 
     Args:
-        path: The folder.
+        path: Path of the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -151,11 +150,11 @@ class BuildFolder:
 
     @property
     def is_begun(self) -> bool:
-        """Whether a build was begun in it."""
+        """True if a build was begun in the folder."""
         return (self.path / "build.json").is_file()
 
     def begin(self, order: Order, about: Mapping[str, Any]) -> None:
-        """Write down what is to be built."""
+        """Write the order into the folder."""
         (self.path / "reference").mkdir(parents=True, exist_ok=True)
         (self.path / "rounds").mkdir(exist_ok=True)
         for number, page in enumerate(order.pages, 1):
@@ -172,11 +171,11 @@ class BuildFolder:
 
     @property
     def storyboard(self) -> Path:
-        """The image of what code found in the recording; not there without one."""
+        """Path of the storyboard image; does not exist without a recording."""
         return self.path / "reference" / "storyboard.png"
 
     def recorded_facts(self) -> dict[str, Any] | None:
-        """What code found in the recording; None without one."""
+        """Return the facts found in the recording; None without one."""
         path = self.path / "reference" / "facts.json"
         return _read_object(path) if path.is_file() else None
 
@@ -213,22 +212,22 @@ class BuildFolder:
         )
 
     def reference(self, number: int) -> Path:
-        """The image of a page, counted from 1."""
+        """Return the path of the image of a page, counted from 1."""
         return self.path / "reference" / f"reference-page-{number}.png"
 
     def facts(self) -> dict[str, Any]:
-        """What `begin` wrote down.
+        """Return the data written by `begin`.
 
         Raises:
-            ConfigError: There is none that can be read.
+            ConfigError: If there is no readable data.
         """
         return _read_object(self.path / "build.json")
 
     def order(self) -> Order:
-        """What was ordered, read again.
+        """Read the order of the build.
 
         Raises:
-            ConfigError: It cannot be read.
+            ConfigError: If the order cannot be read.
         """
         facts = self.facts()
         try:
@@ -251,22 +250,22 @@ class BuildFolder:
             raise ConfigError(f"{self.path / 'build.json'} is no build: {error!r}; begin a new one") from error
 
     def round_dir(self, number: int) -> Path:
-        """Folder of a round."""
+        """Return the folder of a round."""
         return self.path / "rounds" / f"{number:02d}"
 
     def rounds(self) -> list[dict[str, Any]]:
-        """The rounds that were finished, in order."""
+        """Return the finished rounds, in order."""
         found: list[dict[str, Any]] = []
         while (self.round_dir(len(found)) / "round.json").is_file():
             found.append(_read_object(self.round_dir(len(found)) / "round.json"))
         return found
 
     def site(self, number: int) -> dict[str, bytes]:
-        """The site of a round."""
+        """Return the site of a round."""
         return read_site(self.round_dir(number) / "site")
 
     def keep(self, done: Round, order: Order) -> dict[str, Any]:
-        """Write a round down; it counts once its folder has its name."""
+        """Write a round; it counts once its folder has its final name."""
         folder = self.round_dir(done.number)
         fresh = folder.with_name(f"{folder.name}.new")
         _clear(fresh)
@@ -338,5 +337,5 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def best_number(rounds: Sequence[Mapping[str, Any]]) -> int | None:
-    """The last round that was kept."""
+    """Return the number of the last round that was kept."""
     return max((int(each["number"]) for each in rounds if each["verdict"] == "kept"), default=None)

@@ -1,4 +1,4 @@
-"""The author without a model: a page from its image by rules, then what a comparison finds off about its texts."""
+"""Author without a model: a page from its image by rules, then corrections of its texts by comparison."""
 
 import asyncio
 import io
@@ -21,12 +21,12 @@ from visual_tools.pages import TextBlock
 _MAX_STRETCH = 0.3
 _HEIGHT_CSS = "\nbody {{\n  box-sizing: border-box;\n  min-height: {height}px;\n}}\n"
 _STEPS = ("sizes", "places", "colours")
-"""What the rules mend, a kind a round."""
+"""Kinds of corrections, one per round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mend:
-    """What is changed about a text: pixels, a factor of its font size, levels of its colour."""
+    """Correction of a text: offset in pixels, factor of its font size, offset of its colour in levels."""
 
     right_px: float = 0.0
     down_px: float = 0.0
@@ -35,7 +35,7 @@ class _Mend:
 
 
 class LiteralAuthor:
-    """Writes a page from its image by rules; then sizes, places and colours of texts, a kind a round."""
+    """Writes a page from its image by rules, then corrects size, position and colour of texts, one kind per round."""
 
     name = "literal"
 
@@ -44,12 +44,12 @@ class LiteralAuthor:
         self._further: tuple[dict[str, bytes], dict[str, str]] | None = None
 
     async def draft(self, order: Order) -> Proposal:
-        """The page as the rules read it."""
+        """Write the page as parsed by the rules."""
         files = await asyncio.to_thread(self._files, order, {})
         return Proposal(files=files, said="written by rules from the image")
 
     async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
-        """Move, stretch or colour the texts that a comparison found off, each kind of change by itself."""
+        """Correct the texts that differ, one kind of correction per round."""
         memory = dict(best.proposal.memory)
         done = int(last.proposal.memory.get("step", 0))
         kind = _STEPS[done % len(_STEPS)]
@@ -60,7 +60,7 @@ class LiteralAuthor:
         return Proposal(files=files, said=said, memory={"step": done + 1, "mends": mends})
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: there is nothing to release."""
 
     def _pieces_of(self, order: Order, page: int) -> PagePieces:
         if page not in self._pieces:
@@ -85,7 +85,7 @@ class LiteralAuthor:
         return files | further
 
     def _mends(self, order: Order, best: Round, kind: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Corrections by page and number of the piece: those of the best round, and what it still lacks."""
+        """Return the corrections by page and piece number: the best round's plus new ones."""
         mends: dict[str, dict[str, Any]] = {
             str(page): dict(known.get(str(page), {})) for page in range(len(order.pages))
         }
@@ -111,7 +111,7 @@ def _write_page(image: NDArray[np.uint8], name: str) -> dict[str, bytes]:
 
 
 def _page_files(markup: Markup, below: str) -> Iterator[tuple[str, bytes]]:
-    """A page under the names that it has in a site of several pages; "" for the first one."""
+    """Yield the files of a page, named for a site with several pages; `below` is "" for the first page."""
     html = markup.html
     if below:
         html = html.replace('href="style.css"', f'href="{below}.css"').replace('src="images/', f'src="images/{below}-')
@@ -155,7 +155,7 @@ def _size(image: NDArray[np.uint8]) -> tuple[int, int]:
 def _pair_of(
     piece: Piece, pairs: Sequence[tuple[TextBlock, TextBlock]], size_px: tuple[int, int]
 ) -> tuple[TextBlock, TextBlock] | None:
-    """The matched blocks of which a piece is the only text."""
+    """Return the matched blocks in which a piece is the only text."""
     x, y = piece.box_px.center
     for theirs, page in pairs:
         is_here = (

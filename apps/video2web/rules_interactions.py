@@ -1,7 +1,7 @@
-"""Interactions by rules: looks that a click leads to are laid over the page, hovers and reveals are style rules.
+"""Interactions by rules: page states after a click are overlaid on the page, hovers and reveals are style rules.
 
-Each look of a page beside its first one is a `<div class="state">` with a shadow root, so that its style stays its own.
-Clicks and clocks fade from one to the other in the time and on the curve of the recording.
+Each further state of a page is a `<div class="state">` with a shadow root, which isolates its style. Clicks and timers
+fade between states with the duration and the easing of the recording.
 """
 
 import json
@@ -20,7 +20,7 @@ from visual_tools.pages.text_blocks import ink_color
 _MIN_STEP = 8
 _REACH_PX = 14
 _MIN_SIDE_PX = 16
-_MIN_GAIN = 0.6  # a move explains the change when it leaves at most so much of it
+_MIN_GAIN = 0.6  # maximum share of the change that may remain after a move
 _SCALES = tuple(round(1 + step / 100, 2) for step in (2, 3, 4, 5, 6, 8, 10, 12, -2, -3, -4, -5))
 _MIN_SHADOW_LEVELS, _MIN_SHADOW_SHARE = 6.0, 0.25
 
@@ -49,10 +49,10 @@ WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
 
 def find_hover_style(one: Interaction) -> tuple[dict[str, str], dict[str, str]]:
-    """The style of the element under the pointer, and of what is in it.
+    """Return the hover style of the element under the pointer, and of its contents.
 
     Args:
-        one: A hover; its box holds all that changes, shadows too.
+        one: A hover; its box contains the whole change, including shadows.
     """
     before, after = one.before, one.after
     style: dict[str, str] = {}
@@ -76,7 +76,7 @@ def find_hover_style(one: Interaction) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _inner(image: Pixels) -> Pixels:
-    """A box without its edge, where it is large enough."""
+    """Crop the edges of an image if it is large enough."""
     height, width = image.shape[:2]
     down, across = (3 if height > _MIN_SIDE_PX else 0), (3 if width > _MIN_SIDE_PX else 0)
     return np.ascontiguousarray(image[down : height - down, across : width - across])
@@ -91,7 +91,7 @@ def _is_other(first: Sequence[int], second: Sequence[int]) -> bool:
 
 
 def find_move(before: Pixels, after: Pixels) -> str:
-    """The shift or the scale that makes of one image the other, as CSS; "" where neither explains the change."""
+    """Return the CSS shift or scale that turns one image into the other; "" if neither explains the change."""
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
     reach = min(_REACH_PX, height // 4, width // 4)
@@ -119,7 +119,7 @@ def find_move(before: Pixels, after: Pixels) -> str:
 
 
 def find_shadow(before: Pixels, after: Pixels) -> float:
-    """How dark a shadow is that comes at the edges of a box, 0 to 0.5; 0 for none."""
+    """Return the opacity of a shadow that appears at the edges of a box, 0 to 0.5; 0 for none."""
     height, width = before.shape[:2]
     edge = np.ones((height, width), np.bool_)
     edge[: height * 3 // 4, 8 : width - 8] = False
@@ -133,15 +133,15 @@ def find_shadow(before: Pixels, after: Pixels) -> float:
 def write_interactions(
     interactions: Sequence[Interaction], names: Sequence[str], write_page: WritePage
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The script, the style and the further looks of a site that does what was recorded.
+    """Return the script, the style and the further states of a site that reproduces the recorded interactions.
 
     Args:
-        interactions: What was recorded.
-        names: The files of the pages.
-        write_page: Writes a page from its image under a name, such as `state-1`.
+        interactions: Recorded interactions.
+        names: File names of the pages.
+        write_page: Function that writes a page from its image under a name such as `state-1`.
 
     Returns:
-        Files by name, and for each page what comes at the end of its body.
+        Files by name, and for each page the HTML at the end of its body.
     """
     writer = _Writer(names, write_page)
     for one in interactions:
@@ -160,7 +160,7 @@ class _Writer:
         self._ways: dict[tuple[int, tuple[Any, ...]], str] = {(page, ()): "" for page in range(len(names))}
 
     def add(self, one: Interaction) -> None:
-        """Take an interaction up, where rules know how."""
+        """Add an interaction if the rules support it."""
         before = tuple(act for act in one.acts[:-1] if act.trigger != "scroll")
         state = self._ways.get((one.page, before))
         if state is None:
@@ -190,7 +190,7 @@ class _Writer:
             self._acts.append({**act, "href": self._names[one.leads_to]})
             return
         if one.end_page is None or one.end_state is None:
-            to = self._add_patch(one)  # it goes again: a menu by the next click, a notice by itself
+            to = self._add_patch(one)  # reverted later: a menu by the next click, a toast by itself
             act["back"] = _NOTICE_S if one.kind == "toast" else 0
         else:
             to = self._state_of(one)
@@ -198,7 +198,7 @@ class _Writer:
         self._acts.append({**act, "to": to})
 
     def _state_of(self, one: Interaction) -> str:
-        """The name of the look that an interaction ends in; written when it is new."""
+        """Return the name of the state in which an interaction ends; a new state is written."""
         assert one.end_page is not None and one.end_state is not None
         key = (one.page, one.end_state)
         if key not in self._states:
@@ -208,7 +208,7 @@ class _Writer:
         return self._states[key]
 
     def _add_patch(self, one: Interaction) -> str:
-        """The end of what changes alone, laid over its place."""
+        """Overlay only the changed box with its end state, and return the name of the state."""
         box = one.box_px
         place = (box.left, box.top + one.act.scroll_px, one.after.shape[1], one.after.shape[0])
         return self._add_section(one, one.after, place)
@@ -259,7 +259,7 @@ class _Writer:
         self._css.append(_REVEAL_CSS.format(name=name, rise=_RISE_PX, time=f"{act['seconds']}s {act['easing']}"))
 
     def _add_stays(self, one: Interaction, act: dict[str, Any]) -> None:
-        """A header that stays while the page scrolls."""
+        """Add a header that stays while the page scrolls."""
         depth = find_header(one.before, one.after)
         if depth < _MIN_HEADER_PX or any(each["on"] == "stays" and each["page"] == act["page"] for each in self._acts):
             return
@@ -268,7 +268,7 @@ class _Writer:
         self._css.append(".stays { position: sticky; top: 0; z-index: 5 }")
 
     def finish(self) -> tuple[dict[str, bytes], dict[str, str]]:
-        """All files, and the ends of the pages."""
+        """Return all files, and the HTML at the end of each page."""
         if not self._acts:
             return {}, {}
         code = resources.files("apps.video2web").joinpath("interactions_template.js").read_text("utf-8")
@@ -278,11 +278,11 @@ class _Writer:
 
 
 def find_header(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> int:
-    """Rows at the top of a window that stay while it scrolls, where something is to be seen in them.
+    """Return the number of rows at the top of a window that stay while it scrolls; 0 if they are empty.
 
     Args:
         before: (H, W, 3) uint8 RGB.
-        after: The window once it is scrolled.
+        after: The window after scrolling.
     """
     height = min(len(before), len(after))
     off = np.abs(before[:height].astype(np.int16) - after[:height]).max(axis=2)
@@ -297,7 +297,7 @@ def _rule(selector: str, style: Mapping[str, str]) -> str:
 
 
 def attach(html: bytes, section: str) -> bytes:
-    """A page with the further looks at its end, and with the script and the style."""
+    """Return a page with the further states at its end, and with the script and the style."""
     tags = f'{section}<script src="{SCRIPT}"></script>\n'.encode()
     style = f'<link rel="stylesheet" href="{STYLE}">\n'.encode()
     return html.replace(b"</body>", tags + b"</body>").replace(b"</head>", style + b"</head>")

@@ -1,12 +1,12 @@
-"""How well a page matches its reference: one number and its parts.
+"""Score of a page against its reference: one number and its parts.
 
 `static = mean(block match, text, position, color, visual)`: the first four are D2C-4 (`visual_tools.pages`), the
 fifth is the visual similarity without weights. With a recording, `score = 0.8 x static + 0.2 x interactions`; without
-one, `score = static`. The score of a site is the mean over the pages of its reference; a page that is missing counts 0.
+one, `score = static`. The score of a site is the mean over the pages of its reference; a missing page counts 0.
 
-Where the reference is HTML, the text of both pages comes from their elements. Where it is an image, the text of both
-is read from their images, and what is read from ours counts only where its elements have that text and paint it:
-words that are a part of a picture are not text, whatever an element says over them.
+If the reference is HTML, the text of both pages comes from their elements. If it is an image, the text of both is read
+from their images, and text read from our page counts only if its elements contain and paint that text: words that are
+part of a picture are not text, whatever text an element places over them.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_b
 
 INTERACTIONS_SHARE = 0.2
 PARTS = ("block_match", "text", "position", "color", "visual", "layout")
-"""Of a page, as `PageScore.to_json` names them."""
+"""Parts of the score of a page, named as in `PageScore.to_json`."""
 
 _MIN_COVERED, _MIN_WRITTEN, _MIN_RUN = 0.5, 0.6, 3
-_MIN_HEIGHT = 0.3  # of the box in which a line is read: that of small text is higher than its ink
+_MIN_HEIGHT = 0.3  # of the box in which a line is read: the box of small text is higher than its ink
 _MIN_TEXTURE = 0.01
 _AROUND_PX, _READ_PX, _MIN_SAME = 24, 120, 0.8
-"""A picture's words this near to a text and this much like it say it instead."""
+"""Distance and similarity at which words of a picture count as the source of a text."""
 
 _MIN_LINE_PX = 32
 _MIN_THICK_PX = 8.0
@@ -41,14 +41,14 @@ _MIN_THICK_PX = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A page as it should be.
+    """Reference of a page.
 
     Attributes:
-        name: What it is called.
+        name: Name of the page.
         image: (H, W, 3) uint8 RGB.
-        blocks: Its text.
-        boxes: What can be seen beside text; None when the reference is an image.
-        lines: What was read on it; None when the reference is HTML.
+        blocks: Text blocks.
+        boxes: Visible elements other than text; None if the reference is an image.
+        lines: Lines read from the image; None if the reference is HTML.
     """
 
     name: str
@@ -59,31 +59,31 @@ class Reference:
 
     @property
     def is_html(self) -> bool:
-        """Whether its elements are known."""
+        """True if the elements of the reference are known."""
         return self.boxes is not None
 
 
 def read_reference(image: NDArray[np.uint8], name: str = "reference") -> Reference:
-    """A reference from an image (H, W, 3): its text is read."""
+    """Make a reference from an image (H, W, 3), whose text is read."""
     lines = tuple(read_page(image))
     return Reference(name=name, image=image, blocks=read_blocks(image, lines), lines=lines)
 
 
 def rendered_reference(rendering: Rendering, name: str = "reference") -> Reference:
-    """A reference from a page of HTML."""
+    """Make a reference from a rendered HTML page."""
     return Reference(name=name, image=rendering.image, blocks=own_blocks(rendering), boxes=rendering.boxes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageScore:
-    """How well a page matches, each part in [0, 1].
+    """Score of a page, each part in [0, 1].
 
     Attributes:
-        blocks: The four parts of D2C-4 and what was matched.
+        blocks: The four parts of D2C-4 and the matched blocks.
         visual: Similarity of the images.
-        layout: How well boxes lie on those of the reference, by IoU; None when it is an image.
-        problem: Why the page could not be scored; then all parts are 0.
-        page_blocks: What was found on our page as text.
+        layout: IoU of the boxes with the reference's boxes; None if the reference is an image.
+        problem: Reason why the page could not be scored; then all parts are 0.
+        page_blocks: Text blocks found on our page.
     """
 
     blocks: BlockScores
@@ -94,12 +94,12 @@ class PageScore:
 
     @property
     def static(self) -> float:
-        """The mean of block match, text, position, colour and visual similarity."""
+        """Mean of block match, text, position, colour and visual similarity."""
         parts = (self.blocks.block_match, self.blocks.text, self.blocks.position, self.blocks.color, self.visual.score)
         return sum(parts) / len(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """All parts by name."""
+        """Return all parts by name."""
         parts: dict[str, Any] = {
             "score": self.static,
             "block_match": self.blocks.block_match,
@@ -119,11 +119,11 @@ class PageScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteScore:
-    """How well a site matches its reference.
+    """Score of a site against its reference.
 
     Attributes:
-        pages: The scores of its pages.
-        replays: What came of the recorded interactions; empty without a recording.
+        pages: Scores of the pages.
+        replays: Results of the recorded interactions; empty without a recording.
     """
 
     pages: tuple[PageScore, ...]
@@ -135,19 +135,19 @@ class SiteScore:
         return score_replays(self.replays)
 
     def missing(self) -> list[str]:
-        """The interactions that are not there, in words."""
+        """Return the missing interactions as text."""
         return [f"interaction: {each.interaction.name}: {each.why}" for each in self.replays if not each.is_there]
 
     @property
     def score(self) -> float:
-        """The one number."""
+        """Overall score."""
         static = sum(page.static for page in self.pages) / len(self.pages)
         if self.interactions is None:
             return static
         return (1 - INTERACTIONS_SHARE) * static + INTERACTIONS_SHARE * self.interactions
 
     def to_json(self) -> dict[str, Any]:
-        """The number and its parts."""
+        """Return the score and its parts."""
         shown = None if self.interactions is None else round(self.interactions, 4)
         return {
             "score": round(self.score, 4),
@@ -171,8 +171,8 @@ def score_page(reference: Reference, ours: Rendering) -> PageScore:
     """Compare a page with its reference.
 
     Args:
-        reference: As it should be.
-        ours: As it is, rendered with its blocks.
+        reference: Expected page.
+        ours: Our page, rendered with its blocks.
     """
     found = own_blocks(ours) if reference.is_html else written_blocks(ours)
     return PageScore(
@@ -184,7 +184,7 @@ def score_page(reference: Reference, ours: Rendering) -> PageScore:
 
 
 def no_page(reference: Reference, problem: str) -> PageScore:
-    """The score of a page that cannot be shown."""
+    """Return the score of a page that cannot be shown."""
     lost = tuple(block.text for block in reference.blocks)
     return PageScore(
         blocks=BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=(lost, ())),
@@ -195,7 +195,7 @@ def no_page(reference: Reference, problem: str) -> PageScore:
 
 
 def own_blocks(page: Rendering) -> tuple[TextBlock, ...]:
-    """Blocks of a page but those over a picture of the same words: there the picture says them, not the element."""
+    """Return the blocks of a page except those over a picture of the same words."""
     if page.bare is None:
         return page.blocks
     cv2 = require("cv2", "visual")
@@ -225,7 +225,7 @@ def _has_texture(edges: NDArray[np.bool_], block: TextBlock) -> bool:
 
 
 def _around(block: TextBlock, shape: tuple[int, ...]) -> tuple[float, float, float, float]:
-    """Left, top, right, bottom of what is near a block, as shares of the page."""
+    """Return left, top, right and bottom of the area around a block, as shares of the page."""
     height, width = shape[:2]
     across, along = _AROUND_PX / width, _AROUND_PX / height
     right, bottom = block.left + block.width + across, block.top + block.height + along
@@ -233,7 +233,7 @@ def _around(block: TextBlock, shape: tuple[int, ...]) -> tuple[float, float, flo
 
 
 def _is_in_image(block: TextBlock, lines: Sequence[TextBlock], shape: tuple[int, ...]) -> bool:
-    """Whether the lines that are read from a page without its text say what a block there says."""
+    """Return whether the lines read from a page without its text contain the text of a block there."""
     left, top, right, bottom = _around(block, shape)
     around = left, top, right - left, bottom - top
     under = [
@@ -249,7 +249,7 @@ def _is_in_image(block: TextBlock, lines: Sequence[TextBlock], shape: tuple[int,
 
 
 def _share_said(text: str, other: str) -> float:
-    """How much of a text stands in another one, in runs of some characters; spaces do not count."""
+    """Return the share of a text that occurs in another one, in runs of some characters; spaces are ignored."""
     one, two = "".join(text.split()), "".join(other.split())
     runs = SequenceMatcher(None, one, two, autojunk=False).get_matching_blocks()
     known = sum(run.size for run in runs if run.size >= min(_MIN_RUN, len(one)))
@@ -257,7 +257,7 @@ def _share_said(text: str, other: str) -> float:
 
 
 def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
-    """Lines read from the image of a page that its elements have written; those within images are left out."""
+    """Return the lines read from the image of a page that its elements contain; text in pictures is omitted."""
     changed = None if page.bare is None else changed_by_text(page.image, page.bare)
     lines = read_blocks(page.image, read_page(page.image))
     own = own_blocks(page)
@@ -278,7 +278,7 @@ def _is_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock], chan
 
 
 def _is_inked(line: TextBlock, changed: NDArray[np.bool_]) -> bool:
-    """Whether the page looks otherwise without its text over most of a line's width and enough of its height."""
+    """Return whether hiding the text changes the page over most of a line's width and enough of its height."""
     height, width = changed.shape
     rows = slice(round(line.top * height), round((line.top + line.height) * height) + 1)
     part = changed[rows, round(line.left * width) : round((line.left + line.width) * width) + 1]
@@ -296,10 +296,10 @@ def _common_area(one: tuple[float, float, float, float], other: tuple[float, flo
 
 
 def match_boxes(reference: Sequence[PageBox], page: Sequence[PageBox]) -> float:
-    """How well boxes lie on each other: by IoU, matched one to one within a kind for the largest sum.
+    """Return how well two sets of boxes coincide: by IoU, matched one to one within a kind for the largest sum.
 
-    Boxes of one look that adjoin without a line between them are one box, since nobody sees where one ends: a striped
-    row is the same whether its row or its cells are painted.
+    Adjoining boxes of one style without a line between them are one box, since the boundary is invisible:
+    a striped row is the same whether its row or its cells are painted.
 
     Returns:
         Twice the sum of the IoU over the number of all boxes.
@@ -318,7 +318,7 @@ def match_boxes(reference: Sequence[PageBox], page: Sequence[PageBox]) -> float:
 
 
 def join_boxes(boxes: Sequence[PageBox]) -> tuple[PageBox, ...]:
-    """Boxes with those joined that look like one: first beside each other, then below each other."""
+    """Join boxes that look like one: first horizontally, then vertically."""
     joined = list(boxes)
     for is_across in (True, False):
         joined = _join_along(joined, is_across)
@@ -361,7 +361,7 @@ def _joined(one: PageBox, other: PageBox) -> PageBox:
 
 
 def _edges(boxes: Sequence[PageBox]) -> NDArray[np.float64]:
-    """Left, top, right, bottom (N, 4); lines are taken as some pixels thick, or one pixel aside would be no overlap."""
+    """Return left, top, right, bottom (N, 4); lines are widened so that a shift of a pixel still overlaps."""
     edges = []
     for box in boxes:
         more = [max(_MIN_THICK_PX - side, 0) / 2 if box.kind == "rule" else 0.0 for side in (box.width, box.height)]
@@ -371,7 +371,7 @@ def _edges(boxes: Sequence[PageBox]) -> NDArray[np.float64]:
 
 
 def _overlaps(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """IoU of each box with each other, (N, M), from edges (N, 4) and (M, 4)."""
+    """Return the IoU of each pair of boxes, (N, M), from edges (N, 4) and (M, 4)."""
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     common = np.clip(high - low, 0, None).prod(axis=2)

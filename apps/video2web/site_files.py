@@ -1,4 +1,4 @@
-"""A site as files: read from folders that model-written code may have tampered with, and put back whole."""
+"""Files of a site: read from folders that model-written code may have tampered with, and replaced atomically."""
 
 import difflib
 import os
@@ -11,7 +11,7 @@ from cua.errors import CuaError, TrajectoryError
 from cua.trajectory.run_files import read_inside
 
 Files = Mapping[str, bytes]
-"""Contents by name relative to the site's folder, `/` between its parts."""
+"""File contents by path relative to the site's folder, with `/` as separator."""
 
 MAX_FILES = 500
 MAX_SITE_BYTES = 50 * 2**20
@@ -20,14 +20,14 @@ _MAX_DIFF_LINES = 2000
 
 
 def read_site(folder: Path, *, page: str = "index.html") -> dict[str, bytes]:
-    """All files of a site. Links are left out, wherever they lead.
+    """Read all files of a site. Links are skipped, whatever their target.
 
     Args:
         folder: The site's folder.
         page: A file that must be there.
 
     Raises:
-        CuaError: There is no such folder, it lacks that page, or it is too large.
+        CuaError: If there is no such folder, it lacks that page, or it is too large.
     """
     if folder.is_symlink() or not folder.is_dir():
         raise CuaError(f"{folder} is no folder; expected one with an index.html")
@@ -60,15 +60,15 @@ def _walk(folder: Path, below: str, depth: int = 0) -> Iterator[str]:
 
 
 def write_site(files: Files, folder: Path, *, staging: Path | None = None) -> None:
-    """Put a site in the place of a folder, whole or not at all.
+    """Replace a folder by a site, completely or not at all.
 
     Args:
-        files: What it shall hold.
-        folder: Replaced when it is there.
-        staging: Where it is written first, on the same disk; beside the folder when left out.
+        files: New contents.
+        folder: Folder, replaced if it exists.
+        staging: Temporary folder on the same disk; next to `folder` if omitted.
 
     Raises:
-        CuaError: It cannot be written.
+        CuaError: If the site cannot be written.
     """
     fresh = (staging or folder.parent) / f".{folder.name}-{secrets.token_hex(4)}"
     try:
@@ -86,12 +86,12 @@ def write_site(files: Files, folder: Path, *, staging: Path | None = None) -> No
 
 
 def code_bytes(files: Files) -> int:
-    """Size of what is written and not drawn."""
+    """Return the size of the code files, without images."""
     return sum(len(content) for name, content in files.items() if name.endswith(_CODE))
 
 
 def diff_code(before: Files, after: Files) -> str:
-    """The unified diff of the code of two sites; files that are no text are named only."""
+    """Return the unified diff of the code of two sites; binary files are only named."""
     lines: list[str] = []
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)

@@ -1,7 +1,7 @@
 """The suite `video2web`: copy a page from its image, or a site from its recording.
 
-Authors see images only. A page is then judged against its HTML, a recording against what was seen in it; the score is
-that of docs/web.md. An author of `cua web build`, or a baseline, plays an episode in a folder of its own.
+Authors see images only. A page is then scored against its HTML, a recording against its pages and interactions;
+docs/web.md describes the score. An author of `cua web build`, or a baseline, plays an episode in its own folder.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ from visual_tools.ink import find_background
 REVISION = "1"
 KINDS = tuple("landing shop dashboard form article table gallery pricing dark right-to-left phone".split())
 DRAWN_SEEDS = (100, 101, 102, 103)
-"""Seeds of the pages in `data/pages`, which are not looked at while rules are written."""
+"""Seeds of the pages in `data/pages`, which are held out while rules are developed."""
 
 RECORDINGS = ("cards", "menus", "dialog", "accordion", "tabs", "carousel", "sidebar", "demo")
 ROUNDS, EPISODE_S = 4, 900.0
 _VIEWPORT_PX, _PHONE_PX = (1280, 720), (390, 844)
 _HERE = "see docs/web.md"
 Begin = Callable[[Renderer], Awaitable[tuple[Order, Rendering | None]]]
-"""Gives what is ordered, and the page as it is in truth where that is known."""
+"""Function that returns the order, and the rendered original page if it is known."""
 
 _PAGES = "cua eval video2web --suite-option packages=FOLDER --tasks 'drawn/*' --tasks 'packages/*' --baseline"
 _BASELINES = {
@@ -66,14 +66,14 @@ _BASELINE = "baseline:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPage:
-    """A page that somebody else's package brings.
+    """Page from a third-party package.
 
     Attributes:
-        name: What its task is called.
-        package: Name and version, as its registry has them.
-        page: Its file, below the folder that its addresses start from.
-        root: That folder, below the package's.
-        licence: The package's.
+        name: Name of its task.
+        package: Name and version as in its registry.
+        page: Its file, relative to `root`.
+        root: Folder that its URLs start from, relative to the package's.
+        licence: Licence of the package.
     """
 
     name: str
@@ -86,14 +86,14 @@ class KnownPage:
 async def _begin_page(
     root: Path, path: str, viewport_px: tuple[int, int], renderer: Renderer
 ) -> tuple[Order, Rendering]:
-    """A page of HTML: its image is ordered, its HTML the truth."""
+    """Return an order for the image of an HTML page, and the rendered page as ground truth."""
     truth = await renderer.render(SiteFiles(root), viewport_px, path=path)
     page = await asyncio.to_thread(read_reference, truth.image, "page.png")
     return Order(pages=(page,), viewport_px=viewport_px, goal=1, max_rounds=ROUNDS), truth
 
 
 async def _begin_recording(path: Path, renderer: Renderer) -> tuple[Order, None]:
-    """A recording: it is ordered as it is read, and its acts are replayed."""
+    """Return an order for a recording, whose acts are replayed."""
     given = await asyncio.to_thread(read_inputs, [path], None)
     order = Order(
         pages=given.pages,
@@ -106,15 +106,15 @@ async def _begin_recording(path: Path, renderer: Renderer) -> tuple[Order, None]
 
 
 class SiteTask(Task):
-    """One site to build. Its environment is a `Judge`, since there is no screen.
+    """Task to build one site. Its environment is a `Judge`, since there is no screen.
 
     Args:
-        spec: Which task it is.
-        begin: Renders or reads what is to be copied.
+        spec: Specification of the task.
+        begin: Function that renders or reads the original.
 
     Attributes:
-        order: What is to be built; after `setup`.
-        site: What was built; whoever plays sets it before `evaluate`.
+        order: Order of the site; available after `setup`.
+        site: Built site; the player sets it before `evaluate`.
     """
 
     instruction = "Build a site that looks like the images of its pages, and does what was recorded."
@@ -127,15 +127,15 @@ class SiteTask(Task):
         self._truth: Rendering | None = None
 
     async def setup(self, env: Judge) -> None:
-        """Render or read what is to be copied.
+        """Render or read the original.
 
         Raises:
-            CuaError: It cannot be shown.
+            CuaError: If the original cannot be shown.
         """
         self.order, self._truth = await self._begin(env.renderer)
 
     async def evaluate(self, env: Judge) -> TaskVerdict:
-        """The score of `site`, and its parts: against the HTML of the page, or the recording."""
+        """Return the score of `site` and its parts: against the HTML of the page, or the recording."""
         assert self.order is not None, "setup comes first"
         if self._truth is None:
             score, _, _ = await env.judge(self.order, self.site)
@@ -165,15 +165,15 @@ def _parts(score: SiteScore) -> Iterator[tuple[str, float]]:
 
 
 def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
-    """Pages and recordings to copy: those of this package, and pages of other packages that are there.
+    """Make a suite of pages and recordings to copy: from this package, and pages of other installed packages.
 
     Args:
-        packages: Folder with packages of npm, each below its own name, as `python -m benchmarks.video2web fetch FOLDER`
-            puts them there; "": only what Python packages bring.
+        packages: Folder with npm packages, each under its own name, as `python -m benchmarks.video2web fetch FOLDER`
+            creates it; "": only pages of Python packages.
         recordings: `yes`, or `no` to leave them out.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is not supported.
     """
     if recordings not in ("yes", "no"):
         raise ValueError(f"recordings is {recordings!r}, expected yes or no")
@@ -221,7 +221,7 @@ def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | Non
 
 
 def known_pages() -> tuple[KnownPage, ...]:
-    """The pages of packages that the suite has where the packages are there."""
+    """Return the pages of packages that the suite includes if the packages are installed."""
     return tuple(KnownPage(**entry) for entry in json.loads(_data("packages.json").read_text("utf-8")))
 
 
@@ -230,7 +230,7 @@ def _data(*names: str) -> Path:
 
 
 def _find_pages(folder: Path | None) -> Iterator[tuple[str, tuple[Path, str]]]:
-    """Root folder and file of the pages that are here, by the name of their task."""
+    """Yield the task name, root folder and file of the available pages."""
     for page in known_pages():
         registry, _, package = page.package.partition(":")
         name = package.rpartition("@")[0]
@@ -249,12 +249,12 @@ def _find_pages(folder: Path | None) -> Iterator[tuple[str, tuple[Path, str]]]:
 
 
 def write_blank(image: Pixels) -> str:
-    """Nothing."""
+    """Return an empty page."""
     return "<!doctype html><title>blank</title>"
 
 
 def write_background(image: Pixels) -> str:
-    """The image itself, without a word."""
+    """Return a page with the image itself, without text."""
     from PIL import Image
 
     written = io.BytesIO()
@@ -266,7 +266,7 @@ def write_background(image: Pixels) -> str:
 
 
 def write_text(image: Pixels) -> str:
-    """What is read, in black, each line at its place, on the page's colour."""
+    """Return a page with the text read from the image, in black, each line at its position, on the page's colour."""
     red, green, blue = find_background(image).tolist()
     spans = "".join(
         f'<p style="position:absolute;margin:0;white-space:nowrap;left:{line.box_px.left}px;top:{line.box_px.top}px;'
@@ -281,14 +281,14 @@ WRITERS: Mapping[str, Callable[[Pixels], str]] = {
     "image": write_background,
     "text": write_text,
 }
-"""By the name of the baseline."""
+"""Writers by name of the baseline."""
 
 
 class BaselineAuthor:
-    """Writes each page by one of `WRITERS`, and leaves it so.
+    """Writes each page with one of `WRITERS`, without further changes.
 
     Args:
-        kind: Which.
+        kind: Name of the writer.
     """
 
     def __init__(self, kind: str) -> None:
@@ -296,7 +296,7 @@ class BaselineAuthor:
         self._write = WRITERS[kind]
 
     async def draft(self, order: Order) -> Proposal:
-        """The pages."""
+        """Write the pages."""
         files = {
             name: (await asyncio.to_thread(self._write, page.image)).encode()
             for name, page in zip(order.names, order.pages, strict=True)
@@ -304,22 +304,22 @@ class BaselineAuthor:
         return Proposal(files=files, said=f"written by {self.name}", stop=_DONE)
 
     async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
-        """The same again: nothing is gained."""
+        """Return the draft again, without any gain."""
         return Proposal(files=best.proposal.files, said=_DONE, stop=_DONE)
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: there is nothing to release."""
 
 
 class SitePlayer:
-    """The `Player` of authors of sites. The steps of an episode are its rounds after the draft.
+    """`Player` for authors of sites. The steps of an episode are its rounds after the draft.
 
     Args:
         runs_dir: Folder of the builds.
         model: `literal`, `baseline:KIND`, or a model as in the settings.
-        max_steps: Rounds after the draft; None: those of the task.
-        max_time: Seconds of an episode.
-        settings: Of the model and its agent, by name.
+        max_steps: Rounds after the draft; None: the task's limit.
+        max_time: Time limit of an episode in seconds.
+        settings: Settings of the model and its agent, by name.
     """
 
     def __init__(
@@ -342,11 +342,11 @@ class SitePlayer:
         self._settings: Mapping[str, Any] = settings
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """Build one site and judge it.
+        """Build one site and score it.
 
         Raises:
-            CuaError: A setting is wrong, or the folder cannot be written.
-            EnvError: There is no browser.
+            CuaError: If a setting is wrong, or the folder cannot be written.
+            EnvError: If there is no browser.
         """
         task = episode.make_task()
         if not isinstance(task, SiteTask):

@@ -1,1 +1,1 @@
-"""Hours of video in: events with their times, an answer that cites them, and a page with clips that opens offline."""
+"""Analysis of long videos: events with times, an answer that cites them, and an offline page with clips."""

@@ -1,4 +1,4 @@
-"""An answer from the events alone, without a model: what was asked, each statement with its citation."""
+"""Answer built from the events alone, without a model, with a citation for each statement."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ MAX_LINES = 60
 
 
 def wanted_events(events: Sequence[Event], wish: Wish) -> list[Event]:
-    """Those that the question is about."""
+    """Return the events that the question is about."""
     kinds = set(wish.kinds)
     chosen = [event for event in events if not kinds or event.kind in kinds]
     chosen = [event for event in chosen if event.kind != "flash" or wish.color in event.text]
@@ -18,14 +18,14 @@ def wanted_events(events: Sequence[Event], wish: Wish) -> list[Event]:
 
 
 def answer(events: Sequence[Event], wish: Wish, *, seconds: float, num_files: int, missing: Sequence[str] = ()) -> str:
-    """The answer to a question.
+    """Answer a question from the events.
 
     Args:
-        events: All that were found.
-        wish: What is asked.
-        seconds: Of all files together.
-        num_files: How many files.
-        missing: Spans that nobody could watch, each described.
+        events: All events found.
+        wish: Parsed question.
+        seconds: Total duration of all files.
+        num_files: Number of files.
+        missing: Descriptions of the spans that could not be watched.
     """
     chosen = wanted_events(events, wish)
     where = f"in {num_files} file{'s' if num_files != 1 else ''} of {clock(seconds)} together"

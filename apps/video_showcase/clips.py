@@ -1,4 +1,4 @@
-"""Short clips of events, small and playable in any browser, within a limit of bytes."""
+"""Short clips of events, small and playable in any browser, within a size limit."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -26,11 +26,11 @@ _BITS_A_SECOND = 500_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipSpan:
-    """What a clip shows.
+    """Time span of a clip.
 
     Attributes:
-        start_s: In seconds of the file.
-        end_s: Where it ends.
+        start_s: Start, in seconds of the file.
+        end_s: End, in seconds of the file.
     """
 
     start_s: float
@@ -38,14 +38,14 @@ class ClipSpan:
 
 
 def clip_span(event: Event, source: Source) -> ClipSpan:
-    """The clip of an event: a little before it, and until it is over or the clip is long enough."""
+    """Return the clip span of an event: from slightly before it to its end or the maximum length."""
     start_s = max(event.start_s - BEFORE_S, 0.0)
     end_s = min(max(event.end_s, event.start_s + 0.5) + AFTER_S, start_s + MAX_S, source.duration_s)
     return ClipSpan(start_s=start_s, end_s=max(end_s, min(start_s + 0.2, source.duration_s)))
 
 
 def choose_clips(events: Sequence[Event], most: int) -> list[int]:
-    """Positions of the events that get a clip: each kind in turn, the surest first."""
+    """Return the positions of the events that get a clip: kinds in turn, highest confidence first."""
     queues: dict[str, list[int]] = {}
     for position, event in sorted(enumerate(events), key=lambda item: -item[1].confidence):
         queues.setdefault(event.kind, []).append(position)
@@ -58,12 +58,12 @@ def choose_clips(events: Sequence[Event], most: int) -> list[int]:
 
 
 def write_clip(source: Source, span: ClipSpan, target: Path) -> int:
-    """Write a clip as WebM (VP8 and Opus, which every browser plays); its size in bytes.
+    """Write a clip as WebM (VP8 and Opus, playable in every browser) and return its size in bytes.
 
-    Frames are upright, at most 480 px wide, 20 a second at most, each at its time.
+    Frames are upright, at most 480 px wide and at most 20 per second, each at its original time.
 
     Raises:
-        VideoError: Nothing of it can be read.
+        VideoError: If nothing of the clip can be read.
     """
     av = require("av", "visual")
     try:
@@ -107,7 +107,7 @@ def _write(source: Source, span: ClipSpan, out: Any) -> int:
 
 
 def _even(image: NDArray[np.uint8]) -> tuple[int, int]:
-    """Columns and rows that an encoder takes."""
+    """Return columns and rows of an image rounded down to even numbers, as encoders require."""
     return max(image.shape[1] // 2 * 2, 2), max(image.shape[0] // 2 * 2, 2)
 
 
@@ -128,7 +128,7 @@ def _add_sound(out: Any) -> Any:
 
 
 def _sound_frames(source: Source, span: ClipSpan) -> Iterator[Any]:
-    """The sound of a clip in pieces of 20 ms, from its first moment on."""
+    """Yield the sound of a clip in frames of 20 ms from its start."""
     av = require("av", "visual")
     left, written = np.zeros(0, np.float32), 0
     most = round((span.end_s - span.start_s) * _SOUND_HZ)

@@ -1,4 +1,4 @@
-"""What happens in videos, as data: an event is a span of one file with its kind, its words, and what shows it."""
+"""Events of videos as data: a span of one file with its kind, its text, and the frames that show it."""
 
 import math
 import re
@@ -15,19 +15,19 @@ _SHORT_CLOCK = r"(\d{1,3}):([0-5]\d)(?![\d:])"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happens in one file.
+    """Event in one file.
 
     Attributes:
-        file: Name of the file, as the inventory has it.
-        start_s: When it begins, in seconds from the file's first frame.
-        end_s: When it is over.
-        kind: Of the detectors' kinds, or a word of the model's own.
-        text: What it is, in words.
+        file: Name of the file in the inventory.
+        start_s: Start, in seconds from the file's first frame.
+        end_s: End, in seconds from the file's first frame.
+        kind: One of the detectors' kinds, or a word chosen by the model.
+        text: Description in words.
         confidence: 0 to 1.
         evidence_s: Times of frames that show it.
-        is_open: It was still going on where its finder stopped looking.
-        began_before: It was going on already where its finder began to look.
-        source: Who noted it: the detector's name, or `model`.
+        is_open: True if it had not ended where its finder stopped.
+        began_before: True if it had already begun where its finder started.
+        source: Origin: the detector's name, or `model`.
     """
 
     file: str
@@ -43,16 +43,16 @@ class Event:
 
     @property
     def duration_s(self) -> float:
-        """Seconds from its beginning to its end."""
+        """Duration in seconds."""
         return self.end_s - self.start_s
 
     @property
     def citation(self) -> str:
-        """How an answer names it: `FILE@HH:MM:SS`."""
+        """Citation in an answer: `FILE@HH:MM:SS`."""
         return f"{self.file}@{clock(self.start_s)}"
 
     def moved(self, shift_s: float) -> "Event":
-        """The same, later by some seconds: from times of a piece to times of its file."""
+        """Return the event shifted by some seconds: from times of a span to times of its file."""
         return replace(
             self,
             start_s=self.start_s + shift_s,
@@ -61,16 +61,16 @@ class Event:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, times to the millisecond."""
+        """Return JSON values, with times rounded to the millisecond."""
         times = {"start_s": round(self.start_s, 3), "end_s": round(self.end_s, 3)}
         return {**asdict(self), **times, "evidence_s": [round(time_s, 3) for time_s in self.evidence_s]}
 
 
 def event_of(data: Mapping[str, Any]) -> Event:
-    """An event from its JSON values.
+    """Return an event from its JSON values.
 
     Raises:
-        ValueError: They are none of an event.
+        ValueError: If the values do not describe an event.
     """
     try:
         given = {name: data[name] for name in Event.__dataclass_fields__ if name in data}
@@ -85,16 +85,16 @@ def event_of(data: Mapping[str, Any]) -> Event:
 
 
 def clock(time_s: float) -> str:
-    """A time as HH:MM:SS, the second that has begun."""
+    """Format a time as HH:MM:SS, rounded down to whole seconds."""
     seconds = int(time_s + 1e-6)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def parse_clock(text: str) -> float:
-    """Seconds of a time that is written HH:MM:SS, MM:SS or as a number.
+    """Parse a time written as HH:MM:SS, MM:SS or a number, into seconds.
 
     Raises:
-        ValueError: It is written otherwise.
+        ValueError: If it has another form.
     """
     stripped = text.strip()
     if found := re.fullmatch(_CLOCK, stripped):
@@ -106,14 +106,14 @@ def parse_clock(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """A place of a text that names a moment.
+    """Citation of a moment in a text.
 
     Attributes:
-        start: Where it begins in the text, in characters.
-        end: Where it ends.
-        file: The file that it names.
-        time_s: The moment.
-        event: Position among the events of the one that it names; None where there is none.
+        start: Start in the text, in characters.
+        end: End in the text, in characters.
+        file: Name of the cited file.
+        time_s: Cited time.
+        event: Position of the cited event; None if there is none.
     """
 
     start: int
@@ -124,7 +124,7 @@ class Citation:
 
 
 def find_citations(text: str, names: Sequence[str], events: Sequence[Event]) -> list[Citation]:
-    """Where a text cites moments, and the events that it means: those within 2 s, the nearest first."""
+    """Return the citations in a text, each with the nearest event at that time (tolerance 2 s around its start)."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     found = re.finditer(rf"({known})@(?:{_CLOCK}|{_SHORT_CLOCK})", text) if known else ()
     citations = []
@@ -148,14 +148,14 @@ def _nearest(file: str, time_s: float, events: Sequence[Event]) -> int | None:
 
 
 def plain(text: str) -> str:
-    """A text for comparing: letters and digits alone, small; an O or l beside digits is a digit that was misread."""
+    """Normalize a text for comparison: only letters and digits, lower case, with O and l next to digits as digits."""
     folded = "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())
     folded = re.sub(r"(?<=\d)o|o(?=\d)", "0", folded)
     return re.sub(r"(?<=\d)[il]|[il](?=\d)", "1", folded)
 
 
 def alike(one: str, other: str) -> float:
-    """How alike two texts are for a reader, 0 to 1."""
+    """Return the similarity of two texts, 0 to 1, after normalization."""
     from difflib import SequenceMatcher
 
     left, right = plain(one), plain(other)
@@ -165,7 +165,7 @@ def alike(one: str, other: str) -> float:
 
 
 def count_kinds(events: Iterable[Event]) -> dict[str, int]:
-    """How many events of each kind, the most first."""
+    """Count the events of each kind, most frequent first."""
     counts: dict[str, int] = {}
     for event in events:
         counts[event.kind] = counts.get(event.kind, 0) + 1

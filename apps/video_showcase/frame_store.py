@@ -1,4 +1,4 @@
-"""Frames that agents and the page look at: decoded once, kept as small files, shared by all who look there."""
+"""Store of frames for agents and the page: decoded once, kept as small files, shared by all readers."""
 
 import asyncio
 import io
@@ -19,15 +19,15 @@ SIDE_PX = 448
 MAX_BYTES = 1 << 30
 _QUALITY = 80
 _SPACING_S = 0.1
-"""Times nearer than that share a frame."""
+"""Minimum distance of frames; closer times share a frame."""
 
 
 class FrameStore:
     """Frames on disk, by file and time.
 
     Args:
-        folder: Where they are kept.
-        max_bytes: Of all; from then on frames are decoded anew each time.
+        folder: Folder of the frames.
+        max_bytes: Size limit; once it is reached, further frames are decoded on each request.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
@@ -37,15 +37,15 @@ class FrameStore:
         self.num_decoded = 0
 
     def open(self, folder: Path) -> None:
-        """Keep them in this folder from now on."""
+        """Use this folder from now on."""
         self._folder, self._num_bytes = folder, None
 
     async def get(self, source: Source, times_s: Sequence[float], *, side_px: int = SIDE_PX) -> list[Frame]:
-        """The frames shown at some times, in that order; what cannot be decoded is left out.
+        """Return the frames shown at the given times, in that order; frames that cannot be decoded are omitted.
 
         Raises:
-            VideoError: Not one of them can be.
-            VideoInputError: The file is gone or was changed.
+            VideoError: If none of the frames can be decoded.
+            VideoInputError: If the file is missing or was changed.
         """
         wanted = [round(min(max(time_s, 0.0), source.duration_s) / _SPACING_S) for time_s in times_s]
         async with self._locks[source.path]:
@@ -96,7 +96,7 @@ class FrameStore:
 
 
 def encode_webp(image: NDArray[np.uint8], quality: int) -> bytes:
-    """An image as WebP."""
+    """Encode an image as WebP."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "WEBP", quality=quality, method=2)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Spans watched by processes of their own, so many at a time, with what is left to do in seconds."""
+"""Watching of spans in separate processes, a limited number at a time, with the estimated remaining seconds."""
 
 import asyncio
 import contextlib
@@ -23,23 +23,23 @@ _ERROR_CHARS = 400
 
 
 class WatchError(CuaError):
-    """A span could not be watched; the text says why."""
+    """Error for a span that could not be watched; the message says why."""
 
 
 def count_cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far all spans together have come.
+    """Progress of all spans together.
 
     Attributes:
-        whole_s: Seconds of video to be watched.
-        num_spans: How many spans.
-        done_s: Seconds of those that are done, by their numbers.
-        open_s: Seconds that others have come to.
+        whole_s: Seconds of video to watch.
+        num_spans: Number of spans.
+        done_s: Seconds of the finished spans, by span number.
+        open_s: Seconds watched of the spans in progress, by span number.
     """
 
     whole_s: float
@@ -51,23 +51,23 @@ class Progress:
 
     @property
     def watched_s(self) -> float:
-        """Seconds of video that were watched."""
+        """Seconds of video watched so far."""
         return sum(self.done_s.values()) + sum(self.open_s.values())
 
     def begin(self) -> None:
-        """The first span of this process begins: what was done before says nothing about the speed."""
+        """Start the clock with the first span of this process; earlier results do not count for the speed."""
         if not self._began_at:
             self._began_at, self._before_s = time.monotonic(), self.watched_s
 
     def left_s(self) -> float | None:
-        """Seconds until all is watched, at the speed so far; None while that cannot be told."""
+        """Estimate the seconds until all is watched, at the speed so far; None while unknown."""
         gone_s, seen_s = time.monotonic() - self._began_at, self.watched_s - self._before_s
         if not self._began_at or gone_s < 2 or seen_s <= 0:
             return None
         return max(self.whole_s - self.watched_s, 0.0) * gone_s / seen_s
 
     def speed(self) -> float:
-        """Seconds of video watched in a second."""
+        """Return the seconds of video watched per second."""
         gone_s = time.monotonic() - self._began_at
         return (self.watched_s - self._before_s) / gone_s if self._began_at and gone_s > 0 else 0.0
 
@@ -76,12 +76,12 @@ class Watchers:
     """Processes that watch spans.
 
     Args:
-        progress: Kept up to date.
-        num_parallel: Processes at the same time.
-        listener: Told whenever the progress has changed.
+        progress: Progress, kept up to date.
+        num_parallel: Maximum number of processes at the same time.
+        listener: Callback for every change of the progress.
 
     Attributes:
-        folder: Where the times of the files' frames are kept; None for nowhere.
+        folder: Folder for the frame times of the files; None to keep none.
     """
 
     def __init__(
@@ -94,17 +94,17 @@ class Watchers:
         self.folder: Path | None = None
 
     async def watch(self, span: Span, detectors: tuple[str, ...], template: str, folder: Path) -> dict[str, Any]:
-        """What the detectors find in a span; asked again in the same folder it is read, not watched again.
+        """Return what the detectors find in a span; an existing result in the folder is read instead of recomputed.
 
         Args:
-            span: The stretch.
-            detectors: Their names.
-            template: File of an image to look for, or "".
-            folder: Where order and result are kept.
+            span: Span to watch.
+            detectors: Names of the detectors.
+            template: File of an image to find, or "".
+            folder: Folder for order and result.
 
         Raises:
-            WatchError: The process died, or took far longer than the span.
-            VideoInputError: The file is gone or was changed.
+            WatchError: If the process died, or took far longer than the span.
+            VideoInputError: If the file is missing or was changed.
         """
         timeline = await self._timeline(span)
         order = {"span": span.to_json(), "detectors": list(detectors), "template": template, "timeline": timeline}
@@ -119,7 +119,7 @@ class Watchers:
             self.progress.begin()
             order_file.write_text(json.dumps(order), "utf-8")
             code, said = await self._run(span, order_file, result_file)
-            if code < 0:  # a signal, such as that of a machine without memory: what is left of it may do now
+            if code < 0:  # a signal, for example out of memory: a retry may succeed
                 code, said = await self._run(span, order_file, result_file)
             if code != 0:
                 await asyncio.to_thread(span.source.check_unchanged)
@@ -131,7 +131,7 @@ class Watchers:
         return _read(result_file)
 
     async def _timeline(self, span: Span) -> str:
-        """Where the times of the file's frames are kept: found once for all of its spans."""
+        """Return the file with the frame times of the span's file, computed once for all of its spans."""
         await asyncio.to_thread(span.source.check_unchanged)
         if self.folder is None or not span.source.has_video:
             return ""
@@ -142,14 +142,14 @@ class Watchers:
         return str(target)
 
     async def _run(self, span: Span, order_file: Path, result_file: Path) -> tuple[int, str]:
-        """Exit code and last words of one try."""
+        """Run one attempt and return its exit code and error message."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "apps.video_showcase.watch", str(order_file), str(result_file)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=_environment(),
-            start_new_session=True,  # Ctrl-C is for the run: it ends its watchers itself
+            start_new_session=True,  # Ctrl-C is for the run, which ends its watchers itself
         )
         try:
             limit_s = _MIN_TIME_S + _TIME_FACTOR * (span.end_s - span.start_s)
@@ -201,13 +201,13 @@ def _read(result_file: Path) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """One thread for each library: the processes share the processors among them."""
+    """Return an environment with one thread per library, since the processes share the processors."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT"), "1")
     return {**os.environ, **one, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 async def _tail(stream: asyncio.StreamReader | None) -> str:
-    """The end of what a process says of its troubles, on one line."""
+    """Return the last line of a process's stderr, truncated."""
     last = b""
     while stream is not None and (piece := await stream.read(4096)):
         last = (last + piece)[-4 * _ERROR_CHARS :]

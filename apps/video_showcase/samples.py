@@ -1,4 +1,4 @@
-"""The frames of a span as a stream: read once for all detectors, in order, never more than a few in memory."""
+"""Stream of the frames of a span: read once for all detectors, in order, with only a few in memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from visual_tools.errors import require
 from visual_tools.video import iter_frames
 
 RATE = 5.0
-"""Frames a second that are looked at: what lasts 0.4 s is seen twice."""
+"""Sampled frames per second: anything that lasts 0.4 s is seen twice."""
 
 SIDE_PX = 640
-"""Longest side of the frames; text of a screen can be read at that size."""
+"""Longest side of the frames, at which text of a screen is still readable."""
 
 GRID_PX = (96, 54)
-"""Columns and rows of the thumbnail that scenes, motion and flashes are found on."""
+"""Columns and rows of the thumbnail on which scenes, motion and flashes are detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One frame.
+    """Sampled frame.
 
     Attributes:
-        time_s: When it is shown, in seconds from the file's first frame.
+        time_s: Time, in seconds from the file's first frame.
         image: (H, W, 3) uint8 RGB.
         thumbnail: (54, 96, 3) uint8 RGB.
     """
@@ -36,14 +36,14 @@ class Sample:
 
 
 def iter_samples(span: Span, *, side_px: int = SIDE_PX) -> Iterator[Sample]:
-    """Frames of a span and a little around it.
+    """Yield the frames of a span and its margins.
 
     Args:
-        span: The stretch.
+        span: Span to sample.
         side_px: Longest side of the frames.
 
     Raises:
-        VideoError: The file cannot be read.
+        VideoError: If the file cannot be read.
     """
     cv2 = require("cv2", "visual")
     frames = iter_frames(

@@ -1,7 +1,7 @@
-"""The showcase: one folder with a page, clips and thumbnails that opens from disk, asks nothing of any network.
+"""Showcase: a folder with a page, clips and thumbnails that opens from disk without any network request.
 
-Words of models, of videos and of file names are foreign text: the template engine escapes all of it, and the page's own
-policy forbids any request but for the clips and images beside it, and any script but the one that it came with.
+Text from models, videos and file names is untrusted: the template engine escapes all of it, and the page's content
+security policy forbids any request except for its own clips and images, and any script except its own.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _PAGE = PageTemplate(
 )
 PAGE, EVENTS = "index.html", "events.json"
 MARK = ".cua-video"
-"""A folder with this file was made here, and may be replaced."""
+"""Marker file of a generated folder, which may be replaced."""
 
 MAX_SIZE_BYTES = 200 * 2**20
 MAX_CLIPS = 120
@@ -55,7 +55,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeMark:
-    """An event on the timeline, in its units."""
+    """Event on the timeline, in its units."""
 
     number: int
     x: float
@@ -68,7 +68,7 @@ class TimeMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A file on the timeline."""
+    """Timeline row of one file."""
 
     name: str
     width: float
@@ -79,7 +79,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindBar:
-    """How many events of one kind."""
+    """Number of events of one kind."""
 
     kind: str
     count: int
@@ -89,7 +89,7 @@ class KindBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeBar:
-    """A stretch of all files together: pieces of one kind each, from the bottom up."""
+    """Time bin over all files: stacked pieces of one kind each, from the bottom up."""
 
     x: float
     width: float
@@ -99,7 +99,7 @@ class TimeBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """A stretch of a file."""
+    """Chapter of a file."""
 
     file: str
     start_s: float
@@ -109,12 +109,12 @@ class Chapter:
 
     @property
     def time(self) -> str:
-        """When it begins."""
+        """Start time as text."""
         return clock(self.start_s)
 
 
 def make_rows(events: Sequence[Event], sources: Sequence[Source], kinds: Sequence[str]) -> list[Row]:
-    """The timeline: a row for each file, all to one scale."""
+    """Return the timeline: a row for each file, all to the same scale."""
     longest_s = max((source.duration_s for source in sources), default=1.0) or 1.0
     step_s = _nice_step(longest_s)
     rows = []
@@ -137,7 +137,7 @@ def make_rows(events: Sequence[Event], sources: Sequence[Source], kinds: Sequenc
 
 
 def _mark(position: int, event: Event, longest_s: float, kinds: Sequence[str]) -> TimeMark:
-    is_long = event.kind == "scene" or event.duration_s > 0.08 * longest_s  # it lies under what happens in it
+    is_long = event.kind == "scene" or event.duration_s > 0.08 * longest_s  # drawn below the events in it
     return TimeMark(
         number=position + 1,
         x=WIDTH * event.start_s / longest_s,
@@ -150,13 +150,13 @@ def _mark(position: int, event: Event, longest_s: float, kinds: Sequence[str]) -
 
 
 def _nice_step(longest_s: float) -> float:
-    """Seconds between two lines of the timeline: at most twelve of them."""
+    """Return the seconds between two lines of the timeline, at most twelve lines."""
     steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
     return float(next((step for step in steps if longest_s / step <= 12), 28800))
 
 
 def bar_rows(events: Sequence[Event], kinds: Sequence[str]) -> list[KindBar]:
-    """How many events of each kind, the most first."""
+    """Return the number of events of each kind, most frequent first."""
     counts = count_kinds(events)
     most = max(counts.values(), default=1)
     return [
@@ -166,7 +166,7 @@ def bar_rows(events: Sequence[Event], kinds: Sequence[str]) -> list[KindBar]:
 
 
 def time_bars(events: Sequence[Event], sources: Sequence[Source], kinds: Sequence[str]) -> list[TimeBar]:
-    """Events over the time of all files, one after another."""
+    """Return a histogram of events over the time of all files, one after another."""
     begins: dict[str, float] = {}
     whole_s = 0.0
     for source in sources:
@@ -196,7 +196,7 @@ def _time_bar(at: int, row: Sequence[int], most: int, step_s: float, num_bars: i
 
 
 def make_chapters(events: Sequence[Event], sources: Sequence[Source]) -> list[Chapter]:
-    """Stretches of each file: from scene to scene where there are some, else of ten minutes."""
+    """Split each file into chapters: from scene to scene if there are scenes, else of ten minutes."""
     chapters = []
     for source in sources:
         own = [(position, event) for position, event in enumerate(events) if event.file == source.name]
@@ -229,7 +229,7 @@ def _borders(own: Sequence[tuple[int, Event]], source: Source) -> list[float]:
 
 
 def _title(events: Sequence[Event]) -> str:
-    """What a chapter is called: its surest words, and what else is in it."""
+    """Return the title of a chapter: its text with the highest confidence, and its other contents."""
     spoken = [
         event for event in events if event.kind not in ("scene", "motion", "flash", "beep", "sound") and event.text
     ]
@@ -242,7 +242,7 @@ def _title(events: Sequence[Event]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """An event on the page."""
+    """Event on the page."""
 
     number: int
     event: Event
@@ -256,7 +256,7 @@ class Card:
 
 @dataclass(slots=True)
 class _Media:
-    """What was written beside the page, by the event's position, and how large all is."""
+    """Files written next to the page, by the event's position, and their total size."""
 
     thumbnails: dict[int, str] = field(default_factory=dict)
     clips: dict[int, str] = field(default_factory=dict)
@@ -266,18 +266,18 @@ class _Media:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showcase:
-    """What is shown.
+    """Contents of a showcase.
 
     Attributes:
-        question: What was asked.
+        question: Question of the user.
         answer: The answer.
-        events: What happens.
+        events: Events of the files.
         sources: The files.
-        remarks: What could not be watched, and the like.
-        model: Who answered.
+        remarks: Remarks, such as spans that could not be watched.
+        model: Model that answered.
         facts: Names and values for the head of the page.
-        max_bytes: Of the whole folder.
-        max_clips: How many clips.
+        max_bytes: Size limit of the whole folder.
+        max_clips: Maximum number of clips.
     """
 
     question: str
@@ -295,24 +295,24 @@ def check_target(folder: Path) -> None:
     """Check that a showcase may be written into a folder, before any work is done.
 
     Raises:
-        ConfigError: Something else is there.
+        ConfigError: If the folder contains something else.
     """
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).is_file())):
         raise ConfigError(f"{folder} is there already and is no showcase; name another folder with -o")
 
 
 async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: Say) -> Path:
-    """Write the folder; its page.
+    """Write the folder of a showcase and return its page.
 
     Args:
-        show: What is shown.
-        folder: Where; an earlier showcase there is replaced.
-        frames: Where thumbnails come from.
-        say: Told what is being done.
+        show: Contents of the showcase.
+        folder: Target folder; an earlier showcase in it is replaced.
+        frames: Store that provides the thumbnails.
+        say: Callback for each line of progress.
 
     Raises:
-        ConfigError: Something else is there.
-        CuaError: It cannot be written.
+        ConfigError: If the folder contains something else.
+        CuaError: If it cannot be written.
     """
     check_target(folder)
     with translate_os_errors("write", folder):
@@ -389,13 +389,13 @@ async def _write_clips(show: Showcase, by_name: dict[str, Source], folder: Path,
 
 
 def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str], problems: Sequence[str] = ()) -> str:
-    """The page itself.
+    """Render the page as HTML.
 
     Args:
-        show: What is shown.
-        thumbnails: Addresses of images by the event's position.
-        clips: Addresses of clips, likewise.
-        problems: What could not be made.
+        show: Contents of the showcase.
+        thumbnails: URLs of images by the event's position.
+        clips: URLs of clips by the event's position.
+        problems: Parts that could not be made.
     """
     kinds = list(count_kinds(show.events))
     cards = [_card(position, event, kinds, thumbnails, clips) for position, event in enumerate(show.events)]
@@ -441,7 +441,7 @@ def _card(position: int, event: Event, kinds: Sequence[str], thumbnails: dict[in
 
 
 def _answer_pieces(show: Showcase) -> list[tuple[str, int | None, bool]]:
-    """The answer in pieces: text, the number of the event that it cites, and whether it is a citation."""
+    """Split the answer into pieces: text, number of the cited event, and whether it is a citation."""
     bare = re.sub(r"(?<![ \t])[ \t]*\[\^[\w.]+\^\]", "", show.answer).strip()  # marks of the run's own evidence
     text = "\n".join(printable(line) for line in bare.splitlines())
     names = [printable(source.name) for source in show.sources]

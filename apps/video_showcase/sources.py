@@ -1,4 +1,4 @@
-"""The files that are asked about: looked at once, never copied, told apart from what is no video."""
+"""Inventory of the input files: read once, never copied, with files that are not videos left out."""
 
 import hashlib
 import os
@@ -13,31 +13,31 @@ from visual_tools.video import probe
 from visual_tools.video.timeline import check_file
 
 _HASHED_BYTES = 1 << 20
-"""Of the beginning, the middle and the end each: what tells files apart without reading 40 GB."""
+"""Bytes hashed at the beginning, the middle and the end each, which identify a file without reading 40 GB."""
 
 
 class VideoInputError(CuaError):
-    """Files that cannot be watched; the text says which and why."""
+    """Error for files that cannot be watched; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One file.
+    """Input file.
 
     Attributes:
-        name: What citations call it: its file name, with a number where two are called alike.
-        path: Where it lies.
-        size_bytes: Its size when it was looked at.
-        mtime_ns: When it was changed last.
-        digest: Of pieces of its content.
-        duration_s: From its first frame to the end of the last; of its sound where it has no video.
+        name: Name in citations: the file name, with a number if two files have the same name.
+        path: Path of the file.
+        size_bytes: Size at the time of the inventory.
+        mtime_ns: Time of the last modification.
+        digest: Hash of parts of its content.
+        duration_s: Duration from the first frame to the end of the last; of the sound if it has no video.
         width_px: Columns as shown; 0 without video.
         height_px: Rows as shown.
         fps: Average frame rate; 0 without video.
-        codec: Name of its video codec.
-        key_gap_s: Largest distance of keyframes.
-        has_audio: There is sound.
-        warnings: What is unusual about it.
+        codec: Name of the video codec.
+        key_gap_s: Largest distance between keyframes.
+        has_audio: True if it has sound.
+        warnings: Unusual properties.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Source:
 
     @property
     def has_video(self) -> bool:
-        """Whether there are frames to look at."""
+        """True if it has video frames."""
         return self.width_px > 0
 
     def check_unchanged(self) -> None:
-        """Check that the file is still the one that was looked at.
+        """Check that the file is unchanged since the inventory.
 
         Raises:
-            VideoInputError: It is gone or another one.
+            VideoInputError: If the file is missing or has changed.
         """
         try:
             status = Path(self.path).stat()
@@ -73,23 +73,23 @@ class Source:
             raise VideoInputError(f"{self.path} was changed since the work began: start anew")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the source as JSON values."""
         return asdict(self)
 
 
 def source_of(data: dict[str, Any]) -> Source:
-    """A source from its JSON values."""
+    """Return a source from its JSON values."""
     return Source(**{**data, "warnings": tuple(data["warnings"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What was found among the files.
+    """Result of an inventory.
 
     Attributes:
-        sources: Those that can be watched, in the order given.
-        left_out: Why others cannot, one line each.
-        repeated: Which were named twice, likewise.
+        sources: Files that can be watched, in the order given.
+        left_out: Reasons why others cannot, one line each.
+        repeated: Files that were named twice, one line each.
     """
 
     sources: tuple[Source, ...]
@@ -98,19 +98,19 @@ class Inventory:
 
     @property
     def duration_s(self) -> float:
-        """Seconds of all."""
+        """Total duration in seconds."""
         return sum(source.duration_s for source in self.sources)
 
 
 def take_inventory(paths: Sequence[Path], *, with_sound: bool = False) -> Inventory:
-    """Look at each file; one that is damaged or no video is left out, and said.
+    """Inspect each file; damaged files and files that are not videos are left out with a reason.
 
     Args:
         paths: The files.
-        with_sound: Take files that hold nothing but sound, too.
+        with_sound: True to include files with sound only.
 
     Raises:
-        VideoInputError: Not one of them can be watched.
+        VideoInputError: If none of the files can be watched.
     """
     sources: list[Source] = []
     left_out: list[str] = []
@@ -173,7 +173,7 @@ def _look_at(path: Path, taken: set[str], *, with_sound: bool) -> Source:
 
 
 def _sound_s(file: Path) -> float:
-    """Seconds of sound in a file without video; 0 where there is none."""
+    """Return the seconds of sound in a file without video; 0 without sound."""
     av = require("av", "visual")
     try:
         with av.open(f"file:{file}", container_options={"protocol_whitelist": "file"}) as container:
@@ -188,7 +188,7 @@ def _sound_s(file: Path) -> float:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """The file's name as text that a page and a record can hold, with a number when it is taken."""
+    """Return the file's name as text that is valid in a page and a record, with a number if it is taken."""
     whole = os.fsencode(name).decode("utf-8", "replace")
     plain = Path("".join(char if char.isprintable() else "\ufffd" for char in whole))
     free, number = plain.name, 2

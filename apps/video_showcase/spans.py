@@ -1,4 +1,4 @@
-"""Split by file and by time: each span is watched by one sub-agent."""
+"""Splitting by file and by time: each span is watched by one sub-agent."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from apps.video_showcase.events import clock
 from apps.video_showcase.sources import Source
 
 BEFORE_S, AFTER_S = 10.0, 15.0
-"""A watcher looks a little beyond both ends of its span: to see what was there, and how what begins in it ends."""
+"""Margins before and after a span that are also watched, to see earlier contents and the end of its events."""
 
 MIN_SPAN_S, MAX_SPAN_S = 60.0, 900.0
 MAX_SPANS, MAX_WISHED_SPANS = 96, 1000
@@ -18,13 +18,13 @@ MAX_SPANS, MAX_WISHED_SPANS = 96, 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A stretch of one file.
+    """Part of one file.
 
     Attributes:
-        number: From 1 on, over all files.
+        number: Number of the span over all files, from 1.
         source: The file.
-        start_s: Where it begins, in seconds from the file's first frame.
-        end_s: The first moment after it.
+        start_s: Start, in seconds from the file's first frame.
+        end_s: End (exclusive), in seconds from the file's first frame.
     """
 
     number: int
@@ -34,40 +34,40 @@ class Span:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """Name used for the files of the span."""
         return f"span-{self.number:03}"
 
     @property
     def read_start_s(self) -> float:
-        """From where on it is looked at."""
+        """Time at which watching starts."""
         return max(self.start_s - BEFORE_S, 0.0)
 
     @property
     def read_end_s(self) -> float:
-        """Until where it is looked at."""
+        """Time at which watching ends."""
         return min(self.end_s + AFTER_S, self.source.duration_s)
 
     @property
     def is_first(self) -> bool:
-        """Whether the file begins with it."""
+        """True if it is the first span of the file."""
         return self.start_s == 0
 
     @property
     def is_last(self) -> bool:
-        """Whether the file ends with it."""
+        """True if it is the last span of the file."""
         return self.end_s >= self.source.duration_s
 
     def describe(self) -> str:
-        """Which stretch of which file it is, for a person and for a model."""
+        """Return a description of the span for the user and for a model."""
         return f"{self.source.name}, {clock(self.start_s)} to {clock(self.end_s)}"
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the span as JSON values."""
         return asdict(self)
 
 
 def span_of(data: dict[str, Any]) -> Span:
-    """A span from its JSON values."""
+    """Return a span from its JSON values."""
     from apps.video_showcase.sources import source_of
 
     return Span(**{**data, "source": source_of(data["source"])})
@@ -76,16 +76,16 @@ def span_of(data: dict[str, Any]) -> Span:
 def split(
     sources: Sequence[Source], *, num_workers: int, max_spans: int = MAX_SPANS, span_s: float | None = None
 ) -> tuple[Span, ...]:
-    """The spans of all files, in order.
+    """Split all files into spans, in order.
 
-    Files are cut into equal pieces. Without a wish the pieces are short enough to keep all workers busy and a loss
-    small, and long enough that there are at most `max_spans` of them, and one a file at least.
+    Files are cut into equal pieces. Without `span_s` the pieces are short enough to keep all workers busy and a loss
+    small, and long enough that there are at most `max_spans` of them, and at least one per file.
 
     Args:
         sources: The files.
-        num_workers: How many are watched at the same time.
-        max_spans: How many there may be.
-        span_s: The longest that one may be, where a person has said so: then there may be `MAX_WISHED_SPANS`.
+        num_workers: Number of spans watched at the same time.
+        max_spans: Maximum number of spans.
+        span_s: Maximum length if the user sets it; the limit is then `MAX_WISHED_SPANS` spans.
     """
     whole_s = sum(source.duration_s for source in sources)
     wished_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)

@@ -1,6 +1,6 @@
-"""The tools of the agents that watch videos, and the list that their notes are merged into.
+"""Tools of the agents that watch videos, and the merging of their notes.
 
-Each sub-agent has one span, in seconds from its beginning.
+Each sub-agent has one span; its times are seconds from the beginning of that span.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _SAME_TEXT = 0.8
 _NEAR_S = 2.0
 _MIN_IOU = 0.5
 _STANDING_S = 20.0
-"""Text that a file begins with and that stays so long is no event but a part of the picture: a logo, a board."""
+"""Minimum duration of text present from the start of a file to count as part of the picture: a logo, a board."""
 
 MERGED = "events.json"
 DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
@@ -50,10 +50,10 @@ _MAX_LISTED = 400
 
 
 def merge(found: Mapping[int, Sequence[Event]], spans: Sequence[Span]) -> list[Event]:
-    """The events of all spans as one list.
+    """Merge the events of all spans into one list.
 
-    An event belongs to the span in which it begins; what a later span saw of it tells only when it ended. The same
-    thing noted twice at a border, or by a detector and a model, is one event.
+    An event belongs to the span in which it begins; a later span only provides its end. The same event
+    noted twice at a border, or by a detector and a model, is one event.
 
     Args:
         found: Events by the number of the span, times in seconds of the file.
@@ -79,7 +79,7 @@ def _merge_file(found: Mapping[int, Sequence[Event]], spans: Sequence[Span], sou
 
 
 def _continue(kept: list[tuple[int, Event]], event: Event) -> None:
-    """Give an event that was open at the end of its span the end that the next span saw."""
+    """Extend an event that was open at the end of its span to the end seen by the next span."""
     for position in range(len(kept) - 1, -1, -1):
         number, earlier = kept[position]
         if earlier.is_open and _is_same_thing(earlier, event) and event.start_s <= earlier.end_s + _NEAR_S:
@@ -108,7 +108,7 @@ def _is_same_time(one: Event, other: Event) -> bool:
 
 
 def _joined(one: Event, other: Event) -> Event:
-    """The surer one, over the time of both."""
+    """Return the event with the higher confidence, over the time of both."""
     best = max(one, other, key=lambda event: event.confidence)
     return replace(
         best,
@@ -125,27 +125,27 @@ def _is_standing(event: Event, source: Source) -> bool:
 
 
 def _end_scenes(events: Sequence[Event], source: Source) -> list[Event]:
-    """A scene that code found lasts until the next one, wherever that was found."""
+    """Extend each detected scene to the start of the next one."""
     starts = [event.start_s for event in events if event.source == "scene"]
     ends = dict(zip(starts, [*starts[1:], source.duration_s], strict=False))
     return [replace(one, end_s=ends[one.start_s]) if one.source == "scene" else one for one in events]
 
 
 def _bounded(event: Event, source: Source) -> Event:
-    """Within its file."""
+    """Clip an event to the duration of its file."""
     end_s = min(event.end_s, source.duration_s)
     return replace(event, start_s=min(event.start_s, end_s), end_s=end_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoContext:
-    """What all agents of a run share.
+    """Context shared by all agents of a run.
 
     Attributes:
         spans: All spans.
-        wish: What is asked.
+        wish: Parsed question.
         watchers: Processes that run the detectors.
-        frames: Frames that were decoded.
+        frames: Store of decoded frames.
     """
 
     spans: tuple[Span, ...]
@@ -154,7 +154,7 @@ class VideoContext:
     frames: FrameStore
 
     def span_of(self, place: Workplace) -> Span | None:
-        """The span that an agent watches, by the file that it was handed; None for the orchestrator."""
+        """Return the span that an agent watches, from its input file; None for the orchestrator."""
         if place.agent_id == MAIN:
             return None
         return next((span for span in self.spans if (place.kernel.folder / task_name(span)).is_file()), None)
@@ -162,7 +162,7 @@ class VideoContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A stretch of a file that a call is about; times of the agent are `zero_s` less than those of the file."""
+    """Part of a file that a call refers to; the agent's times are `zero_s` less than the file's."""
 
     span: Span
     zero_s: float
@@ -171,7 +171,7 @@ class _Place:
 
 
 class PlaceArguments(Arguments):
-    """Where to look."""
+    """Common arguments of tools that take a part of a file."""
 
     start_s: float = Field(0.0, ge=0, description="Where it begins, in seconds")
     end_s: float | None = Field(None, ge=0, description="Where it ends; left out: the end of what you watch")
@@ -223,7 +223,7 @@ class MergeArguments(Arguments):
 
 
 class _VideoTool:
-    """A tool of one agent; implements `cua.model.Tool`."""
+    """Base of the tools of one agent; implements `cua.model.Tool`."""
 
     name = ""
     description = ""
@@ -235,7 +235,7 @@ class _VideoTool:
         self.parameters: Mapping[str, Any] = schema_of(self.arguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it; what cannot be done is told to the model."""
+        """Run the tool; errors are returned to the model."""
         try:
             return await self._call(self.arguments.model_validate(arguments))
         except (VisualError, WatchError, VideoInputError, _WrongPlaceError) as error:
@@ -264,11 +264,11 @@ class _VideoTool:
 
 
 class _WrongPlaceError(Exception):
-    """A call names a file or a stretch that is not there; told to the model."""
+    """Error for a call with a file or a time that does not exist; returned to the model."""
 
 
 class ShowSheetTool(_VideoTool):
-    """Frames of a stretch on one image."""
+    """Shows frames of a time range on one image."""
 
     name = "show_sheet"
     description = "Frames spread evenly over a stretch of the video on one image, each with its time."
@@ -285,7 +285,7 @@ class ShowSheetTool(_VideoTool):
 
 
 class ShowFramesTool(_VideoTool):
-    """Single frames, which also become files for code."""
+    """Shows single frames, which are also written as files for code."""
 
     name = "show_frames"
     description = "Frames at certain times. They are also kept as files frame-SECONDS.webp, for code."
@@ -308,7 +308,7 @@ class ShowFramesTool(_VideoTool):
 
 
 class SoundLevelTool(_VideoTool):
-    """How loud a stretch is."""
+    """Reports the loudness of a time range."""
 
     name = "sound_level"
     description = "How loud each second of a stretch is, in dB of full scale, and which tone stands out."
@@ -335,7 +335,7 @@ class SoundLevelTool(_VideoTool):
 
 
 class DetectEventsTool(_VideoTool):
-    """What code finds by itself in the span of a sub-agent."""
+    """Runs detectors in the span of a sub-agent."""
 
     name = DETECT
     description = (
@@ -363,7 +363,7 @@ class DetectEventsTool(_VideoTool):
 
 
 class NoteEventsTool(_VideoTool):
-    """Keeps the events of a sub-agent."""
+    """Records the events of a sub-agent."""
 
     name = NOTE
     description = (
@@ -391,7 +391,7 @@ class NoteEventsTool(_VideoTool):
 
 
 class MergeEventsTool(_VideoTool):
-    """One list of what all sub-agents have noted."""
+    """Merges the notes of all sub-agents into one list."""
 
     name = MERGE
     description = (
@@ -415,17 +415,17 @@ class MergeEventsTool(_VideoTool):
 
 
 def task_name(span: Span) -> str:
-    """The file that tells a sub-agent which span is its own."""
+    """Return the name of the file that assigns a span to a sub-agent."""
     return f"{span.name}-task.json"
 
 
 def noted_name(span: Span) -> str:
-    """The file in which the sub-agent of a span leaves its events."""
+    """Return the name of the file in which the sub-agent of a span stores its events."""
     return f"{span.name}-noted.json"
 
 
 def merge_noted(folder: Path, spans: Sequence[Span]) -> tuple[list[Event], list[Span]]:
-    """The events of all sub-agents whose notes are in the orchestrator's folder, and the spans without any."""
+    """Merge all sub-agents' notes in the orchestrator's folder; also return the spans without notes."""
     found: dict[int, list[Event]] = {}
     for span in spans:
         for noted in sorted(folder.glob(f"*/{noted_name(span)}")):
@@ -435,7 +435,7 @@ def merge_noted(folder: Path, spans: Sequence[Span]) -> tuple[list[Event], list[
 
 
 def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
-    """Makers of the tools for each agent of a run."""
+    """Return the factories of the tools for each agent of a run."""
 
     def maker(kind: type[_VideoTool]) -> ToolMaker:
         def make(place: Workplace) -> Tool:

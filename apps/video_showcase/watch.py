@@ -1,8 +1,8 @@
-"""Watch one span with detectors: a process of its own, so that memory is given back and a decoder that dies is alone.
+"""Watch one span with detectors in a separate process, which releases its memory and isolates decoder crashes.
 
     python -m apps.video_showcase.watch ORDER.json RESULT.json
 
-Progress goes to stdout, a JSON object a line. It ends when its stdin does: with the process that started it.
+Progress goes to stdout, one JSON object per line. The process ends when its stdin is closed, that is, with its parent.
 """
 
 import json
@@ -35,28 +35,28 @@ Tell = Callable[[float], None]
 
 
 class Detector(Protocol):
-    """Finds events in frames that come in order of time."""
+    """Detector of events in frames in order of time."""
 
     def feed(self, sample: Sample) -> None:
-        """Take the next frame."""
+        """Process the next frame."""
         ...
 
     def finish(self, file: str) -> list[Event]:
-        """The events of all frames, times in seconds from the file's first."""
+        """Return the events of all frames, with times in seconds from the file's first frame."""
         ...
 
 
 def watch(span: Span, detectors: tuple[str, ...], template: str = "", tell: Tell | None = None) -> dict[str, Any]:
-    """What the detectors find in a span.
+    """Return what the detectors find in a span.
 
     Args:
-        span: The stretch.
-        detectors: Their names.
-        template: File of the image that `template` looks for.
-        tell: Told the time that was reached, now and then.
+        span: Span to watch.
+        detectors: Names of the detectors.
+        template: File of the image for the detector `template`.
+        tell: Callback for the time reached, called periodically.
 
     Returns:
-        `events` that begin in the span, or were going on when it began; `problems`; and `seconds` that it took.
+        `events` that begin in the span or continue into it; `problems`; and the elapsed `seconds`.
     """
     started = time.monotonic()
     events: list[Event] = []
@@ -107,7 +107,7 @@ def _make(names: tuple[str, ...], template: str, span: Span) -> list[Detector]:
 
 
 def _belongs(event: Event, span: Span) -> bool:
-    """Whether an event begins in the span, or was going on when it began: then it only tells how that went on."""
+    """Return whether an event begins in the span, or continues into it from an earlier span to provide its end."""
     is_inside = span.start_s <= event.start_s < span.end_s or (span.is_last and event.start_s >= span.start_s)
     if event.began_before and not span.is_first:
         return event.end_s > span.start_s
@@ -115,7 +115,7 @@ def _belongs(event: Event, span: Span) -> bool:
 
 
 def main(order_file: str, result_file: str) -> int:
-    """Do what an order says, and write what came of it, whole or not at all."""
+    """Execute an order and write its result atomically."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     order = json.loads(Path(order_file).read_text("utf-8"))
     span = span_of(order["span"])

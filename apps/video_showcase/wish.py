@@ -1,4 +1,4 @@
-"""What a question asks for, read from plain words: which detectors, which sort of answer, whether a page."""
+"""Parsing of a question in plain words: required detectors, kind of answer, and whether to make a page."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from cua.errors import ConfigError, name_choices
 Ask = Literal["list", "count", "first", "last", "longest"]
 
 DETECTORS = ("scene", "text", "motion", "flash", "template", "sound")
-"""What code alone can find."""
+"""Detectors that work without a model."""
 
 KINDS = {
     "scene": ("scene",),
@@ -20,7 +20,7 @@ KINDS = {
     "template": ("template",),
     "sound": ("beep", "sound"),
 }
-"""The kinds of events that each detector notes."""
+"""Kinds of events by detector."""
 
 _WORDS = {
     "scene": r"scenes?|cuts?|shots?|chapters?|changes? of place|backgrounds?",
@@ -45,17 +45,17 @@ _QUOTED = re.compile(r"[\"“”'‘’«]([^\"“”'‘’«»]{2,80})[\"“�
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is asked.
+    """Parsed question.
 
     Attributes:
-        question: The words themselves.
-        detectors: Which of them are to look.
-        kinds: Kinds of events that the answer is about; all kinds of the detectors where empty.
-        quoted: A text that events must hold; "" for any.
-        color: Of flashes; "" for any.
-        ask: Which sort of answer.
-        is_showcase: Whether a page is wished for.
-        template: File of an image to look for; "" for none.
+        question: Text of the question.
+        detectors: Names of the required detectors.
+        kinds: Kinds of events that the answer is about; all kinds of the detectors if empty.
+        quoted: Text that events must contain; "" for any.
+        color: Colour of flashes; "" for any.
+        ask: Kind of answer.
+        is_showcase: True if a page is requested.
+        template: File of an image to find; "" for none.
     """
 
     question: str
@@ -69,29 +69,29 @@ class Wish:
 
     @property
     def wants_sound(self) -> bool:
-        """Whether somebody has to listen."""
+        """True if the sound detector is used."""
         return "sound" in self.detectors
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the wish as JSON values."""
         return asdict(self)
 
 
 def wish_of(data: dict[str, Any]) -> Wish:
-    """A wish from its JSON values."""
+    """Return a wish from its JSON values."""
     return Wish(**{**data, "detectors": tuple(data["detectors"]), "kinds": tuple(data["kinds"])})
 
 
 def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "") -> Wish:
-    """Read a question; where its words name nothing that code can find, all detectors look.
+    """Parse a question; if it names nothing that detectors can find, all detectors are used.
 
     Args:
         question: Such as "When does the score change?".
-        detectors: These instead of what the words name.
-        template: File of an image to look for.
+        detectors: Detectors to use instead of those named by the question.
+        template: File of an image to find.
 
     Raises:
-        ConfigError: The question is empty, a detector is unknown, or an icon is asked for without its image.
+        ConfigError: If the question is empty, a detector is unknown, or an icon is requested without its image.
     """
     if not question.strip():
         raise ConfigError('the question is empty; expected words such as "When does the score change?"')
@@ -129,7 +129,7 @@ def _detector_of(kind: str) -> str:
 
 
 def _without_general(named: list[str]) -> list[str]:
-    """Kinds that are meant: who says "loud beeps" means beeps, who says "loud sounds" means any."""
+    """Resolve general kinds: "loud beeps" means only beeps, "loud sounds" means both sounds and beeps."""
     return [kind for kind in named if not (kind == "sound" and "beep" in named)] + (
         ["beep"] if "sound" in named and "beep" not in named else []
     )

@@ -1,1 +1,1 @@
-"""The verifier: a file is opened by a second library, rendered, and everything that can be counted is counted."""
+"""Verifier of office files: opens a file with a second library, renders it, and counts its contents."""

@@ -1,4 +1,4 @@
-"""Check one file: the order of the steps, alike for all kinds."""
+"""Check of one file, with the same steps for all kinds."""
 
 import re
 import tempfile
@@ -48,11 +48,11 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
 
     Args:
         path: The file.
-        images: Folder for images of its pages, made when it is not there; None for no images.
-        expect: Counts that were asked for, such as `words>=10000`.
+        images: Folder for images of its pages, created if missing; None for no images.
+        expect: Requested counts, such as `words>=10000`.
 
     Raises:
-        OfficeError: The file cannot be read safely; the text says why.
+        OfficeError: If the file cannot be read safely; the message says why.
     """
     expectations = [Expectation.parse(one) for one in expect]
     kind = find_kind(path)
@@ -76,11 +76,11 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
 
 
 def _place_in_sections(pdf: Path, report: CheckReport) -> None:
-    """Say below which heading of the first level a finding on a page stands, by the bookmarks of the rendering."""
+    """Assign findings on pages to first-level headings, by the bookmarks of the rendering."""
     begins = [(page, title) for level, title, page in read_bookmarks(pdf) if level == 0]
     report.sections = report.sections or [title for _, title in begins]
     if len(begins) != len(report.sections):
-        return  # a heading without a bookmark: numbers would not be the same
+        return  # a heading has no bookmark, so the numbers would differ
     for at, one in enumerate(report.findings):
         page = re.fullmatch(r"page (\d+)", one.place)
         if page and not one.section:
@@ -89,7 +89,7 @@ def _place_in_sections(pdf: Path, report: CheckReport) -> None:
 
 
 def write_images(pages: Sequence[Page], folder: Path) -> list[str]:
-    """Write images of the first pages and, for more than one page, one image of them all; returns their names."""
+    """Write images of the first pages, plus one image of all pages if there are several, and return their names."""
     folder.mkdir(parents=True, exist_ok=True)
     names = []
     for page in pages[:MAX_IMAGES]:
@@ -130,7 +130,7 @@ def _check_package(package: Package, report: CheckReport) -> None:
 
 
 def _check_schema(package: Package, report: CheckReport) -> None:
-    """Compare with the schemas of ECMA-376 and the Open XML SDK, which the package openxml-audit carries."""
+    """Validate against the schemas of ECMA-376 and the Open XML SDK, which the package openxml-audit contains."""
     audit: Any = require("openxml_audit", "office")
     found = audit.OpenXmlValidator(max_errors=_SCHEMA_ERRORS).validate(package.path)
     report.opened_by.append("openxml-audit")

@@ -1,4 +1,4 @@
-"""Checks of docx files: what is counted, and what must not be."""
+"""Checks of docx files: counts of contents, and faults."""
 
 import re
 
@@ -23,7 +23,7 @@ _MISTAKES = ("Figure ", "Table ", "Equation ")
 
 
 def check_document(rendered: Rendered, report: CheckReport) -> None:
-    """Count what a document has, and look for what is broken in it."""
+    """Count the contents of a document and check it for faults."""
     docx = require("docx", "office")
     package = rendered.package
     assert package is not None
@@ -49,13 +49,13 @@ def check_document(rendered: Rendered, report: CheckReport) -> None:
 
 
 class Sections:
-    """Below which heading of the first level something stands.
+    """Lookup of the first-level heading above an element.
 
     Args:
-        document: As `docx.Document` gives it.
+        document: Document as returned by `docx.Document`.
 
     Attributes:
-        titles: Those headings, in order.
+        titles: First-level headings, in order.
     """
 
     def __init__(self, document: Document) -> None:
@@ -67,14 +67,14 @@ class Sections:
             self._numbers[element] = number
 
     def of(self, element: Element) -> int:
-        """Number of the heading, from 1; 0 before the first one."""
+        """Return the number of the heading above an element, from 1; 0 before the first one."""
         while element is not None and element.getparent() is not self._body:
             element = element.getparent()
         return self._numbers.get(element, 0)
 
 
 def count_words(text: str) -> int:
-    """Words as people count them: a number and a hyphenated word are one each."""
+    """Count words: a number and a hyphenated word are one each."""
     return len(_WORD.findall(text))
 
 
@@ -100,7 +100,7 @@ def _count(document: Document, report: CheckReport) -> None:
 
 
 def _count_bibliography(document: Document) -> int:
-    """Paragraphs behind the heading of the list of references, up to the next heading."""
+    """Count the paragraphs after the heading of the list of references, up to the next heading."""
     count, is_inside = 0, False
     for paragraph in document.paragraphs:
         style = (paragraph.style.name or "") if paragraph.style is not None else ""
@@ -181,7 +181,7 @@ def _check_references(document: Document, report: CheckReport, where: Sections) 
 
 
 def _check_stale(document: Document, report: CheckReport, where: Sections) -> None:
-    """References whose shown text is no longer that of their bookmark."""
+    """Report references whose text differs from the text of their bookmark."""
     body = document.element.body
     for text in body.iter(w("instrText")):
         match = re.match(r"^\s*REF\s+(\S+)", text.text or "")
@@ -259,7 +259,7 @@ def _check_tables(document: Document, report: CheckReport, where: Sections) -> N
 
 
 def _check_fonts(document: Document, report: CheckReport, where: Sections) -> None:
-    """Fonts that the document names: another machine may lack them."""
+    """Report fonts used by the document that other machines may not have."""
     named = set()
     for one in document.element.body.iter(w("rFonts")):
         named |= {one.get(w(key)) for key in ("ascii", "hAnsi") if one.get(w(key))}

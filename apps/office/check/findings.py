@@ -1,4 +1,4 @@
-"""What is checked and what a check found: facts that can be asked for, findings, images; and what was asked for."""
+"""Facts that can be requested, findings and images of a check, and the requested counts."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from cua.errors import name_choices
 Level = Literal["error", "warning", "note"]
 _ORDER: tuple[Level, ...] = ("error", "warning", "note")
 MAX_ALIKE = 20
-"""Findings of one code that are listed; the rest is counted."""
+"""Maximum number of listed findings per code; the rest is only counted."""
 
 FACTS = {
     "pages": "pages, slides or printed pages",
@@ -43,20 +43,20 @@ FACTS = {
     "contents": "entries of tables of contents",
     "bibliography": "entries of the list of references",
 }
-"""What can be asked for, such as `words>=10000`."""
+"""Facts that can be requested, such as `words>=10000`."""
 
 _EXPECTATION = re.compile(r"^\s*(\w+)\s*(>=|<=|==|=|>|<)\s*([\d_,]+)\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """A file and what LibreOffice makes of it.
+    """File with its rendering by LibreOffice.
 
     Attributes:
-        path: The file.
-        package: Its parts; None for a PDF file.
-        pdf: Its rendering; the file itself for a PDF file; None when there is no LibreOffice.
-        pages: The pages of the rendering.
+        path: Path of the file.
+        package: Parts of the file; None for a PDF file.
+        pdf: Rendering; the file itself for a PDF file; None without LibreOffice.
+        pages: Pages of the rendering.
     """
 
     path: Path
@@ -67,14 +67,14 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong, or that a person should know.
+    """Fault, or a note for the user.
 
     Attributes:
-        level: `error`: the file is not as it must be; `warning`: it probably is not; `note`: good to know.
+        level: `error`: the file is wrong; `warning`: it is probably wrong; `note`: for information.
         code: Stable name, such as `formula-error`.
-        text: What was found.
-        place: Where: a cell, a page, a slide.
-        section: Number of the heading of the first level that it is below, from 1; 0 where that is not known.
+        text: Description.
+        place: Location: a cell, a page, a slide.
+        section: Number of the first-level heading above it, from 1; 0 if unknown.
     """
 
     level: Level
@@ -84,14 +84,14 @@ class Finding:
     section: int = 0
 
     def to_text(self) -> str:
-        """One line."""
+        """Return the finding as one line."""
         where = f" ({self.place})" if self.place else ""
         return f"{self.level}: {self.text}{where} [{self.code}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """A count that was asked for."""
+    """Requested count."""
 
     fact: str
     relation: str
@@ -99,10 +99,10 @@ class Expectation:
 
     @classmethod
     def parse(cls, text: str) -> "Expectation":
-        """Read `words>=10000`.
+        """Parse an expectation such as `words>=10000`.
 
         Raises:
-            OfficeError: It is none, or of something that is not counted.
+            OfficeError: If the text is not an expectation, or its fact is not counted.
         """
         match = _EXPECTATION.match(text)
         if match is None:
@@ -113,7 +113,7 @@ class Expectation:
         return cls(fact=match[1], relation=relation, number=int(re.sub(r"[_,]", "", match[3])))
 
     def holds(self, found: int) -> bool:
-        """Whether a count is as asked."""
+        """Return whether a count meets the expectation."""
         return {
             ">=": found >= self.number,
             "<=": found <= self.number,
@@ -125,16 +125,16 @@ class Expectation:
 
 @dataclass(slots=True, kw_only=True)
 class CheckReport:
-    """What a check of one file found.
+    """Result of checking one file.
 
     Attributes:
-        file: Its name.
+        file: Name of the file.
         kind: docx, xlsx, pptx or pdf.
         facts: Counts by the names of `FACTS`.
-        findings: In the order in which they were found.
-        images: Names of the images that were written.
+        findings: Findings in order of detection.
+        images: Names of the written images.
         opened_by: Programs and libraries that opened it.
-        sections: Headings of the first level, in order.
+        sections: First-level headings, in order.
     """
 
     file: str
@@ -147,15 +147,15 @@ class CheckReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether there is no error."""
+        """True if there are no errors."""
         return not any(one.level == "error" for one in self.findings)
 
     def add(self, level: Level, code: str, text: str, place: str = "", section: int = 0) -> None:
-        """Note a finding."""
+        """Add a finding."""
         self.findings.append(Finding(level=level, code=code, text=text, place=place, section=section))
 
     def expect(self, expectations: Iterable[Expectation]) -> None:
-        """Note what is not as asked; a fact that this kind of file does not have counts as 0."""
+        """Report unmet expectations; a fact that this kind of file does not have counts as 0."""
         for one in expectations:
             found = self.facts.get(one.fact, 0)
             if not one.holds(found):
@@ -163,7 +163,7 @@ class CheckReport:
                 self.add("error", "not-as-asked", f"{found} {what}; asked for {one.relation} {one.number}")
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the report as JSON values."""
         findings = [asdict(one) for one in self.findings]
         return {
             "file": self.file,
@@ -178,7 +178,7 @@ class CheckReport:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "CheckReport":
-        """What `to_json` gave."""
+        """Restore a report from the result of `to_json`."""
         return cls(
             file=str(value["file"]),
             kind=str(value["kind"]),
@@ -190,7 +190,7 @@ class CheckReport:
         )
 
     def to_text(self) -> str:
-        """For people and models: the counts, what opened it, and the findings, worst first."""
+        """Return the report as text: counts, programs that opened the file, and findings, worst first."""
         counts = ", ".join(f"{count} {name}" for name, count in self.facts.items() if count)
         lines = [f"{self.file}: {counts or 'empty'}", f"opened by: {', '.join(self.opened_by) or 'nothing'}"]
         lines += _listed(self.findings)

@@ -1,4 +1,4 @@
-"""Checks of PDF files: fonts within, links that lead somewhere, forms, and equations by the file's own tags."""
+"""Checks of PDF files: embedded fonts, link targets, forms, and equations by the file's own tags."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ _MAX_TAGS = 500_000
 
 
 def check_pdf(rendered: Rendered, report: CheckReport) -> None:
-    """Count what a PDF file has, and look for what is broken in it.
+    """Count the contents of a PDF file and check it for faults.
 
     Raises:
-        OfficeError: It is encrypted.
+        OfficeError: If the file is encrypted.
     """
     pypdf = require("pypdf", "office")
     report.opened_by.append("pypdfium2")
@@ -56,7 +56,7 @@ def check_pdf(rendered: Rendered, report: CheckReport) -> None:
 
 
 def count_tags(reader: PdfReader) -> Counter[str]:
-    """How often each kind of element stands in the file's structure; nothing for a file without tags."""
+    """Count each kind of element in the file's structure tree; empty for a file without tags."""
     found: Counter[str] = Counter()
     open_nodes = [reader.trailer["/Root"].get("/StructTreeRoot")]
     seen: set[int] = set()
@@ -75,7 +75,7 @@ def count_tags(reader: PdfReader) -> Counter[str]:
 
 
 def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
-    """Name of each font and whether it is in the file."""
+    """Yield the name of each font and whether it is embedded."""
     for page in reader.pages:
         resources = page.get("/Resources")
         fonts = resources.get_object().get("/Font") if resources is not None else None
@@ -91,7 +91,7 @@ def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
 
 
 def _count_images(reader: PdfReader) -> int:
-    """Different images that pages draw."""
+    """Count the distinct images that pages draw."""
     seen = set()
     for page in reader.pages:
         resources = page.get("/Resources")

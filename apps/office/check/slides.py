@@ -1,4 +1,4 @@
-"""Checks of pptx files: nothing leaves its slide or its frame, images keep their shape, placeholders are filled."""
+"""Checks of pptx files: contents within slide and frame, images undistorted, placeholders filled."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ _MIN_PT = 9.0
 
 
 def check_slides(rendered: Rendered, report: CheckReport) -> None:
-    """Count what a presentation has, and look for what is broken in it."""
+    """Count the contents of a presentation and check it for faults."""
     pptx = require("pptx", "office")
     try:
         presentation = open_with("python-pptx", rendered.path, lambda: pptx.Presentation(str(rendered.path)))
@@ -46,7 +46,7 @@ def check_slides(rendered: Rendered, report: CheckReport) -> None:
 
 
 def _all_shapes(shapes: Any) -> Iterator[Any]:
-    """The shapes of a slide; those of groups are in a frame of their own, so only their texts count."""
+    """Yield the shapes of a slide; only texts of grouped shapes count, since groups have their own coordinates."""
     for shape in shapes:
         if shape.shape_type == 6:
             yield from _all_shapes(shape.shapes)
@@ -120,7 +120,7 @@ def _check_sizes(shape: Shape, place: str, report: CheckReport) -> None:
 
 
 def _check_overlaps(slide: Slide, place: str, report: CheckReport) -> None:
-    """Images, charts and tables that lie on texts or on each other."""
+    """Report images, charts and tables that overlap texts or each other."""
     boxes = []
     for shape in slide.shapes:
         is_solid = shape.shape_type in (13, 3, 19)
@@ -138,7 +138,7 @@ def _check_overlaps(slide: Slide, place: str, report: CheckReport) -> None:
 
 
 def _check_text(rendered: Rendered, shapes: list[list[Any]], report: CheckReport) -> None:
-    """Where the rendering puts the end of each text, against the frame that it should stay in."""
+    """Compare the rendered end of each text with the frame that contains it."""
     pdfium = require("pypdfium2", "office")
     document = pdfium.PdfDocument(str(rendered.pdf))
     try:
@@ -166,12 +166,12 @@ def _check_text(rendered: Rendered, shapes: list[list[Any]], report: CheckReport
 
 
 def _grows(shape: Shape) -> bool:
-    """Whether the frame follows its text, so that only the slide's edge matters."""
+    """Return whether the frame resizes to fit its text, so that only the slide's edge is checked."""
     return bool(shape.text_frame.auto_size == 1)
 
 
 def _lowest_pt(text_page: Any, height: float, shape: Shape) -> float | None:
-    """Lower edge of the last words of a shape in points from the top; None when they are not found on the page."""
+    """Return the lower edge of a shape's last words in points from the top; None if they are not found on the page."""
     if not shape.has_text_frame:
         return None
     lines = [one.text.strip() for one in shape.text_frame.paragraphs if one.text.strip()]

@@ -1,4 +1,4 @@
-"""Checks of xlsx files: formulas calculated anew, pivot tables summed once more, references that lead somewhere."""
+"""Checks of xlsx files: recalculated formulas, recomputed pivot tables, valid references."""
 
 import re
 import tempfile
@@ -24,7 +24,7 @@ _HASHES = re.compile(r"(?<!\S)#{3,}(?!\S)")
 
 
 def check_workbook(rendered: Rendered, report: CheckReport) -> None:
-    """Count what a workbook has, and look for what is broken in it."""
+    """Count the contents of a workbook and check it for faults."""
     package = rendered.package
     assert package is not None
     size = sheet_bytes(package)
@@ -96,7 +96,7 @@ def _check_cells(workbook: Workbook, report: CheckReport) -> None:
 
 
 def _is_code(text: str) -> bool:
-    """Numbers that are names: with leading zeros, or long."""
+    """Return whether a text is a numeric code: with leading zeros, or long."""
     digits = text.lstrip("+-")
     return (digits.startswith("0") and len(digits) > 1 and "." not in digits[:2]) or len(digits) > 11
 
@@ -106,7 +106,7 @@ def _has_drawings(sheet: Sheet) -> bool:
 
 
 def _check_charts(workbook: Workbook, package: Package, report: CheckReport) -> None:
-    """A chart's series must lie on sheets that are there."""
+    """Check that a chart's series refer to existing sheets."""
     names = set(workbook.sheetnames)
     for part in package.parts:
         if "/charts/chart" not in part or not part.endswith(".xml"):
@@ -145,7 +145,7 @@ def _check_formulas(path: Path, report: CheckReport) -> None:
 
 
 def _check_pivots(path: Path, package: Package, report: CheckReport) -> None:
-    """What each pivot table shows, in the file and after a refresh by LibreOffice, against pandas."""
+    """Compare each pivot table, in the file and after a refresh by LibreOffice, with pandas."""
     try:
         pivots = read_pivots(package)
     except OfficeError as error:
@@ -177,7 +177,7 @@ def _check_pivots(path: Path, package: Package, report: CheckReport) -> None:
 
 
 def _check_stream(package: Package, report: CheckReport) -> None:
-    """Errors that are stored in cells, in little memory."""
+    """Find errors stored in cells, using little memory."""
     import io
 
     etree = require("lxml.etree", "office")

@@ -1,1 +1,1 @@
-"""What openpyxl lacks: pivot tables with cache, recalculated values, texts that cannot turn into formulas."""
+"""Additions to openpyxl: pivot tables with cache, recalculated values, texts that cannot become formulas."""

@@ -1,4 +1,4 @@
-"""Write pivot tables: definition, cache, records, and the cells that a program would show."""
+"""Writing of pivot tables: definition, cache, records, and the displayed cells."""
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -22,7 +22,7 @@ from envs.errors import require
 
 _CAPTIONS = {"sum": "Sum of", "count": "Count of", "average": "Average of", "min": "Min of", "max": "Max of"}
 _DATA = -2
-"""Number of the field that stands for the values themselves. Source: ECMA-376 part 1, 18.10.1.90."""
+"""Field number that represents the values. Source: ECMA-376 part 1, 18.10.1.90."""
 
 
 def add_pivot(
@@ -35,19 +35,19 @@ def add_pivot(
     anchor: str = "A3",
     name: str = "",
 ) -> Pivot:
-    """Put a pivot table on a sheet of openpyxl: definition, cache, records, and the values of now in its cells.
+    """Add a pivot table to a sheet of openpyxl: definition, cache, records, and current values in its cells.
 
     Args:
-        sheet: Where to.
-        source: The sheet with the data: names in its first row, up to the first empty cell; one record a row.
-        rows: One or more fields of the rows.
+        sheet: Target sheet.
+        source: Sheet with the data: names in its first row, up to the first empty cell; one record per row.
+        rows: One or more row fields.
         values: Aggregation by field; several only without `columns`.
-        columns: At most one field of the columns.
-        anchor: Its upper left cell.
-        name: Of the table.
+        columns: At most one column field.
+        anchor: Top left cell.
+        name: Name of the table.
 
     Raises:
-        OfficeError: A field that is not there, values that are no numbers, a layout that is not made here.
+        OfficeError: If a field is missing, values are not numbers, or the layout is not supported.
     """
     table = read_source(source)
     _check_request(table, rows, values, columns)
@@ -102,7 +102,7 @@ def _write_cells(
     columns: Sequence[str],
     values: Mapping[str, str],
 ) -> str:
-    """Write what a program would show; returns the cells that it takes."""
+    """Write the displayed cells and return their range."""
     utils, styles = require("openpyxl.utils", "office"), require("openpyxl.styles", "office")
     letter, first_row = utils.cell.coordinate_from_string(anchor)
     first = utils.column_index_from_string(letter)
@@ -135,7 +135,7 @@ def _write_cells(
 
 
 def _row_labels(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], width: int) -> list[Any]:
-    """The labels of a row; those of outer fields only where they change."""
+    """Return the labels of a row; outer fields are labelled only where they change."""
     at = keys.index(key)
     if not at:
         return list(key)
@@ -246,7 +246,7 @@ def _index_class(module: ModuleType) -> Any:
 
 
 def _cache(table: Source, listed: set[str]) -> Any:
-    """The cache of a source; fields of rows and columns list their values once, records point into the list."""
+    """Build the cache of a source; row and column fields list their values once, and records hold indices."""
     module, fields = require("openpyxl.pivot.cache", "office"), require("openpyxl.pivot.fields", "office")
     records = require("openpyxl.pivot.record", "office")
     sheet, _, cells = table.reference.rpartition("!")
@@ -305,6 +305,6 @@ def _cache_value(fields: ModuleType, value: Any) -> Any:
 
 
 def _items(table: Source, field: str) -> list[Any]:
-    """The different values of a field in order; a missing one is "(blank)"."""
+    """Return the distinct values of a field in order; a missing value is "(blank)"."""
     found = {label_of(one) for one in table.column(field)}
     return sorted(found, key=lambda one: (isinstance(one, str), one))

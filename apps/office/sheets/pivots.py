@@ -1,4 +1,4 @@
-"""Pivot tables of xlsx files, also of other programs: read, and calculated once more to compare."""
+"""Pivot tables of xlsx files from any program: reading, and recomputation for comparison."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,17 +19,17 @@ TOTAL = "Total"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pivot:
-    """A pivot table as a file defines it.
+    """Pivot table as defined in a file.
 
     Attributes:
-        name: Of the table.
-        sheet: Where it stands.
-        location: Its cells, such as `A3:E8`.
-        source: Sheet and cells of its data, such as `Sales!A1:D100`.
-        rows: Names of the fields of its rows.
-        columns: Of its columns.
+        name: Name of the table.
+        sheet: Sheet that contains it.
+        location: Range of its cells, such as `A3:E8`.
+        source: Sheet and range of its data, such as `Sales!A1:D100`.
+        rows: Names of the row fields.
+        columns: Names of the column fields.
         values: Name and aggregation of each value.
-        num_records: Records of its cache; None without records.
+        num_records: Number of records in its cache; None without records.
         fields: All fields of its cache, in order.
     """
 
@@ -45,10 +45,10 @@ class Pivot:
 
 
 def read_pivots(package: Package) -> list[Pivot]:
-    """All pivot tables of a workbook, also of other programs.
+    """Read all pivot tables of a workbook, from any program.
 
     Raises:
-        OfficeError: A part that a pivot table needs is missing.
+        OfficeError: If a part that a pivot table needs is missing.
     """
     found = []
     for sheet_name, part in sheet_parts(package).items():
@@ -59,7 +59,7 @@ def read_pivots(package: Package) -> list[Pivot]:
 
 
 def sheet_parts(package: Package) -> dict[str, str]:
-    """Part of each sheet by its name, in the workbook's order."""
+    """Return the part of each sheet by its name, in the workbook's order."""
     workbook = next(one.target for one in package.relationships("") if one.kind == "officeDocument")
     targets = {one.id: one.target for one in package.relationships(workbook)}
     key = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -67,15 +67,15 @@ def sheet_parts(package: Package) -> dict[str, str]:
 
 
 def check_pivot(pivot: Pivot, source: Any, shown: Any) -> list[str]:
-    """What is wrong with a pivot table, by calculating it once more with pandas.
+    """Return the faults of a pivot table, found by recomputing it with pandas.
 
     Args:
-        pivot: As `read_pivots` gives it.
-        source: The sheet of its data, of openpyxl, with values (`data_only=True`).
-        shown: The sheet that it stands on, likewise.
+        pivot: Pivot table from `read_pivots`.
+        source: openpyxl sheet of its data, with values (`data_only=True`).
+        shown: openpyxl sheet that contains it, with values.
 
     Returns:
-        One line for each fault; [] when all is well.
+        One line for each fault; [] if there are none.
     """
     try:
         table = read_source(source, pivot.source.rpartition("!")[2])
@@ -94,23 +94,23 @@ def check_pivot(pivot: Pivot, source: Any, shown: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Records of a sheet: names of the fields, their values, and where they stand."""
+    """Records of a sheet: field names, values, and their range."""
 
     names: tuple[str, ...]
     records: list[list[Any]]
     reference: str
 
     def column(self, name: str) -> list[Any]:
-        """The values of a field."""
+        """Return the values of a field."""
         at = self.names.index(name)
         return [record[at] for record in self.records]
 
 
 def read_source(sheet: Sheet, cells: str = "") -> Source:
-    """The records of a sheet, or of some of its cells.
+    """Read the records of a sheet, or of a range of its cells.
 
     Raises:
-        OfficeError: There are none, or a field has no name of its own.
+        OfficeError: If there are none, or field names are missing or repeated.
     """
     cells = cells.replace("$", "") or _named_block(sheet)
     lines = [[cell.value for cell in line] for line in sheet[cells]]
@@ -124,7 +124,7 @@ def read_source(sheet: Sheet, cells: str = "") -> Source:
 
 
 def _named_block(sheet: Sheet) -> str:
-    """The cells from A1 on whose columns have a name in the first row, up to the first column without one."""
+    """Return the range from A1 to the last row, up to the first column without a name in the first row."""
     names = [cell.value for cell in sheet[1]]
     width = next((at for at, name in enumerate(names) if name in (None, "")), len(names))
     letter = require("openpyxl.utils", "office").get_column_letter(max(width, 1))
@@ -132,12 +132,12 @@ def _named_block(sheet: Sheet) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a cell holds a number that can be summed."""
+    """Return whether a cell value is a number that can be summed."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def label_of(value: Any) -> Any:
-    """What a pivot table shows for a value of a field of rows or columns."""
+    """Return the label that a pivot table shows for a value of a row or column field."""
     if value is None or value == "":
         return "(blank)"
     if isinstance(value, bool):
@@ -150,7 +150,7 @@ def label_of(value: Any) -> Any:
 def pivot_frame(
     table: Source, rows: Sequence[str], columns: Sequence[str], values: Mapping[str, str]
 ) -> dict[tuple[tuple[Any, ...], Any, str], float]:
-    """Each number by its row (`()` for the total), its column (None for the total) and its value's field."""
+    """Return each number by its row (`()` for the total), its column (None for the total) and its value's field."""
     pandas = require("pandas", "office")
     keys = {one: [label_of(value) for value in table.column(one)] for one in {*rows, *columns}}
     numbers = {
@@ -213,7 +213,7 @@ def _field_names(root: Element, group: str, names: Sequence[str]) -> Iterator[st
 
 
 def _source_reference(package: Package, source: Any) -> str:
-    """Sheet and cells of a source that is given as such, or by the name of a table or of a range."""
+    """Return sheet and range of a source given directly, or by the name of a table or range."""
     if source.get("ref"):
         return f"{source.get('sheet', '')}!{source.get('ref')}"
     name = source.get("name", "")
@@ -231,7 +231,7 @@ def _source_reference(package: Package, source: Any) -> str:
 
 
 def _compare_cells(pivot: Pivot, table: Source, shown: Any) -> Iterator[str]:
-    """Whether each number that the pivot table shows is what pandas calculates."""
+    """Yield a line for each displayed number that differs from pandas."""
     known = {one: how if how in FUNCTIONS else "sum" for one, how in pivot.values}
     strange = [how for _, how in pivot.values if how not in FUNCTIONS]
     if strange:
@@ -257,7 +257,7 @@ def _compare_cells(pivot: Pivot, table: Source, shown: Any) -> Iterator[str]:
 
 
 def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Labels of each row, outer ones carried down; `()` for the row of the total."""
+    """Yield the labels of each row, with outer ones carried down; `()` for the total row."""
     carried = [""] * width
     for at, line in enumerate(lines):
         labels = [str(label_of(one)) if one is not None else "" for one in line[:width]]
@@ -269,7 +269,7 @@ def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple
 def _numbers_at(
     lines: Sequence[Sequence[Any]], labelled: Sequence[tuple[tuple[str, ...], int]], row: tuple[str, ...], column: Any
 ) -> list[float]:
-    """The numbers that stand in a row, at a column when that has a heading; of the last row for a total."""
+    """Return the numbers of a row, at a column if it has a heading; for a total those of the last row."""
     found = [at for labels, at in labelled if row and labels == row]
     at = found[-1] if found else len(lines) - 1 if not row else None
     if at is None:

@@ -1,4 +1,4 @@
-"""Formulas calculated by LibreOffice, and their values written into the file that they come from."""
+"""Recalculation of formulas by LibreOffice, and storage of their values in the file."""
 
 import tempfile
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calculated:
-    """A formula and what came of it.
+    """Formula with its calculated value.
 
     Attributes:
-        cell: Such as `Sales!B7`.
-        formula: As it stands in the file, without the equals sign.
-        stored: The value in the file; None when there is none.
-        value: The value that LibreOffice calculates.
+        cell: Cell, such as `Sales!B7`.
+        formula: Formula in the file, without the equals sign.
+        stored: The value in the file; None if there is none.
+        value: Value calculated by LibreOffice.
     """
 
     cell: str
@@ -32,10 +32,10 @@ class Calculated:
 
 
 def calculate(path: Path) -> list[Calculated]:
-    """All formulas of a workbook with their values, calculated anew.
+    """Return all formulas of a workbook with their recalculated values.
 
     Raises:
-        OfficeError: The file cannot be read, or LibreOffice is not there or fails.
+        OfficeError: If the file cannot be read, or LibreOffice is missing or fails.
     """
     openpyxl = require("openpyxl", "office")
     with tempfile.TemporaryDirectory(prefix="k25-calculate-") as scratch:
@@ -66,10 +66,10 @@ def calculate(path: Path) -> list[Calculated]:
 
 
 def fill_values(path: Path) -> int:
-    """Write the calculated value of each formula into the file; nothing else in it is touched. Returns how many.
+    """Write only the calculated values of formulas into the file, and return the number of formulas.
 
     Raises:
-        OfficeError: As `calculate`.
+        OfficeError: If `calculate` raises it.
     """
     from apps.office.sheets.pivots import sheet_parts
 
@@ -89,7 +89,7 @@ def fill_values(path: Path) -> int:
 
 
 def _fill(cell: Element, value: Any) -> bool:
-    """Put a value beside the formula of a cell; whether there is a formula."""
+    """Store a value next to the formula of a cell, and return whether the cell has a formula."""
     formula = cell.find("{*}f")
     if formula is None:
         return False
@@ -118,13 +118,13 @@ def _fill(cell: Element, value: Any) -> bool:
 
 
 def _serial(value: Any) -> float:
-    """A date or time as the number that sheets keep."""
+    """Convert a date or time to a spreadsheet serial number."""
     to_excel = require("openpyxl.utils.datetime", "office").to_excel
     return float(to_excel(value))
 
 
 def _drop_chain(package: Package) -> None:
-    """The order of calculation is the program's own business; a stale one makes Excel repair the file."""
+    """Remove the calculation order, which programs rebuild: a stale one makes Excel repair the file."""
     name = "xl/calcChain.xml"
     if name not in package.parts:
         return
@@ -138,7 +138,7 @@ def _drop_chain(package: Package) -> None:
 
 
 def check_values(path: Path, found: list[Calculated] | None = None) -> list[str]:
-    """What is wrong with the formulas of a workbook: errors, values that are not there or not of now."""
+    """Return the faults of a workbook's formulas: errors, and missing or outdated values."""
     faults = []
     for one in found if found is not None else calculate(path):
         if str(one.value) in ERRORS or str(one.value).startswith(("Err:", "#")):

@@ -1,4 +1,4 @@
-"""Workbooks of openpyxl: foreign ones opened without silent loss, texts that stay texts, files that fit the schema."""
+"""Workbooks of openpyxl: opening without silent loss, texts that stay texts, files that match the schema."""
 
 import io
 import re
@@ -15,22 +15,22 @@ from apps.office.tidy import tidy
 from envs.errors import require
 
 MAX_SHEET_BYTES = 48 * 2**20
-"""Of XML of all sheets together: openpyxl takes some 50 times as much memory as a sheet has bytes."""
+"""Size limit of the XML of all sheets together: openpyxl takes about 50 times as much memory as a sheet has bytes."""
 
 _UNIMPORTANT = re.compile(r"(^|/)(docProps/|_rels/|printerSettings|calcChain|sharedStrings|theme|metadata|styles)")
 _DRAWN = ("sp", "cxnSp", "grpSp", "sparkline", "slicer", "timeline", "x14:conditionalFormatting", "contentPart")
 
 
 def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False) -> Any:
-    """Open a workbook with openpyxl, after looking at it: nothing of it is run or fetched.
+    """Open a workbook with openpyxl after checking it; nothing in it is run or fetched.
 
     Args:
         path: An xlsx file.
-        accept_loss: Open it although saving would drop what openpyxl does not know.
-        values: The last calculated values in the place of formulas.
+        accept_loss: True to open it even if saving would drop features that openpyxl does not support.
+        values: True to read the last calculated values instead of formulas.
 
     Raises:
-        OfficeError: It cannot be read safely, is too large, or saving it would lose something.
+        OfficeError: If it cannot be read safely, is too large, or saving it would lose something.
     """
     openpyxl = require("openpyxl", "office")
     package = open_package(path)
@@ -52,10 +52,10 @@ def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False
 
 
 def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[Any, ...]]:
-    """The values of a sheet row by row, in little memory, whatever its size.
+    """Yield the values of a sheet row by row, using little memory for any size.
 
     Raises:
-        OfficeError: It cannot be read safely, or has no such sheet.
+        OfficeError: If it cannot be read safely, or has no such sheet.
     """
     openpyxl = require("openpyxl", "office")
     open_package(path)
@@ -69,13 +69,13 @@ def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[Any, ..
 
 
 def sheet_bytes(package: Package) -> int:
-    """Bytes of XML of all sheets and of the texts that they share."""
+    """Return the size in bytes of the XML of all sheets and their shared strings."""
     names = (name for name in package.parts if name.startswith("xl/worksheets/sheet") or "sharedStrings" in name)
     return sum(len(package.parts[name]) for name in names)
 
 
 def find_losses(package: Package) -> list[str]:
-    """What a workbook has that openpyxl would drop when it saves it: found by doing so in memory."""
+    """Return the features of a workbook that openpyxl would drop when saving, found by saving it in memory."""
     openpyxl = require("openpyxl", "office")
     before = _inventory(package)
     if package.path.stat().st_size > 20 * 2**20:
@@ -94,7 +94,7 @@ def find_losses(package: Package) -> list[str]:
 
 
 def write_text(cell: Any, text: str) -> None:
-    """Put a text from elsewhere into a cell, so that it stays a text: `=1+1` is shown, never calculated."""
+    """Write an untrusted text into a cell so that it stays a text: `=1+1` is displayed, never calculated."""
     cell.value = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", text)[:32_767]
     cell.data_type = "s"
     if text[:1] in ("=", "+", "-", "@", "\t", "\r"):
@@ -102,22 +102,22 @@ def write_text(cell: Any, text: str) -> None:
 
 
 def csv_safe(value: object) -> str:
-    """A value for a CSV file that spreadsheet programs take as a text even when it begins like a formula."""
+    """Return a value for a CSV file that spreadsheet programs treat as text even if it begins like a formula."""
     text = "" if value is None else str(value)
     is_number = re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?%?", text)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not is_number else text
 
 
 def save_workbook(workbook: Workbook, path: Path, *, calculated: bool = True) -> Path:
-    """Save a workbook of openpyxl so that it fits the schema and shows values before anybody recalculates it.
+    """Save a workbook of openpyxl so that it matches the schema and shows values without recalculation.
 
     Args:
-        workbook: Of openpyxl.
-        path: Where to.
-        calculated: Have LibreOffice calculate the formulas, and write the values into the file.
+        workbook: Workbook of openpyxl.
+        path: Target file.
+        calculated: True to calculate the formulas with LibreOffice and store their values in the file.
 
     Raises:
-        OfficeError: LibreOffice is not there or fails.
+        OfficeError: If LibreOffice is missing or fails.
     """
     workbook.save(path)
     tidy(path)
@@ -127,7 +127,7 @@ def save_workbook(workbook: Workbook, path: Path, *, calculated: bool = True) ->
 
 
 def _inventory(package: Package) -> Counter[str]:
-    """What a person would miss: parts by kind, and things drawn or formatted that openpyxl may not know."""
+    """Count the features that a user would miss: parts by kind, and drawings and formats that openpyxl may drop."""
     found: Counter[str] = Counter()
     for name, data in package.parts.items():
         if _UNIMPORTANT.search(name) or name.endswith(".rels") or name == "[Content_Types].xml":

@@ -1,4 +1,4 @@
-"""The suite `office`: tasks on documents, each with a check by code, a solution, and one that misses by little."""
+"""The suite `office`: document tasks, each with a check by code, a correct solution and a near miss."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ PREFIX = "office/"
 
 
 def all_cases() -> "tuple[Case, ...]":
-    """All cases in order, those that lack something here included."""
+    """Return all cases in order, including those with missing requirements."""
     from apps.office.suite.calc_kinds import calc_cases
     from apps.office.suite.impress_kinds import impress_cases
     from apps.office.suite.pages import page_cases
@@ -28,7 +28,7 @@ def all_cases() -> "tuple[Case, ...]":
 
 
 def make_suite() -> "Suite":
-    """Tasks on documents, for agents with tools; those whose files do not ship here are left out, with the reason."""
+    """Make the suite of document tasks for agents with tools; cases with missing files are left out with the reason."""
     from apps.office.suite.case import OfficeTask
     from envs.suite import Suite
 

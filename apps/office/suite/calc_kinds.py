@@ -1,4 +1,4 @@
-"""Cases on xlsx files of the kinds that OSWorld has for LibreOffice Calc, with files and words of our own."""
+"""Cases on xlsx files like OSWorld's LibreOffice Calc tasks, with original files and instructions."""
 
 import csv
 import random
@@ -18,7 +18,7 @@ Rows = list[Any]
 
 
 def calc_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     yield _fill_blanks()
     yield _sort_with_formulas()
     yield _freeze()
@@ -32,12 +32,12 @@ def calc_cases() -> Iterator[Case]:
 
 
 def values_of(sheet: Sheet) -> dict[str, Any]:
-    """What stands in the cells of a sheet, by their names; empty ones are left out."""
+    """Return the values of a sheet by cell name, without empty cells."""
     return {cell.coordinate: cell.value for row in sheet.iter_rows() for cell in row if cell.value is not None}
 
 
 def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, miss: Change) -> Case:
-    """A case on one workbook with one sheet, Data."""
+    """Return a case on one workbook with one sheet, Data."""
 
     def prepare(folder: Path) -> None:
         workbook = load_openpyxl().Workbook()
@@ -63,7 +63,7 @@ def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, 
 
 
 def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
-    """A check that the sheet holds what it held, but for some cells."""
+    """Return a check that only the cells in `new` have changed."""
 
     def check(folder: Path, answer: str) -> list[str]:
         workbook = load_openpyxl().Workbook()

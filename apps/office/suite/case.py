@@ -1,4 +1,4 @@
-"""A task of the suite: files, an instruction, a check; and, to prove the check, a solution and a near miss."""
+"""Task of the suite: files, an instruction, a check, and a solution and a near miss that validate the check."""
 
 import tempfile
 from collections.abc import Callable
@@ -13,22 +13,22 @@ from envs.suite import FAMILY
 
 Check = Callable[[Path, str], list[str]]
 Act = Callable[[Path], str | None]
-"""Works in a folder and gives an answer, if there is one to give."""
+"""Function that works in a folder and returns an answer, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a task is made of.
+    """Definition of a task.
 
     Attributes:
-        name: Unique, such as `comment-contract`.
+        name: Unique name, such as `comment-contract`.
         family: `make`, `edit`, `extract`, `convert`, `reconcile` or `annotate`.
-        instruction: What the agent is told.
-        prepare: Writes the files that it is given into a folder.
-        check: What is wrong with the folder and the answer; [] when all is as asked.
-        solve: Does it in the folder, and gives the answer: the check finds nothing then.
-        miss: Does nearly that: the check must find something.
-        lacks: Why it cannot be had here, such as a package that is not installed; "" when it can.
+        instruction: Instruction of the agent.
+        prepare: Function that writes the input files into a folder.
+        check: Function that returns the faults of the folder and the answer; [] if there are none.
+        solve: Function that solves the task in the folder and returns the answer: the check then finds nothing.
+        miss: Function that nearly solves the task: the check must find a fault.
+        lacks: Function that returns a missing requirement, such as a package that is not installed; "" if none.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Case:
 
 
 class OfficeTask(Question):
-    """A case as a task of agents with tools."""
+    """Case as a task for agents with tools."""
 
     def __init__(self, case: Case, task_id: str) -> None:
         self.case = case
@@ -55,21 +55,21 @@ class OfficeTask(Question):
 
     @property
     def inputs(self) -> tuple[Path, ...]:
-        """The files that the agent is given; written when they are first asked for."""
+        """Input files of the agent, written on first access."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="k25-task-")
             self.case.prepare(Path(self._folder.name))
         return tuple(sorted(Path(self._folder.name).iterdir()))
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """1 when the check finds nothing in the agent's folder, else 0."""
+        """Return 1 if the check finds nothing in the agent's folder, else 0."""
         answer = env.terminate.answer if env.terminate is not None else None
         faults = judge(self.case, getattr(env, "folder", None), answer)
         return TaskVerdict(not faults, info={"faults": faults[:10]})
 
 
 def judge(case: Case, folder: Path | None, answer: str | None) -> list[str]:
-    """What is wrong; a file that is not there or cannot be read is a fault, too."""
+    """Return the faults; a missing or unreadable file is a fault, too."""
     if folder is None:
         return ["there is no folder to look into"]
     try:
@@ -80,25 +80,25 @@ def judge(case: Case, folder: Path | None, answer: str | None) -> list[str]:
 
 @dataclass(slots=True)
 class Faults:
-    """Collects what is wrong."""
+    """Collector of faults."""
 
     found: list[str] = field(default_factory=list)
 
     def expect(self, is_so: object, text: str) -> None:
-        """Note a text unless something is so."""
+        """Add a fault unless a condition is true."""
         if not is_so:
             self.found.append(text)
 
 
 def opened(path: Path) -> Path:
-    """A file that was made, after it was opened safely.
+    """Return the path of a result file after opening it safely.
 
     Raises:
-        OfficeError: It is not there, or cannot be read.
+        OfficeError: If the file is missing or cannot be read.
     """
     open_package(path)
     return path
 
 
 def nothing(folder: Path) -> None:
-    """Prepare nothing."""
+    """Do nothing: there is nothing to prepare."""

@@ -1,4 +1,4 @@
-"""Cases on pptx files of the kinds that OSWorld has for LibreOffice Impress, with files and words of our own."""
+"""Cases on pptx files like OSWorld's LibreOffice Impress tasks, with original files and instructions."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ Change = Callable[[Any], None]
 
 
 def impress_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     yield _background()
     yield _note()
     yield _done()
@@ -31,12 +31,12 @@ def impress_cases() -> Iterator[Case]:
 
 
 def load_deck(folder: Path, name: str = NAME) -> Any:
-    """A presentation of a folder, after it was opened safely."""
+    """Load a presentation of a folder after opening it safely."""
     return require("pptx", "office").Presentation(str(opened(folder / name)))
 
 
 def _case(name: str, instruction: str, check: Check, solve: Change, miss: Change) -> Case:
-    """A case on one presentation: four slides, the second with an image."""
+    """Return a case on one presentation: four slides, the second with an image."""
 
     def prepare(folder: Path) -> None:
         presentation = require("pptx", "office").Presentation()

@@ -1,4 +1,4 @@
-"""Real files that ship inside installed packages: found by the package, never downloaded."""
+"""Real files that ship inside installed packages; they are located there and never downloaded."""
 
 import gzip
 import importlib.metadata
@@ -17,12 +17,12 @@ _DPKG_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFile:
-    """A file of a package.
+    """File of a package.
 
     Attributes:
-        kind: Where the package comes from: `python`, `debian` or `npm`.
-        package: Its name there.
-        path: How the file's path ends.
+        kind: Package system: `python`, `debian` or `npm`.
+        package: Name of the package.
+        path: End of the file's path.
     """
 
     kind: Literal["python", "debian", "npm"]
@@ -31,16 +31,16 @@ class PackageFile:
 
     @property
     def lacks(self) -> str:
-        """Why it is not here, or ""."""
+        """Reason why the file is missing, or ""."""
         if _find(self.kind, self.package, self.path) is not None:
             return ""
         return f"{self.path} of the {self.kind.title()} package {self.package} is not installed"
 
     def copy_to(self, target: Path) -> Path:
-        """Copy it, unpacked where the package has it compressed.
+        """Copy the file, decompressed if the package has it compressed.
 
         Raises:
-            OfficeError: It is not here.
+            OfficeError: If the file is not installed.
         """
         found = _find(self.kind, self.package, self.path)
         if found is None:
@@ -51,7 +51,7 @@ class PackageFile:
 
 
 def given_file(file: PackageFile, name: str, case: Case) -> Case:
-    """A case that is given a file of a package, under a name, and lacks it where the package is not installed."""
+    """Return a case with a file of a package as input; it lacks the file if the package is not installed."""
 
     def prepare(folder: Path) -> None:
         file.copy_to(folder / name)
@@ -76,7 +76,7 @@ def _python_files(package: str, path: str) -> list[Path]:
 
 
 def _debian_files(package: str, path: str) -> list[Path]:
-    """What dpkg lists; documentation may be left out on a small system, so that a listed file may be missing."""
+    """Return the files listed by dpkg; small systems omit documentation, so a listed file may be missing."""
     if shutil.which("dpkg-query") is None:
         return []
     argv = ["dpkg-query", "--listfiles", package]
@@ -88,7 +88,7 @@ def _debian_files(package: str, path: str) -> list[Path]:
 
 
 def _npm_files(package: str, path: str) -> list[Path]:
-    """In the folder of packages that are installed for the whole machine."""
+    """Return candidate paths in the machine-wide npm folder."""
     program = shutil.which("npm")
     if program is None:
         return []

@@ -1,4 +1,4 @@
-"""Cases on pptx and pdf files: slides from an outline, equations, forms, merging, reading; and files of packages."""
+"""Cases on pptx and pdf files: slides from an outline, equations, forms, merging, reading, and files of packages."""
 
 import random
 import re
@@ -50,7 +50,7 @@ _PEOPLE = (("Ada Lovelace", "London"), ("Niels Abel", "Oslo"), ("Emmy Noether", 
 
 
 def page_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     for name in _OUTLINES:
         yield _slides(name)
     for name in ("bees", "maps"):
@@ -210,7 +210,7 @@ def _equations(name: str) -> Case:
 
 
 def make_form(path: Path, names: Sequence[str]) -> None:
-    """A PDF form with text fields."""
+    """Write a PDF form with text fields."""
     generic, pypdf = require("pypdf.generic", "office"), require("pypdf", "office")
     name_of, text_of = generic.NameObject, generic.TextStringObject
     writer = pypdf.PdfWriter()

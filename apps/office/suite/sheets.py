@@ -15,7 +15,7 @@ SHOPS, GOODS = ("North", "South", "East"), ("Pen", "Ink", "Paper", "Clip")
 
 
 def sheet_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     for seed in range(1, 5):
         yield _totals(seed)
     for seed, (rows, columns, how) in enumerate(_PIVOTS, 10):
@@ -26,12 +26,12 @@ def sheet_cases() -> Iterator[Case]:
 
 
 def load_openpyxl() -> Any:
-    """The library."""
+    """Import and return openpyxl."""
     return require("openpyxl", "office")
 
 
 def _sales(seed: int) -> Any:
-    """A workbook with one sheet of sales."""
+    """Return a workbook with one sheet of sales."""
     draw, workbook = random.Random(seed), load_openpyxl().Workbook()
     sheet = workbook.active
     sheet.title = "Sales"
@@ -47,7 +47,7 @@ def write_sales(seed: int, folder: Path) -> None:
 
 
 def load_book(folder: Path, name: str = "sales.xlsx", *, values: bool = False) -> Any:
-    """A workbook of a folder, after it was opened safely."""
+    """Load a workbook of a folder after opening it safely."""
     return load_openpyxl().load_workbook(opened(folder / name), data_only=values)
 
 

@@ -25,7 +25,7 @@ README = PackageFile(kind="npm", package="npm", path="README.md")
 
 
 def shipped_document_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     yield _photo()
     yield _every_layout()
     yield _letter()
@@ -272,5 +272,5 @@ def _readme() -> Case:
 
 
 def _plain(text: str) -> str:
-    """A text with straight quotation marks."""
+    """Return a text with straight quotation marks."""
     return text.translate(str.maketrans("“”‘’", "\"\"''"))

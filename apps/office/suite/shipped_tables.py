@@ -1,4 +1,4 @@
-"""Cases on tables that ship inside packages: prices of shares, and the passengers of a ship."""
+"""Cases on tables that ship inside packages: share prices, and the passengers of a ship."""
 
 import csv
 import re
@@ -21,7 +21,7 @@ TITANIC = PackageFile(kind="python", package="gradio", path="media_assets/data/t
 
 
 def shipped_table_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     yield _prices()
     yield _busiest()
     yield _yearly()
@@ -29,7 +29,7 @@ def shipped_table_cases() -> Iterator[Case]:
 
 
 def _price_rows(folder: Path) -> list[list[Any]]:
-    """Header, and the days of msft.csv, the oldest first, as values."""
+    """Return the header and the days of msft.csv as values, oldest first."""
     with (folder / "msft.csv").open(newline="", encoding="utf-8") as file:
         header, *lines = [row for row in csv.reader(file) if row]
     days = [[datetime.strptime(row[0], "%d-%b-%y"), *map(float, row[1:])] for row in lines]

@@ -14,7 +14,7 @@ from envs.errors import require
 
 
 def table_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     for number, rows in enumerate(_TABLES, 1):
         yield _table(number, rows)
     for seed in range(30, 35):
@@ -29,7 +29,7 @@ def table_cases() -> Iterator[Case]:
 
 
 def _ledgers(seed: int) -> tuple[dict[str, float], dict[str, float], list[tuple[str, str, str]]]:
-    """Ours, the bank's, and how they differ."""
+    """Return our ledger, the bank's, and their differences."""
     draw = random.Random(seed)
     ours = {f"R-{1000 + n}": draw.randint(100, 99_999) / 100 for n in range(60)}
     theirs, wanted = dict(ours), []

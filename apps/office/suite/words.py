@@ -57,7 +57,7 @@ _CHANGES = {
 
 
 def word_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     for name in _TEXTS:
         yield _comment(name)
         yield _change(name)

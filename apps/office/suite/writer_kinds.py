@@ -1,4 +1,4 @@
-"""Cases on docx files of the kinds that OSWorld has for LibreOffice Writer, with files and words of our own."""
+"""Cases on docx files like OSWorld's LibreOffice Writer tasks, with original files and instructions."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ Change = Callable[[Any], object]
 
 
 def writer_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield all cases."""
     yield _spacing()
     yield _page_numbers()
     yield _strike()
@@ -32,12 +32,12 @@ def writer_cases() -> Iterator[Case]:
 
 
 def load_document(folder: Path, name: str = NAME) -> Any:
-    """A document of a folder, after it was opened safely."""
+    """Load a document of a folder after opening it safely."""
     return require("docx", "office").Document(str(opened(folder / name)))
 
 
 def _case(name: str, instruction: str, make: Change, check: Check, solve: Change, miss: Change) -> Case:
-    """A case on one document."""
+    """Return a case on one document."""
 
     def prepare(folder: Path) -> None:
         document = require("docx", "office").Document()

@@ -1,1 +1,1 @@
-"""What python-docx lacks: comments on words, tracked changes, contents, captions, footnotes."""
+"""Additions to python-docx: comments on words, tracked changes, contents, captions, footnotes."""

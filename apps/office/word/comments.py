@@ -1,4 +1,4 @@
-"""Comments on words of a docx file: write, answer, resolve, read. Answers and "resolved" are what python-docx lacks."""
+"""Comments on words of a docx file: write, reply, resolve, read. python-docx has no replies and no "resolved"."""
 
 import itertools
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ _PARA_ID = f"{{{_W14}}}paraId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """A comment of a document.
+    """Comment of a document.
 
     Attributes:
-        id: Its number in the file.
-        author: Who wrote it.
-        text: What it says.
-        anchor: The words that it stands on; "" when it is anchored nowhere.
-        parent: The comment that it answers; None for the first of a thread.
-        is_resolved: Whether its thread is marked as done.
+        id: Number in the file.
+        author: Author of the comment.
+        text: Text of the comment.
+        anchor: Words that it is anchored to; "" without an anchor.
+        parent: Number of the comment that it replies to; None for the first of a thread.
+        is_resolved: True if its thread is marked as done.
     """
 
     id: int
@@ -39,21 +39,21 @@ class Comment:
 
 
 def add_comment(document: Document, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1) -> int:
-    """Put a comment on words of the document.
+    """Add a comment to words of the document.
 
     Args:
-        document: As `docx.Document` gives it.
-        on: The words, within one paragraph.
-        text: What the comment says.
-        author: Who says it.
-        initials: Of the author; made of the name when left out.
-        occurrence: On which occurrence of the words.
+        document: Document as returned by `docx.Document`.
+        on: Words to comment on, within one paragraph.
+        text: Text of the comment.
+        author: Author of the comment.
+        initials: Initials of the author; derived from the name if omitted.
+        occurrence: Number of the occurrence of the words.
 
     Returns:
-        The comment's number.
+        Number of the comment.
 
     Raises:
-        OfficeError: The words do not stand there.
+        OfficeError: If the words are not found.
     """
     text_module = require("docx.text.run", "office")
     runs = isolate(find_text(document, on, occurrence))
@@ -65,10 +65,10 @@ def add_comment(document: Document, on: str, text: str, *, author: str, initials
 
 
 def reply_to(document: Document, comment: int, text: str, *, author: str) -> int:
-    """Answer a comment, on the same words; returns the answer's number.
+    """Reply to a comment on the same words, and return the reply's number.
 
     Raises:
-        OfficeError: There is no such comment.
+        OfficeError: If there is no such comment.
     """
     parent = _find(document, comment)
     first = parent.paragraphs[0]._p
@@ -91,14 +91,14 @@ def resolve(document: Document, comment: int, *, is_done: bool = True) -> None:
     """Mark a comment's thread as done.
 
     Raises:
-        OfficeError: There is no such comment.
+        OfficeError: If there is no such comment.
     """
     _entry(document, _find(document, comment).paragraphs[-1]._p).set(f"{{{_W15}}}done", "1" if is_done else "0")
     _save_extended(document)
 
 
 def read_comments(document: Document) -> list[Comment]:
-    """All comments in the file's order."""
+    """Return all comments in the file's order."""
     anchors, extended = _anchors(document), _read_extended(document)
     by_para = {
         paragraph._p.get(_PARA_ID): one.comment_id
@@ -133,7 +133,7 @@ def _find(document: Document, comment: int) -> Any:
 
 
 def _anchors(document: Document) -> dict[str, str]:
-    """The words between the marks of each comment."""
+    """Return the words between the marks of each comment."""
     open_ids: dict[str, list[str]] = {}
     done: dict[str, str] = {}
     last: Element | None = None
@@ -150,7 +150,7 @@ def _anchors(document: Document) -> dict[str, str]:
                     pieces.append("\n")
                 pieces.append(run_text(element))
             last = paragraph
-    for mark in document.element.body.iter(w("commentReference")):  # a comment on a point stands on its paragraph
+    for mark in document.element.body.iter(w("commentReference")):  # a comment on a point belongs to its paragraph
         number = mark.get(w("id"), "")
         if not done.get(number):
             done[number] = text_of(paragraph_of(mark))
@@ -158,7 +158,7 @@ def _anchors(document: Document) -> dict[str, str]:
 
 
 def _ensure_style(document: Document) -> None:
-    """The style that the mark of a comment refers to, which the default template lacks."""
+    """Add the style of comment marks, which the default template lacks."""
     style = ensure_style(document, "annotation reference", "CommentReference", is_character=True)
     if style is not None:
         style.font.size = require("docx.shared", "office").Pt(8)
@@ -172,7 +172,7 @@ def _extended_part(document: Document) -> Any:
 
 
 def _tree(document: Document) -> Element:
-    """The root of the part of answers; kept on the document until it is saved."""
+    """Return the root of the part of replies, which stays on the document until it is saved."""
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
     if part is None:
@@ -194,7 +194,7 @@ def _read_extended(document: Document) -> dict[str | None, Element]:
 
 
 def _entry(document: Document, paragraph: Element) -> Element:
-    """What the part of answers says of a comment's last paragraph; made when it says nothing."""
+    """Return the entry for a comment's last paragraph in the part of replies, created if missing."""
     root = _tree(document)
     number = paragraph.get(_PARA_ID)
     if number is None:

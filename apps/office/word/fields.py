@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
 def headings(document: Document) -> list[tuple[int, str, Element]]:
-    """Level, text and `w:p` of each heading in order."""
+    """Return level, text and `w:p` of each heading in order."""
     found = []
     for paragraph in document.paragraphs:
         match = _HEADING.match(paragraph.style.name or "") if paragraph.style is not None else None
@@ -30,15 +30,15 @@ def headings(document: Document) -> list[tuple[int, str, Element]]:
 def add_contents(
     document: Document, *, levels: int = 3, before: Paragraph | None = None, title: str = "Contents"
 ) -> None:
-    """Put a table of contents before a paragraph (the first heading when none is named).
+    """Add a table of contents before a paragraph (the first heading by default).
 
-    Its entries are those of now with "0" for each page; `fill_contents` knows the pages.
+    Its entries are the current headings with "0" for each page; `fill_contents` sets the pages.
 
     Args:
-        document: As `docx.Document` gives it.
-        levels: Of headings that are listed.
-        before: A paragraph of the document.
-        title: Above it; "" for none.
+        document: Document as returned by `docx.Document`.
+        levels: Number of heading levels to list.
+        before: Paragraph of the document.
+        title: Title above it; "" for none.
     """
     found = [one for one in headings(document) if one[0] <= levels]
     anchor = before._p if before is not None else found[0][2] if found else None
@@ -52,17 +52,17 @@ def add_contents(
 
 
 def fill_contents(document: Document, pages: Sequence[int]) -> int:
-    """Write the contents anew with page numbers.
+    """Rewrite the table of contents with page numbers.
 
     Args:
-        document: With a table of contents.
+        document: Document with a table of contents.
         pages: Page of each heading of the document, in order, from 1.
 
     Returns:
-        How many entries it has.
+        Number of entries.
 
     Raises:
-        OfficeError: There is no table of contents, or another number of headings.
+        OfficeError: If there is no table of contents, or the number of headings differs.
     """
     all_headings = headings(document)
     if len(all_headings) != len(pages):
@@ -84,7 +84,7 @@ def fill_contents(document: Document, pages: Sequence[int]) -> int:
 
 
 def contents_paragraphs(document: Document) -> list[Element]:
-    """The `w:p` elements of the first table of contents; [] when there is none."""
+    """Return the `w:p` elements of the first table of contents; [] if there is none."""
     inside: list[Element] = []
     depth = 0
     for paragraph in document.element.body.iter(w("p")):
@@ -101,13 +101,13 @@ def contents_paragraphs(document: Document) -> list[Element]:
 def add_caption(
     paragraph: Paragraph, label: Literal["Figure", "Table", "Equation"], text: str, *, bookmark: str = ""
 ) -> None:
-    """Make a paragraph a numbered caption; the number is a field, so that programs count on.
+    """Convert a paragraph to a numbered caption; the number is a field that programs update.
 
     Args:
-        paragraph: Of python-docx; what it holds is replaced.
-        label: What is counted.
-        text: After the number.
-        bookmark: By which `add_reference` finds it.
+        paragraph: Paragraph of python-docx, whose contents are replaced.
+        label: Label of the sequence, such as Figure.
+        text: Text after the number.
+        bookmark: Bookmark name for `add_reference`.
     """
     root = paragraph._p.getroottree().getroot()
     number = 1 + sum(1 for _ in sequence_fields(root, label))
@@ -127,7 +127,7 @@ def add_reference(paragraph: Paragraph, bookmark: str) -> None:
     """Append a reference to a caption that has a bookmark, such as "Figure 3".
 
     Raises:
-        OfficeError: There is no such bookmark.
+        OfficeError: If there is no such bookmark.
     """
     root = paragraph._p.getroottree().getroot()
     shown = bookmarked_text(root, bookmark)
@@ -137,7 +137,7 @@ def add_reference(paragraph: Paragraph, bookmark: str) -> None:
 
 
 def bookmarked_text(root: Element, name: str) -> str | None:
-    """The text within a bookmark; None when there is none of that name."""
+    """Return the text within a bookmark; None if there is no such bookmark."""
     start = next((one for one in root.iter(w("bookmarkStart")) if one.get(w("name")) == name), None)
     if start is None:
         return None
@@ -150,17 +150,17 @@ def bookmarked_text(root: Element, name: str) -> str | None:
 
 
 def sequence_fields(root: Element, label: str) -> list[Element]:
-    """The fields that count captions of a label, in order."""
+    """Return the fields that number captions of a label, in order."""
     pattern = re.compile(rf"^\s*SEQ\s+{re.escape(label)}\b")
     complex_ones = [one for one in root.iter(w("instrText")) if pattern.match(one.text or "")]
     return complex_ones + [one for one in root.iter(w("fldSimple")) if pattern.match(one.get(w("instr"), ""))]
 
 
 def add_footnote(document: Document, after: str, text: str, *, occurrence: int = 1) -> int:
-    """Put a footnote behind words of the document; returns its number.
+    """Add a footnote after words of the document, and return its number.
 
     Raises:
-        OfficeError: The words do not stand there.
+        OfficeError: If the words are not found.
     """
     etree = require("lxml.etree", "office")
     place = find_text(document, after, occurrence)
@@ -181,7 +181,7 @@ def add_footnote(document: Document, after: str, text: str, *, occurrence: int =
 def _contents(
     document: Document, found: Sequence[tuple[int, str, Element]], levels: int, pages: Mapping[int, int]
 ) -> list[Element]:
-    """The paragraphs of a table of contents, the first and last of which hold the ends of its field."""
+    """Build the paragraphs of a table of contents; the first and the last one hold the ends of its field."""
     root = document.element.body
     made: list[Element] = []
     for level, text, heading in found:
@@ -238,14 +238,14 @@ def _open_field(paragraph: Element, instruction: str) -> None:
 
 
 def append_field(paragraph: Element, instruction: str, shown: str) -> None:
-    """Append a field to a `w:p` or `w:hyperlink` element, with what it shows until it is updated."""
+    """Append a field to a `w:p` or `w:hyperlink` element, with the text shown until it is updated."""
     _open_field(paragraph, instruction)
     paragraph.append(_text_run(paragraph, shown))
     _append_mark(paragraph, "end")
 
 
 def _footnotes(document: Document) -> tuple[Any, Element]:
-    """The part of the footnotes and its root; made, with the two lines that programs expect, when there is none."""
+    """Return the footnotes part and its root; a missing part is created with the two required separators."""
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
         if relation.reltype == _FOOTNOTES:
@@ -263,7 +263,7 @@ def _footnotes(document: Document) -> tuple[Any, Element]:
 
 
 def ensure_style(document: Document, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
-    """A new style, to be dressed; None when the document has it."""
+    """Add a style and return it for formatting; None if the document already has it."""
     if any(style.style_id == style_id or style.name == name for style in document.styles):
         return None
     kinds = require("docx.enum.style", "office").WD_STYLE_TYPE
@@ -301,11 +301,11 @@ def _ensure_note_styles(document: Document) -> None:
 
 
 def number_contents(path: Path, render: Path) -> int:
-    """Give the table of contents of a docx file the page numbers that its rendering has; returns its entries.
+    """Write the rendering's page numbers into the contents of a docx file, and return the number of entries.
 
     Args:
-        path: The file; saved in place.
-        render: Its rendering as PDF, made after `add_contents`, so that the contents have their length already.
+        path: Path of the file, which is saved in place.
+        render: PDF rendering made after `add_contents`, so that the contents have their final length.
     """
     document = require("docx", "office").Document(str(path))
     found = headings(document)
@@ -315,10 +315,10 @@ def number_contents(path: Path, render: Path) -> int:
 
 
 def find_pages(pdf: Path, texts: Sequence[str]) -> list[int]:
-    """The page of each heading of a sequence, by the bookmarks that LibreOffice writes for headings.
+    """Return the page of each heading of a sequence, by the bookmarks that LibreOffice writes for headings.
 
     Raises:
-        OfficeError: The headings of the rendering are others.
+        OfficeError: If the headings of the rendering differ.
     """
     found = [(_squeezed(title), page) for _, title, page in read_bookmarks(pdf)]
     pages, at = [], 0

@@ -1,4 +1,4 @@
-"""Text of a paragraph that lies across runs: find it, and cut the runs so that it has runs of its own."""
+"""Text of a paragraph across runs: find it, and split runs so that it has its own runs."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -15,19 +15,19 @@ _BREAKS = {f"{{{W}}}tab": "\t", f"{{{W}}}br": "\n", f"{{{W}}}cr": "\n", f"{{{W}}
 
 
 def w(name: str) -> str:
-    """A name of WordprocessingML as lxml writes it."""
+    """Return a name of WordprocessingML in lxml notation."""
     return f"{{{W}}}{name}"
 
 
 def make(near: Element, tag: str, /, *children: Element, text: str = "", **attributes: str) -> Element:
-    """A new element of WordprocessingML, for the document of another element.
+    """Make an element of WordprocessingML for the document of another element.
 
     Args:
-        near: An element of that document.
-        tag: Name without its namespace; so are the attributes.
-        children: What it holds.
-        text: What it says; spaces at both ends count.
-        attributes: By name; empty ones are left out.
+        near: Element of that document.
+        tag: Name without its namespace, as for the attributes.
+        children: Child elements.
+        text: Text, including spaces at both ends.
+        attributes: Attributes by name; empty ones are omitted.
     """
     made = near.makeelement(w(tag), {w(key): value for key, value in attributes.items() if value})
     for child in children:
@@ -40,12 +40,12 @@ def make(near: Element, tag: str, /, *children: Element, text: str = "", **attri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a text stands.
+    """Position of a text.
 
     Attributes:
         paragraph: The `w:p` element.
         start: First character within the paragraph's text.
-        end: After the last one.
+        end: Position after the last character.
     """
 
     paragraph: Element
@@ -54,12 +54,12 @@ class Place:
 
 
 def body_paragraphs(document: Document) -> Iterator[Element]:
-    """All `w:p` elements of the body in order, those in tables too."""
+    """Yield all `w:p` elements of the body in order, including those in tables."""
     yield from document.element.body.iter(w("p"))
 
 
 def live_runs(paragraph: Element, *, with_deleted: bool = False) -> list[Element]:
-    """The runs of a paragraph in order, those in links and insertions too."""
+    """Return the runs of a paragraph in order, including those in links and insertions."""
     runs = []
     for run in paragraph.iter(w("r")):
         above = [one.tag for one in run.iterancestors()]
@@ -71,12 +71,12 @@ def live_runs(paragraph: Element, *, with_deleted: bool = False) -> list[Element
 
 
 def paragraph_of(element: Element) -> Element:
-    """The nearest `w:p` above."""
+    """Return the nearest `w:p` ancestor."""
     return next(one for one in element.iterancestors() if one.tag == w("p"))
 
 
 def run_text(run: Element) -> str:
-    """The text of a run; tabs and breaks count one character each."""
+    """Return the text of a run; tabs and breaks count one character each."""
     pieces = []
     for child in run:
         if child.tag in _TEXT:
@@ -87,15 +87,15 @@ def run_text(run: Element) -> str:
 
 
 def text_of(paragraph: Element, *, with_deleted: bool = False) -> str:
-    """The text of a paragraph as it reads now: what is deleted by a tracked change is left out."""
+    """Return the current text of a paragraph, without tracked deletions."""
     return "".join(run_text(run) for run in live_runs(paragraph, with_deleted=with_deleted))
 
 
 def find_text(document: Document, text: str, occurrence: int = 1) -> Place:
-    """Where a text stands for the n-th time in the body.
+    """Find the n-th occurrence of a text in the body.
 
     Raises:
-        OfficeError: It does not; the nearest paragraph is named.
+        OfficeError: If there is none; the message quotes the nearest paragraph.
     """
     if not text.strip():
         raise OfficeError("the text to look for is empty; expected words that stand in the document")
@@ -117,7 +117,7 @@ def find_text(document: Document, text: str, occurrence: int = 1) -> Place:
 
 
 def isolate(place: Place) -> list[Element]:
-    """Cut runs at both ends of a place, so that some runs hold its text and nothing else; returns them."""
+    """Split runs at both ends of a place and return the runs that hold exactly its text."""
     chosen, at = [], 0
     for run in live_runs(place.paragraph):
         length = len(run_text(run))
@@ -132,7 +132,7 @@ def isolate(place: Place) -> list[Element]:
 
 
 def _cut(run: Element, at: int) -> tuple[Element, Element]:
-    """Make two runs of one, alike in all but text; the first keeps what is no text and stands before the cut."""
+    """Split a run in two with equal properties; the first keeps non-text elements before the cut."""
     second = deepcopy(run)
     run.addnext(second)
     _keep(run, 0, at)
@@ -141,7 +141,7 @@ def _cut(run: Element, at: int) -> tuple[Element, Element]:
 
 
 def _keep(run: Element, start: int, end: int) -> None:
-    """Leave only these characters in a run; its properties stay."""
+    """Keep only the given characters of a run; its properties are unchanged."""
     at = 0
     for child in list(run):
         if child.tag in _TEXT:

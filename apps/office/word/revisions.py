@@ -1,4 +1,4 @@
-"""Tracked changes of a docx file: write them, read them, accept or reject them. python-docx knows none of this."""
+"""Tracked changes of a docx file, which python-docx does not support: write, read, accept or reject them."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -30,15 +30,15 @@ _NEW, _OLD = {w("ins"), w("moveTo")}, {w("del"), w("moveFrom")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A tracked change.
+    """Tracked change.
 
     Attributes:
-        id: Its number in the file.
-        kind: What was done.
-        text: What was inserted or deleted; of a format, the text that has it.
-        author: Who did it.
-        date: When, as the file says it.
-        paragraph: Text of the paragraph as it reads with all changes accepted.
+        id: Number in the file.
+        kind: Kind of change.
+        text: Inserted or deleted text; for a format change, the formatted text.
+        author: Author of the change.
+        date: Date as written in the file.
+        paragraph: Text of the paragraph with all changes accepted.
     """
 
     id: str
@@ -50,10 +50,10 @@ class Revision:
 
 
 def replace_tracked(document: Document, old: str, new: str, *, author: str, occurrence: int = 1) -> None:
-    """Replace words by a tracked deletion and insertion; the new words look as the old ones.
+    """Replace words by a tracked deletion and insertion; the new words have the format of the old ones.
 
     Raises:
-        OfficeError: The old words do not stand there.
+        OfficeError: If the old words are not found.
     """
     runs = isolate(find_text(document, old, occurrence))
     deleted = _mark_deleted(document, runs, author)
@@ -62,12 +62,12 @@ def replace_tracked(document: Document, old: str, new: str, *, author: str, occu
 
 
 def delete_tracked(document: Document, text: str, *, author: str, occurrence: int = 1) -> None:
-    """Delete words by a tracked change; raises as `replace_tracked`."""
+    """Delete words by a tracked change; raises like `replace_tracked`."""
     _mark_deleted(document, isolate(find_text(document, text, occurrence)), author)
 
 
 def insert_tracked(document: Document, text: str, *, after: str, author: str, occurrence: int = 1) -> None:
-    """Insert words after others by a tracked change; raises as `replace_tracked`."""
+    """Insert words after others by a tracked change; raises like `replace_tracked`."""
     place = find_text(document, after, occurrence)
     runs = isolate(place)
     inside = runs[-1].getparent()
@@ -76,7 +76,7 @@ def insert_tracked(document: Document, text: str, *, after: str, author: str, oc
 
 
 def read_revisions(document: Document) -> list[Revision]:
-    """All tracked changes of the body in order."""
+    """Return all tracked changes of the body in order."""
     found = []
     for element in document.element.body.iter(*_KINDS):
         above = next((one for one in element.iterancestors() if one.tag == w("p")), None)
@@ -104,12 +104,12 @@ def read_revisions(document: Document) -> list[Revision]:
 
 
 def accept_revisions(document: Document, *, author: str | None = None) -> int:
-    """Make tracked changes final; returns how many. Of one author only, when named."""
+    """Accept tracked changes, of one author only if given, and return their number."""
     return _settle(document, author, keep=_NEW, drop=_OLD, settle_format=_drop)
 
 
 def reject_revisions(document: Document, *, author: str | None = None) -> int:
-    """Take tracked changes back; returns how many. Of one author only, when named."""
+    """Reject tracked changes, of one author only if given, and return their number."""
     return _settle(document, author, keep=_OLD, drop=_NEW, settle_format=_restore)
 
 
@@ -135,7 +135,7 @@ def _settle(
 
 
 def _settle_mark(element: Element, *, is_dropped: bool) -> None:
-    """The end of a paragraph, or a row of a table, that was inserted or deleted."""
+    """Accept or reject the insertion or deletion of a paragraph end or a table row."""
     holder = element.getparent()
     holder.remove(element)
     if not is_dropped:
@@ -168,7 +168,7 @@ def _drop(element: Element) -> None:
 
 
 def _restore(element: Element) -> None:
-    """Put the earlier format in the place of the present one."""
+    """Restore the earlier format."""
     holder = element.getparent()
     earlier = element[0] if len(element) else None
     if earlier is None:
@@ -178,7 +178,7 @@ def _restore(element: Element) -> None:
 
 
 def _mark_deleted(document: Document, runs: list[Element], author: str) -> Element:
-    """Wrap each run in a deletion; returns the last one. An insertion of the same author just goes."""
+    """Wrap each run in a tracked deletion, and return the last wrapper."""
     last = runs[-1]
     for run in runs:
         inserted = run.getparent() if run.getparent().tag in _NEW else None
@@ -195,7 +195,7 @@ def _mark_deleted(document: Document, runs: list[Element], author: str) -> Eleme
 
 
 def _split_before_and_after(inserted: Element, run: Element) -> None:
-    """Give one run of an insertion an insertion of its own."""
+    """Move one run of an insertion into its own insertion."""
     own = inserted.makeelement(inserted.tag, dict(inserted.attrib))
     rest = inserted.makeelement(inserted.tag, dict(inserted.attrib))
     for later in list(run.itersiblings()):
@@ -209,7 +209,7 @@ def _split_before_and_after(inserted: Element, run: Element) -> None:
 
 
 def _inserted(document: Document, text: str, like: Element, author: str) -> Element:
-    """An insertion whose run looks as another run."""
+    """Return an insertion whose run has the format of another run."""
     wrapped = _change(document, "ins", author, like)
     run = make(like, "r")
     properties = like.find(w("rPr"))
@@ -232,7 +232,7 @@ def _change(document: Document, name: str, author: str, near: Element) -> Elemen
 
 
 def _free_ids(document: Document) -> Iterator[int]:
-    """Numbers that no change and no bookmark has."""
+    """Yield ids that no change and no bookmark uses."""
     taken = {
         int(value)
         for element in document.element.body.iter(*_KINDS, w("bookmarkStart"))

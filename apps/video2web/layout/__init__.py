@@ -1,1 +1,1 @@
-"""From the image of a page to its HTML by rules, without a model."""
+"""Rules that turn the image of a page into HTML, without a model."""

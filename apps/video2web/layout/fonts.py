@@ -1,4 +1,4 @@
-"""Which font a line of text is set in, among the free ones that are installed, and how large."""
+"""Font and size of a line of text, among the free fonts that are installed."""
 
 import functools
 import math
@@ -37,19 +37,19 @@ FAMILIES: Mapping[str, str] = {
     "Nimbus Mono PS": '"Courier New", monospace',
     "Noto Sans Mono": "monospace",
 }
-"""Free families, and what a browser takes where one is not installed."""
+"""Free families, with the generic CSS family that a browser falls back to."""
 
 _EM = 100
-"""Text is measured at this size: hinting does not count there."""
+"""Font size at which text is measured, large enough that hinting has no effect."""
 
 _FALLBACK_S = 5.0
 _OWN_FAMILY_GAIN = 0.04
-"""By how much a family must fit a line better than that of the page to be taken for it."""
+"""Reduction of the error by which a line's own family must beat the family of the page."""
 
 _NEW_FAMILY_GAIN = 0.012
 _MAX_FAMILIES = 3
 _TELLING_CHARS, _NUM_TELLING = 30, 32
-"""Families are chosen on so many lines of about so many characters."""
+"""Number of characters of a line, and number of lines, on which the choice of families is based."""
 
 _MAX_ERROR = 0.5
 _COVER_WEIGHT, _SHAPE_WEIGHT = 0.35, 0.5
@@ -58,17 +58,17 @@ _SAME_SIZE = 1.09
 _NEAR_WHOLE = 0.025
 _PLAIN_WEIGHT, _BOLD_WEIGHT = 400, 700
 _WEIGHTS = {"75": _PLAIN_WEIGHT, "80": _PLAIN_WEIGHT, "180": _BOLD_WEIGHT, "200": _BOLD_WEIGHT}
-"""Weights of fontconfig (book, regular, semibold, bold) as CSS has them."""
+"""CSS weight by fontconfig weight (book, regular, semibold, bold)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Face:
-    """A font file.
+    """Font file.
 
     Attributes:
-        family: Its family.
+        family: Name of the family.
         weight: 400 or 700.
-        path: The file; "" is the font that Pillow brings along.
+        path: Path of the file; "" is the font bundled with Pillow.
     """
 
     family: str
@@ -77,23 +77,23 @@ class Face:
 
     @property
     def css_family(self) -> str:
-        """As CSS takes it, with what stands in for it."""
+        """CSS font family with its fallback."""
         return f'"{self.family}", {FAMILIES.get(self.family, "sans-serif")}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """A text in a face, for a font size of 1.
+    """Measurements of a text in a face, for a font size of 1.
 
     Attributes:
-        left: Where its ink begins, from where the text begins.
-        top: Upper end of its ink, from the base line; negative is above.
-        right: Where its ink ends.
-        bottom: Lower end of its ink.
-        cover: Area of its ink.
-        ascent: Of the face, above the base line.
-        descent: Of the face, below it.
-        shape: The text in it, (24, W) uint8, 255 is ink.
+        left: Left edge of the ink, from the origin of the text.
+        top: Upper edge of the ink, from the baseline; negative is above.
+        right: Right edge of the ink.
+        bottom: Lower edge of the ink.
+        cover: Area of the ink.
+        ascent: Ascent of the face, above the baseline.
+        descent: Descent of the face, below the baseline.
+        shape: Rendered text, (24, W) uint8, 255 is ink.
     """
 
     left: float
@@ -108,13 +108,13 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ink:
-    """What can be measured of a line on an image.
+    """Measurements of a line on an image.
 
     Attributes:
-        box_px: Tight around its ink.
-        cover: Pixels of full ink that its shades add up to.
-        rgb: Its colour, 0 to 255.
-        shade: Its pixels, (H, W) float32, 1 is full ink.
+        box_px: Tight box around the ink.
+        cover: Sum of the ink, in pixels of full ink.
+        rgb: Colour, 0 to 255.
+        shade: Pixels, (H, W) float32, 1 is full ink.
     """
 
     box_px: Box
@@ -125,12 +125,12 @@ class Ink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FontFit:
-    """The font of a line.
+    """Font fitted to a line.
 
     Attributes:
-        face: Which.
+        face: Font face.
         size_px: Font size.
-        error: 0 is a perfect fit.
+        error: Error of the fit; 0 is perfect.
     """
 
     face: Face
@@ -140,7 +140,7 @@ class FontFit:
 
 @functools.cache
 def find_faces() -> tuple[Face, ...]:
-    """The free faces that are installed, plain and bold; needs fontconfig, else none is found."""
+    """Return the free faces that are installed, plain and bold; empty without fontconfig."""
     program = shutil.which("fc-list")
     if program is None:
         return ()
@@ -190,12 +190,12 @@ def measure(face: Face, text: str) -> Metrics:
 
 
 def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> Ink | None:
-    """The ink of a line on a page; None where there is none.
+    """Measure the ink of a line on a page; None if there is none.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        box: Around the line.
-        room: The flat area that it lies on; what is beyond is none of its ink.
+        box: Box around the line.
+        room: Flat area around the line; pixels outside it are not ink of the line.
     """
     height, width = image.shape[:2]
     area = box.padded(2, 3).clipped(width, height)
@@ -238,7 +238,7 @@ def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> 
 
 
 def fit_face(face: Face, text: str, ink: Ink) -> FontFit:
-    """How well a face fits a line: its width tells the size; height, weight and shapes whether that can be."""
+    """Fit a face to a line: the width gives the size; height, weight and shapes give the error."""
     of = measure(face, text)
     size = ink.box_px.width / (of.right - of.left)
     height = ink.box_px.height / (of.bottom - of.top)
@@ -249,7 +249,7 @@ def fit_face(face: Face, text: str, ink: Ink) -> FontFit:
 
 
 def _likeness(shape: NDArray[np.uint8], shade: NDArray[np.float32]) -> float:
-    """Correlation of a line as drawn in a face, (24, W) uint8, with what is seen, scaled to that size: -1 to 1."""
+    """Return the correlation of a line drawn in a face, (24, W) uint8, with the image scaled to that size: -1 to 1."""
     height, width = shape.shape
     seen = Image.fromarray((shade * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BOX)
     one, other = shape.astype(np.float32), np.asarray(seen, np.float32)
@@ -259,11 +259,11 @@ def _likeness(shape: NDArray[np.uint8], shade: NDArray[np.float32]) -> float:
 
 
 def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
-    """The font of each line: one family for the page, another one only where it fits clearly better.
+    """Fit the font of each line: one family for the page, another one only where it fits clearly better.
 
     Args:
-        texts: What the lines say.
-        inks: What is known of each.
+        texts: Texts of the lines.
+        inks: Measurements of the lines.
     """
     faces = find_faces() or (Face(family="sans-serif", weight=_PLAIN_WEIGHT, path=""),)
     if not texts:
@@ -287,7 +287,7 @@ def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
 
 
 def _choose_families(errors: Mapping[str, NDArray[np.float64]], weights: NDArray[np.int64]) -> list[str]:
-    """The family that fits the page best, then those that mend a good part of what is left."""
+    """Return the family that fits the page best, then families that reduce the remaining error considerably."""
     names = sorted(errors)
     capped = {name: np.minimum(errors[name], _MAX_ERROR) for name in names}
     chosen = [min(names, key=lambda name: float((capped[name] * weights).sum()))]
@@ -303,7 +303,7 @@ def _choose_families(errors: Mapping[str, NDArray[np.float64]], weights: NDArray
 
 
 def _even_sizes(texts: Sequence[str], fits: Sequence[FontFit]) -> list[FontFit]:
-    """Lines of one face whose sizes differ by what measuring loses are of one size, a whole number if it is near."""
+    """Unify sizes of one face that differ by measurement error, rounded to a whole number where near."""
     evened: list[FontFit | None] = [None] * len(fits)
     order = sorted(
         range(len(fits)), key=lambda index: (fits[index].face.family, fits[index].face.weight, fits[index].size_px)

@@ -1,4 +1,4 @@
-"""From a tree of rows and columns to HTML and CSS: flow, flex and grid, elements by what they are for."""
+"""HTML and CSS from a tree of rows and columns: flow, flex and grid, with semantic elements."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A row of a table: from where to where it reaches, what it is painted with, the line at its end."""
+    """Row of a table: its vertical extent, its fill, the rule at its end."""
 
     cells: Sequence[Node]
     start: int
@@ -56,7 +56,7 @@ class _Row:
 
 
 def write_table(node: Node, sheet: StyleSheet, body: Piece | None, margins: Style) -> str:
-    """Lines of text in rows and columns, as a table."""
+    """Write lines of text in rows and columns as a table."""
     box = node.box_px
     pad = max(node.columns[0][0] - box.left, 0)
     edges = [box.left]
@@ -80,7 +80,7 @@ def write_table(node: Node, sheet: StyleSheet, body: Piece | None, margins: Styl
 
 
 def _rows_of(node: Node) -> Iterator[_Row]:
-    """The rows of a table of text; one ends at its line, or where the next one begins."""
+    """Yield the rows of a table of text; a row ends at its rule, or where the next row begins."""
     count = len(node.columns)
     rows = [node.children[start : start + count] for start in range(0, len(node.children), count)]
     boxes = [union([cell for cell in row if cell.lines] or row) for row in rows]
@@ -125,7 +125,7 @@ def _write_cell(
 def write_cells(
     node: Node, sheet: StyleSheet, body: Piece | None, margins: Style, write: Callable[[Node], Iterable[str]]
 ) -> str:
-    """Framed cells as a table; `write` gives what is in a cell that holds more than a line."""
+    """Write framed cells as a table; `write` writes the content of a cell that holds more than a line."""
     count, lines = len(node.columns), []
     widths = "".join(f'<col style="width: {css_px(right - left)}">' for left, right in node.columns)
     for start in range(0, len(node.children), count):
@@ -151,12 +151,12 @@ def write_cells(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """A page as files.
+    """Generated page as files.
 
     Attributes:
         html: `index.html`.
         css: `style.css`.
-        images: Pixels (H, W, 3) by file name, relative to the page.
+        images: Images (H, W, 3) by file name, relative to the page.
     """
 
     html: str
@@ -164,7 +164,7 @@ class Markup:
     images: Mapping[str, NDArray[np.uint8]]
 
     def files(self) -> dict[str, str]:
-        """The texts by file name."""
+        """Return the texts by file name."""
         return {"index.html": self.html, "style.css": self.css}
 
     def save(self, folder: Path) -> None:
@@ -181,15 +181,15 @@ def write_markup(tree: Node, image: NDArray[np.uint8]) -> Markup:
     """Write a tree as a page.
 
     Args:
-        tree: What `build_tree` made.
-        image: The page it was made from, (H, W, 3): images are cut from it.
+        tree: Result of `build_tree`.
+        image: Image of the page, (H, W, 3), from which images are cropped.
     """
     return _Writer(tree, image).write()
 
 
 @dataclass(slots=True)
 class _Place:
-    """Where a node is written: what its parent gives it."""
+    """Context of a node given by its parent."""
 
     style: Style = field(default_factory=dict)
     section: str = ""
@@ -284,7 +284,7 @@ class _Writer:
         return style
 
     def _column(self, node: Node, *, is_page: bool = False) -> Iterator[str]:
-        """Children below each other; offsets from the left edge and gaps become margins."""
+        """Write children below each other; offsets from the left edge and gaps become margins."""
         if not node.children:
             return
         inner = union(node.children)
@@ -316,7 +316,7 @@ class _Writer:
         return "section"
 
     def _quote(self, node: Node, place: _Place) -> str:
-        """What has a standing line at its left: the line is its border."""
+        """Write a row with a vertical line at its left; the line becomes its border."""
         bar, rest = node.children[0], node.children[1:]
         piece, box = bar.piece, bar.box_px
         inside = rest[0] if len(rest) == 1 else Node(kind="row", box_px=union(rest), children=rest)
@@ -480,7 +480,7 @@ class _Writer:
 
 
 def _block(place: _Place) -> Style:
-    """What sets an element of a line apart in a column."""
+    """Return the style that separates a one-line element from its neighbours in a column."""
     return {} if place.in_row else {"display": "block"}
 
 

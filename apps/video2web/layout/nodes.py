@@ -1,4 +1,4 @@
-"""The parts of a page and where they stand to each other."""
+"""Parts of a page and their relative positions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ NodeKind = Literal["column", "row", "grid", "table", "cells", "stack", "text", "
 MIN_COLUMN_GAP_PX = 5
 SAME_EDGE_PX = 3
 _CORE = 0.22
-"""Line boxes of neighbours may overlap by this share of their height and are still above each other."""
+"""Share of their height by which the line boxes of vertical neighbours may overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A part of a page.
+    """Part of a page.
 
     Attributes:
-        kind: How its children stand, or which leaf it is.
-        box_px: On the page.
-        children: Left to right or top to bottom; of a grid or a table row by row.
-        look: How it is painted.
+        kind: Arrangement of the children, or kind of leaf.
+        box_px: Box on the page.
+        children: Children from left to right or top to bottom; row by row for a grid or table.
+        look: Visual style.
         lines: Lines of a text.
-        is_centered: Whether the lines of a text stand centred.
-        piece: What an image, a rule or a toggle was found as.
-        columns: Left and right of each column (grid, table, cells: a table of framed cells).
+        is_centered: True if the lines of a text are centred.
+        piece: Source piece of an image, a rule or a toggle.
+        columns: Left and right edge of each column (grid, table, cells: a table of framed cells).
         rules: Lines between the rows of a table.
-        row_fills: What a table's rows are painted with, from which row of pixels to which; empty without stripes.
+        row_fills: Fill of each table row with its first and last pixel row; empty without stripes.
     """
 
     kind: NodeKind
@@ -46,7 +46,7 @@ class Node:
 
 
 def union(nodes: Sequence[Node]) -> Box:
-    """The box around nodes."""
+    """Return the bounding box of nodes."""
     box = nodes[0].box_px
     for node in nodes[1:]:
         box = box.union(node.box_px)
@@ -54,19 +54,19 @@ def union(nodes: Sequence[Node]) -> Box:
 
 
 def core(node: Node) -> tuple[int, int]:
-    """Top and bottom of a node without what its line boxes may share with those above and below."""
+    """Return the top and bottom of a node without the margins that line boxes of neighbours may overlap."""
     box = node.box_px
     margin = round(_CORE * (box.height / max(len(node.lines), 1))) if node.kind == "text" else min(1, box.height // 4)
     return box.top + margin, max(box.bottom - margin, box.top + margin + 1)
 
 
 def split(nodes: Sequence[Node], extent: Callable[[Node], tuple[int, int]], min_gap: int) -> list[list[Node]]:
-    """Nodes in groups between which there is a gap; `extent` gives the ends of each.
+    """Split nodes into groups separated by gaps; `extent` returns the two ends of a node.
 
     Args:
-        nodes: In any order.
-        extent: From where to where each reaches.
-        min_gap: So wide at least, pixels; 0: they touch at most.
+        nodes: Nodes in any order.
+        extent: Extent of a node along the axis.
+        min_gap: Minimum width of a gap in pixels; 0: groups may touch.
     """
     groups: list[list[Node]] = []
     end = 0

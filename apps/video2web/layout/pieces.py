@@ -1,4 +1,4 @@
-"""What stands on the image of a page: frames, lines of text, images, rules, toggles; each with its look."""
+"""Pieces found on the image of a page: frames, lines of text, images, rules and toggles, with their visual style."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,21 +30,21 @@ _MIN_RULE_PX = 24
 _LINE_HEIGHT = 1.2
 _MAX_PIECES = 3000
 _STRIP_PX = 1600
-"""Pages are read in strips of at most this height: readers shrink larger images."""
+"""Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
 
 _MAX_RADIUS_PX = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How a frame is painted.
+    """Visual style of a frame.
 
     Attributes:
-        fill: Its colour, None for that of what it lies on.
-        shade: Its gradient, over its colour.
-        border: Colour of its border, None without one.
-        border_px: How thick that is.
-        radius_px: Of its corners.
+        fill: Colour; None for the colour below it.
+        shade: Gradient, over the colour.
+        border: Colour of the border; None without one.
+        border_px: Thickness of the border.
+        radius_px: Radius of the corners.
     """
 
     fill: Rgb | None = None
@@ -55,22 +55,22 @@ class Look:
 
 
 PLAIN = Look()
-"""What is not painted at all."""
+"""Style without any painting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Something on a page.
+    """Piece of a page.
 
     Attributes:
-        kind: What.
-        box_px: The room it takes; of a text the line box that CSS would give it, not its ink.
-        text: What it says (text).
-        font: In which font (text).
+        kind: Kind of piece.
+        box_px: Area that it takes; for a text the CSS line box, not the ink.
+        text: Text content (text).
+        font: Fitted font (text).
         rgb: Colour of the ink, or of a rule.
-        look: How it is painted (frame).
-        is_on: Whether it is ticked (toggle).
-        toggle: Which kind of toggle.
+        look: Visual style (frame).
+        is_on: True if it is checked (toggle).
+        toggle: Kind of toggle.
     """
 
     kind: Kind
@@ -85,13 +85,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePieces:
-    """Everything on the image of a page.
+    """Pieces on the image of a page.
 
     Attributes:
         size_px: Width and height.
         background: Colour of the page.
         shade: The page's gradient, over its colour.
-        frames: Large ones first; the page itself is not among them.
+        frames: Frames, large ones first; without the page itself.
         leaves: Texts, images, rules, toggles.
     """
 
@@ -103,11 +103,11 @@ class PagePieces:
 
 
 def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = None) -> PagePieces:
-    """Find what stands on the image of a page.
+    """Find the pieces on the image of a page.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        lines: What `read_text` found on it; read when left out.
+        lines: Result of `read_text` on it; read if omitted.
     """
     height, width = image.shape[:2]
     found = read_page(image) if lines is None else list(lines)
@@ -149,7 +149,7 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
 
 
 def read_page(image: NDArray[np.uint8]) -> list[TextLine]:
-    """Lines of text on a page of any height, (H, W, 3): read in strips that are cut between the lines."""
+    """Read the lines of a page of any height, (H, W, 3), in strips that are cut between lines."""
     height = len(image)
     found: list[TextLine] = []
     top = 0
@@ -178,7 +178,7 @@ def _is_inside(inner: Box, outer: Box) -> bool:
 
 
 def _is_counter(box: Box, line: TextLine) -> bool:
-    """Whether a rectangle is the hollow of a letter."""
+    """Return whether a rectangle is the counter of a letter."""
     return (
         line.box_px.contains(box, slack_px=2) and box.height < 0.95 * line.box_px.height and box.width < box.height * 2
     )
@@ -191,7 +191,7 @@ def _is_rule(box: Box) -> bool:
 def _find_images(
     image: NDArray[np.uint8], ground: NDArray[np.uint8], rectangles: Sequence[Rectangle], lines: Sequence[TextLine]
 ) -> list[Box]:
-    """Where there is more than flat colour and text."""
+    """Find areas that hold more than flat colour and text."""
     cv2 = require("cv2", "visual")
     other = (np.abs(image.astype(np.int16) - ground).max(axis=2) > _FLAT_STEP).astype(np.uint8)
     for line in lines:
@@ -214,7 +214,7 @@ def _find_images(
 
 
 def _without_lines(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A mask without long thin lines, such as those of a table."""
+    """Return a mask without long thin lines, such as the rules of a table."""
     cv2 = require("cv2", "visual")
     thick = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MAX_LINE_PX + 2, _MAX_LINE_PX + 2), np.uint8))
     thick = cv2.dilate(thick, np.ones((3, 3), np.uint8))
@@ -225,7 +225,7 @@ def _without_lines(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _clear_edges(mask: NDArray[np.uint8], box: Box, thick_px: int) -> None:
-    """Take the four edges of a box out of a mask."""
+    """Clear the four edges of a box in a mask."""
     left, top, right, bottom = (max(side, 0) for side in (box.left, box.top, box.right, box.bottom))
     mask[top : top + thick_px, left:right] = 0
     mask[max(bottom - thick_px, 0) : bottom, left:right] = 0
@@ -234,7 +234,7 @@ def _clear_edges(mask: NDArray[np.uint8], box: Box, thick_px: int) -> None:
 
 
 def _corner(rectangle: Rectangle) -> int:
-    """How far a round corner may reach, from how much of its box the rectangle leaves open."""
+    """Return the maximum corner radius, from the share of its box that the rectangle leaves open."""
     return round(math.sqrt(max(1 - rectangle.fill, 0) * rectangle.box_px.area / 0.86)) + 3
 
 
@@ -256,7 +256,7 @@ def _make_frames(
     marks: Sequence[Box],
     shades: Mapping[Box, Shade],
 ) -> list[Piece]:
-    """Rectangles that can be seen: of another colour than what they lie on, or with a border or a gradient."""
+    """Return the visible rectangles: of another colour than the area below, or with a border or a gradient."""
     height, width = image.shape[:2]
     frames: list[Piece] = []
     for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area):
@@ -285,7 +285,7 @@ def _make_frames(
 
 
 def _find_border(image: NDArray[np.uint8], box: Box, fill: Rgb, under: Rgb) -> tuple[Rgb | None, int]:
-    """Colour and thickness of a border around a box: the same on all four sides, unlike inside and outside."""
+    """Find colour and thickness of a border around a box: equal on all sides, unlike inside and outside."""
     height, width = image.shape[:2]
     middle_x, middle_y = (box.left + box.right) // 2, (box.top + box.bottom) // 2
     rays = []
@@ -310,7 +310,7 @@ def _find_border(image: NDArray[np.uint8], box: Box, fill: Rgb, under: Rgb) -> t
 
 
 def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
-    """Radius of round corners: how far along the upper edge the ground is still seen."""
+    """Return the corner radius: how far along the upper edge the colour below is visible."""
     reach = min(box.width // 2, box.height // 2, _MAX_RADIUS_PX)
     found = []
     for row, step, start in ((box.top, 1, box.left), (box.top, -1, box.right - 1)):
@@ -318,7 +318,7 @@ def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
         while count < reach and _is_near(_color(image[row, start + step * count]), under, 10):
             count += 1
         found.append(count)
-    # the uppermost row of a circle of radius r leaves about r - sqrt(r) pixels open
+    # the top row of a circle of radius r leaves about r - sqrt(r) pixels open
     return round(((1 + (1 + 4 * min(found)) ** 0.5) / 2) ** 2) if min(found) >= 2 else 0
 
 
@@ -329,7 +329,7 @@ def _find_thin_rules(
     lines: Sequence[TextLine],
     images: Sequence[Box],
 ) -> list[Piece]:
-    """Lines of a few pixels, lying or standing, that are no frame's border."""
+    """Find horizontal and vertical lines of a few pixels that are not part of a frame's border."""
     cv2 = require("cv2", "visual")
     differs = (np.abs(image.astype(np.int16) - ground).max(axis=2) > 6).astype(np.uint8)
     for frame in frames:
@@ -349,7 +349,7 @@ def _find_thin_rules(
 
 
 def _make_texts(image: NDArray[np.uint8], lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Piece]:
-    """Lines with what can be measured of them; `rooms` are the flat areas that they lie on, small ones first."""
+    """Return the lines with their measurements; `rooms` are the flat areas around them, small ones first."""
     texts: list[str] = []
     inks: list[Ink] = []
     for line in lines:
@@ -363,7 +363,7 @@ def _make_texts(image: NDArray[np.uint8], lines: Sequence[TextLine], rooms: Sequ
 
 
 def _even_colors(inks: Sequence[Ink]) -> list[Ink]:
-    """Colours that differ by what anti-aliasing makes of thin letters are one colour: that of the fattest line."""
+    """Unify colours that differ only by anti-aliasing of thin letters; the line with the most ink gives the colour."""
     known: list[Rgb] = []
     evened: dict[int, Ink] = {}
     for index in sorted(range(len(inks)), key=lambda index: -inks[index].box_px.height):
@@ -375,7 +375,7 @@ def _even_colors(inks: Sequence[Ink]) -> list[Ink]:
 
 
 def make_text(text: str, ink: Ink, fit: FontFit) -> Piece:
-    """A line of text with the box that CSS gives it: as high as its line height, its base line where the ink's is."""
+    """Return a line of text with its CSS box: as high as its line height, with the baseline at the ink's."""
     of, size = measure(fit.face, text), fit.size_px
     base = ink.box_px.top - of.top * size
     above = (_LINE_HEIGHT * size - (of.ascent + of.descent) * size) / 2 + of.ascent * size

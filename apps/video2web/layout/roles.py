@@ -1,4 +1,4 @@
-"""What a part of a page is for: heading, navigation, button, field."""
+"""Semantic roles of the parts of a page: heading, navigation, button, field."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ _MAX_BUTTON_PX = (420, 72)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and everything below it, in reading order."""
+    """Yield a node and all its descendants, in reading order."""
     yield node
     for child in node.children:
         yield from walk(child)
 
 
 def usual_text(texts: Sequence[Piece]) -> Piece | None:
-    """The line in whose font and colour most characters are set."""
+    """Return a line in the font and colour that most characters have."""
     weights: Counter[tuple[Any, ...]] = Counter()
     for line in texts:
         weights[heading_key(line), line.rgb] += len(line.text)
@@ -32,12 +32,12 @@ def usual_text(texts: Sequence[Piece]) -> Piece | None:
 
 
 def heading_key(line: Piece) -> tuple[Any, ...]:
-    """What makes lines look alike: face and size."""
+    """Return the face and size of a line, which identify its heading level."""
     return (line.font.face, line.font.size_px) if line.font is not None else ()
 
 
 def heading_sizes(texts: Sequence[Piece], body: Piece | None) -> dict[tuple[Any, ...], int]:
-    """Which fonts are headings, and of which level: the larger ones, and bold ones that are not smaller."""
+    """Return the heading level of each font: larger fonts, and bold ones that are not smaller than the body."""
     if body is None or body.font is None:
         return {}
     found = []
@@ -51,12 +51,12 @@ def heading_sizes(texts: Sequence[Piece], body: Piece | None) -> dict[tuple[Any,
 
 
 def is_bold(line: Piece) -> bool:
-    """Whether a line is set in a bold face."""
+    """Return whether a line is bold."""
     return line.font is not None and line.font.face.weight > 500
 
 
 def is_nav(node: Node) -> bool:
-    """Whether a row is a menu: three short texts or more."""
+    """Return whether a row is a menu: three short texts or more."""
     texts = [child for child in node.children if child.kind == "text"]
     return len(texts) >= 3 and all(
         len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS for child in texts
@@ -64,7 +64,7 @@ def is_nav(node: Node) -> bool:
 
 
 def is_quote(node: Node) -> bool:
-    """Whether a row is something with a standing line at its left, about as high as the rest."""
+    """Return whether a row has a vertical line at its left, about as high as the rest."""
     bar, rest = node.children[0], node.children[1:]
     if node.look != PLAIN or bar.kind != "rule" or bar.box_px.height <= bar.box_px.width or not rest:
         return False
@@ -74,12 +74,12 @@ def is_quote(node: Node) -> bool:
 
 
 def only_text(node: Node) -> Node | None:
-    """The text that is all a frame holds."""
+    """Return the text of a frame that contains nothing else."""
     return node.children[0] if len(node.children) == 1 and node.children[0].kind == "text" else None
 
 
 def is_button(node: Node) -> bool:
-    """Whether a frame is a button: small, painted, one line in its middle."""
+    """Return whether a frame is a button: small, painted, one line in its middle."""
     text = only_text(node)
     if text is None or node.look == PLAIN or len(text.lines) != 1:
         return False
@@ -90,7 +90,7 @@ def is_button(node: Node) -> bool:
 
 
 def is_field(node: Node) -> bool:
-    """Whether a frame is a field to type into: bordered, low, empty or with a pale text at its left."""
+    """Return whether a frame is an input field: bordered, low, empty or with a pale text at its left."""
     box, text = node.box_px, only_text(node)
     if node.look.border is None or not _FIELD_HEIGHT_PX[0] <= box.height <= _FIELD_HEIGHT_PX[1] or box.width < 80:
         return False

@@ -1,4 +1,4 @@
-"""Areas whose colour changes evenly from one side to the other, as CSS's `linear-gradient` paints them."""
+"""Areas whose colour changes evenly from one side to the other, as painted by CSS `linear-gradient`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ _MAX_SHADOW, _MAX_TINT = 0.3, 0.04
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A gradient of two colours over a box.
+    """Gradient of two colours over a box.
 
     Attributes:
-        start: Colour where it begins.
-        end: Colour where it ends.
-        angle_deg: As CSS counts: 0 goes up, 90 to the right, 180 down.
+        start: First colour.
+        end: Last colour.
+        angle_deg: CSS angle: 0 is up, 90 to the right, 180 down.
     """
 
     start: Rgb
@@ -39,17 +39,17 @@ class Shade:
 
     @property
     def middle(self) -> Rgb:
-        """The colour half way."""
+        """Colour at the midpoint."""
         red, green, blue = ((a + b) // 2 for a, b in zip(self.start, self.end, strict=True))
         return red, green, blue
 
 
 def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Shade]:
-    """Boxes with a gradient: the page, and rectangles on it.
+    """Find boxes with a gradient: the page, and rectangles on it.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        rectangles: Of `find_rectangles`, which takes what changes slowly for flat.
+        rectangles: Result of `find_rectangles`, which treats slow changes of colour as flat.
     """
     page = Box(0, 0, image.shape[1], image.shape[0])
     found = {}
@@ -64,7 +64,7 @@ def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> di
 def paint_ground(
     image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], shades: Mapping[Box, Shade]
 ) -> NDArray[np.uint8]:
-    """The page with nothing on it but its flat areas and its gradients, with the shadows on them: (H, W, 3)."""
+    """Paint the flat areas and gradients of a page, with the shadows on them: (H, W, 3)."""
     height, width = image.shape[:2]
     ground = np.empty_like(image)
     ground[:] = background
@@ -84,7 +84,7 @@ def paint_ground(
 
 
 def _find_shadows(image: NDArray[np.uint8], ground: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Where the ground is seen, a little darker by the same share in all channels: (H, W)."""
+    """Find pixels that are slightly darker than the ground by the same share in all channels: (H, W)."""
     lost = 1 - image.astype(np.float32) / np.maximum(ground, 1)
     found: NDArray[np.bool_] = (
         (lost.min(axis=2) >= 0) & (lost.max(axis=2) < _MAX_SHADOW) & (np.ptp(lost, axis=2) < 0.04)
@@ -93,12 +93,12 @@ def _find_shadows(image: NDArray[np.uint8], ground: NDArray[np.uint8]) -> NDArra
 
 
 def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Shade | None:
-    """The gradient that a part of an image is painted with, or None where it is flat or something else.
+    """Return the gradient of a part of an image; None where it is flat or something else.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        box: The part.
-        covers: What is known to lie on it; of the rest, less than two thirds may be text, shadows and the like.
+        box: Area of the part.
+        covers: Boxes known to lie on it; of the rest, less than two thirds may be text or shadows.
     """
     x, y = (
         np.unique(np.linspace(low, high - 1, _GRID).astype(int))
@@ -120,9 +120,9 @@ def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -
 def _fit_plane(
     places: NDArray[np.floating[Any]], colors: NDArray[np.floating[Any]]
 ) -> NDArray[np.floating[Any]] | None:
-    """(3, 3): colour at the corner, change a pixel to the right, change a pixel down; of what most points lie on."""
+    """Fit a plane through most points, (3, 3): colour at the corner, change per pixel right, change per pixel down."""
     rng, best, most = np.random.default_rng(0), None, _MIN_SHARE * len(colors)
-    for _ in range(40):  # three points are a plane; the one on which most others lie
+    for _ in range(40):  # RANSAC: three points define a plane; the plane with most points wins
         chosen = rng.choice(len(colors), 3, replace=False)
         if abs(np.linalg.det(places[chosen])) < 1e-6:
             continue
@@ -147,9 +147,9 @@ def _find_errors(
 
 
 def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Shade | None:
-    """Along the direction in which the channel that changes most does.
+    """Return the gradient of a plane, in the direction of the channel that changes most.
 
-    Source: CSS Images Module Level 3, section 3.1, for the length of the line and where it begins.
+    Source: CSS Images Module Level 3, section 3.1, for the length and start of the gradient line.
     """
     channel = int(np.argmax(np.hypot(fit[1], fit[2])))
     angle = math.degrees(math.atan2(fit[1, channel], -fit[2, channel])) % 360
@@ -160,7 +160,7 @@ def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Shade | None:
     change = half * (fit[1] * right + fit[2] * down)
     if 2 * np.abs(change).max() < _MIN_RANGE:
         return None
-    if angle < 90 or angle >= 270:  # say "down" and "to the right" where both can be said
+    if angle < 90 or angle >= 270:  # prefer "down" and "to the right" where both directions are possible
         angle, change = (angle + 180) % 360, -change
     return Shade(start=_round_color(middle - change), end=_round_color(middle + change), angle_deg=angle)
 
@@ -171,7 +171,7 @@ def _round_color(values: NDArray[np.floating[Any]]) -> Rgb:
 
 
 def _paint_shade(shade: Shade, width: int, height: int) -> NDArray[np.uint8]:
-    """What a browser paints on a box of that size: (height, width, 3)."""
+    """Paint a gradient on a box of the given size as a browser does: (height, width, 3)."""
     angle = math.radians(shade.angle_deg)
     right, down = math.sin(angle), -math.cos(angle)
     length = abs(width * right) + abs(height * down)
@@ -183,7 +183,7 @@ def _paint_shade(shade: Shade, width: int, height: int) -> NDArray[np.uint8]:
 
 
 def _find_smooth(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Where colours change by little from pixel to pixel, as in the shadow of a card: (H, W)."""
+    """Find pixels where colours change slowly, as in the shadow of a card: (H, W)."""
     cv2 = require("cv2", "visual")
     around = np.ones((3, 3), np.uint8)
     steps = (cv2.dilate(image, around) - cv2.erode(image, around)).max(axis=2)

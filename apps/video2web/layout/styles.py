@@ -19,21 +19,21 @@ _BASE = (
 
 
 class StyleSheet:
-    """Tags with classes, and the rules of these; equal styles of one kind share a class."""
+    """Tags with classes and their rules; equal styles of one kind share a class."""
 
     def __init__(self) -> None:
         self._rules: dict[str, Style] = {}
         self._names: Counter[str] = Counter()
 
     def tag(self, tag: str, name: str, style: Style, inner: str | None, *, inline: bool = False) -> str:
-        """An element.
+        """Return an element as HTML.
 
         Args:
-            tag: Its name and further attributes.
-            name: What it is, for the name of its class.
-            style: Its declarations.
-            inner: What is in it, as HTML; None for elements without an end.
-            inline: On one line.
+            tag: Tag name and further attributes.
+            name: Role, used as the class name.
+            style: CSS declarations.
+            inner: Inner HTML; None for void elements.
+            inline: True to write it on one line.
         """
         start = f'<{tag} class="{self._name(name, style)}">' if style else f"<{tag}>"
         if inner is None:
@@ -42,7 +42,7 @@ class StyleSheet:
         return f"{start}{inner}{end}" if inline or not inner else f"{start}\n{indent(inner)}\n{end}"
 
     def text(self, body: Style) -> str:
-        """The style sheet."""
+        """Return the text of the style sheet."""
         own = (f".{name} {{ {declare(style)} }}" for name, style in self._rules.items())
         return "\n".join([_BASE[0], f"body {{ {declare(body)} }}", *_BASE[1:], *own]) + "\n"
 
@@ -58,7 +58,7 @@ class StyleSheet:
 
 
 def look_style(look: Look) -> Style:
-    """How a frame is painted."""
+    """Return the style of a frame."""
     style: Style = {}
     if look.fill is not None:
         style["background"] = css_background(look.fill, look.shade)
@@ -70,7 +70,7 @@ def look_style(look: Look) -> Style:
 
 
 def font_style(line: Piece, body: Piece | None) -> Style:
-    """In what a line's font and colour differ from those of the page."""
+    """Return the differences of a line's font and colour from the body text."""
     style: Style = {}
     font = line.font
     if font is None or body is None or body.font is None:
@@ -87,39 +87,39 @@ def font_style(line: Piece, body: Piece | None) -> Style:
 
 
 def add_margin(style: Style, name: str, px: float) -> None:
-    """Make a margin larger, or smaller by a negative value."""
+    """Increase a margin; a negative value reduces it."""
     if not px or style.get(name) == "auto":
         return
     style[name] = css_px(float(style.get(name, "0px").removesuffix("px")) + px)
 
 
 def css_color(rgb: Rgb) -> str:
-    """A colour."""
+    """Return a colour in CSS notation."""
     return "#{:02x}{:02x}{:02x}".format(*rgb)
 
 
 def css_background(fill: Rgb, shade: Shade | None) -> str:
-    """What is painted behind everything: a gradient where there is one."""
+    """Return the background: a colour, or a gradient if there is one."""
     if shade is None:
         return css_color(fill)
     return f"linear-gradient({shade.angle_deg}deg, {css_color(shade.start)}, {css_color(shade.end)})"
 
 
 def css_px(value: float) -> str:
-    """A length."""
+    """Return a length in CSS pixels."""
     return f"{value:g}px" if value else "0"
 
 
 def declare(style: Style) -> str:
-    """Declarations as text."""
+    """Return declarations as text."""
     return " ".join(f"{name}: {value};" for name, value in style.items())
 
 
 def indent(text: str) -> str:
-    """Lines moved in by one level."""
+    """Indent lines by one level."""
     return "\n".join(f"  {line}" if line else line for line in text.split("\n"))
 
 
 def letters(number: int) -> str:
-    """A short suffix for the second and later names."""
+    """Return a short suffix for the second and later names."""
     return chr(ord("a") + (number - 2) % 26) + (str((number - 2) // 26) if number > 27 else "")

@@ -1,4 +1,4 @@
-"""From the pieces of a page to a tree of rows and columns: frames by what they contain, the rest by the gaps."""
+"""Tree of rows and columns from the pieces of a page: frames by containment, the rest by gaps."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from visual_tools.box import Box
 
 _MIN_ROWS, _MIN_CELLS = 3, 0.6
 _TOUCH_PX = 1
-_MAX_HEAD = 1.2  # of a row's height, how far above the first painted row the heads may begin
+_MAX_HEAD = 1.2  # of a row's height, maximum distance of the column heads above the first painted row
 _MAX_STRIPE_GAP = 1.6  # of a row's height, from one row to the text of the next
 _COLUMNS_FIRST = 1.15
-"""Gaps between columns must be so many times as wide as those between rows to be cut first."""
+"""Minimum ratio of gaps between columns to gaps between rows for cutting columns first."""
 
-_MAX_PITCH = 1.95  # of the font size, between base lines of one paragraph
+_MAX_PITCH = 1.95  # of the font size, between baselines of one paragraph
 _SAME_SIZE = 1.08
 _MAX_DEPTH = 40
 _LIST_ROOM = 0.65  # of the column: lines that end before it are items of a list, not of a paragraph
 _MIN_BREAK_PX, _MIN_BREAK = 5, 0.015
-"""Room that a browser may be off by, in pixels and of the width, before a line breaks elsewhere."""
+"""Tolerance before a browser breaks a line elsewhere, in pixels and as a share of the width."""
 
 
 def find_table(nodes: Sequence[Node]) -> Node | None:
-    """Lines of text in at least three rows and two columns, with or without rules between the rows."""
+    """Return lines of text in at least three rows and two columns as a table, with or without rules."""
     texts = [node for node in nodes if node.kind != "rule"]
     rules = [node for node in nodes if node.kind == "rule"]
     if any(node.kind != "text" or len(node.lines) != 1 for node in texts) or len(texts) < 2 * _MIN_ROWS:
@@ -66,7 +66,7 @@ def _height(texts: Sequence[Node]) -> float:
 
 
 def join_ruled_rows(nodes: Sequence[Node]) -> list[Node]:
-    """Rows of text below each other with lines between them become a table."""
+    """Join rows of text that are separated by lines into tables."""
     joined: list[Node] = []
     run: list[Node] = []
     for node in [*nodes, None]:
@@ -92,7 +92,7 @@ def _is_line(node: Node) -> bool:
 
 
 def _table_of_run(run: Sequence[Node]) -> list[Node]:
-    """A run as a table, with what follows the last row of it; as it was where it is none."""
+    """Return a run as a table with the nodes after its last row; unchanged if it is not a table."""
     last = max((place for place, node in enumerate(run) if node.kind != "text"), default=-1)
     head, rest = run[: last + 1], list(run[last + 1 :])
     if not any(map(_is_line, head)) or any(node.look != PLAIN for node in head):
@@ -106,7 +106,7 @@ def _table_of_run(run: Sequence[Node]) -> list[Node]:
 
 
 def group_stripes(nodes: Sequence[Node]) -> list[Node]:
-    """Painted rows of text of one width, and bare ones between and below them, are a table."""
+    """Group painted rows of text of one width, and bare ones between and below them, into tables."""
     frames = [node for node in nodes if _is_stripe(node)]
     groups: dict[tuple[int, int], list[Node]] = {}
     for frame in frames:
@@ -130,7 +130,7 @@ def _is_same_span(span: tuple[int, int], box: Box) -> bool:
 
 
 def _stripe_table(frames: Sequence[Node], nodes: Sequence[Node]) -> tuple[Node, set[int]] | None:
-    """The table of painted rows, and the ids of the nodes that it takes the place of."""
+    """Return the table of painted rows, and the ids of the nodes that it replaces."""
     height = sorted(frame.box_px.height for frame in frames)[len(frames) // 2]
     left, right = frames[0].box_px.left - SAME_EDGE_PX, frames[0].box_px.right + SAME_EDGE_PX
     top = frames[0].box_px.top
@@ -157,7 +157,7 @@ def _stripe_table(frames: Sequence[Node], nodes: Sequence[Node]) -> tuple[Node, 
 
 
 def _row_fills(table: Node, frames: Sequence[Node]) -> tuple[tuple[Rgb | None, int, int], ...] | None:
-    """What each row is painted with, from where to where; None where a frame holds another number of rows than one."""
+    """Return the fill and extent of each row; None if a frame does not hold exactly one row."""
     count = len(table.columns)
     rows = [union([cell for cell in table.children[at : at + count] if cell.lines])
             for at in range(0, len(table.children), count)]  # fmt: skip
@@ -183,7 +183,7 @@ def _row_fills(table: Node, frames: Sequence[Node]) -> tuple[tuple[Rgb | None, i
 
 
 def group_cells(nodes: Sequence[Node]) -> list[Node]:
-    """Frames that touch each other in at least two rows and two columns are the cells of a table."""
+    """Group frames that touch in at least two rows and two columns into the cells of a table."""
     frames = [node for node in nodes if node.look != PLAIN and node.kind in ("column", "row")]
     groups: list[list[Node]] = []
     for frame in frames:
@@ -226,7 +226,7 @@ def _cell_table(cells: Sequence[Node]) -> Node | None:
 
 
 def _clusters(values: Sequence[int]) -> list[int]:
-    """Different values, those that are nearly the same as one."""
+    """Return the distinct values, nearly equal ones merged."""
     found: list[int] = []
     for value in sorted(values):
         if not found or value - found[-1] > SAME_EDGE_PX:
@@ -235,7 +235,7 @@ def _clusters(values: Sequence[int]) -> list[int]:
 
 
 def build_tree(pieces: PagePieces) -> Node:
-    """The tree of a page; its root is a column of the page's size."""
+    """Build the tree of a page; its root is a column of the page's size."""
     width, height = pieces.size_px
     page = Box(0, 0, width, height)
     frames = sorted(pieces.frames, key=lambda frame: -frame.box_px.area)
@@ -277,7 +277,7 @@ def _leaf(piece: Piece) -> Node:
 
 
 def arrange(nodes: Sequence[Node], depth: int = 0) -> Node:
-    """Put nodes into rows and columns along the gaps between them."""
+    """Arrange nodes in rows and columns along the gaps between them."""
     if len(nodes) == 1:
         return nodes[0]
     table = find_table(nodes)
@@ -301,7 +301,7 @@ def _is_columns_first(rows: Sequence[Sequence[Node]], columns: Sequence[Sequence
 
 
 def _stack(nodes: Sequence[Node], depth: int) -> Node:
-    """Nodes that overlap: on the largest one, if it holds the others; else each at its own place."""
+    """Arrange overlapping nodes: on the largest one if it holds the others, else each at its own position."""
     largest = max(nodes, key=lambda node: node.box_px.area)
     others = [node for node in nodes if node is not largest]
     if all(largest.box_px.contains(node.box_px, slack_px=4) for node in others) and depth <= _MAX_DEPTH:
@@ -328,7 +328,7 @@ def _make_column(children: list[Node]) -> Node:
 
 
 def _merge_lines(nodes: Sequence[Node]) -> list[Node]:
-    """Lines that continue each other become paragraphs."""
+    """Merge consecutive lines into paragraphs."""
     room = union(nodes).width
     merged: list[Node] = []
     for node in nodes:
@@ -342,7 +342,7 @@ def _merge_lines(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _continue(paragraph: Node, node: Node, room_px: int) -> Node | None:
-    """A paragraph with another line, if that one goes on in the same font and would not have fitted above."""
+    """Append a line to a paragraph if it has the same font and would not have fitted on the line above."""
     last, line = paragraph.lines[-1], node.lines[0]
     if last.font is None or line.font is None or last.font.face != line.font.face:
         return None
@@ -377,7 +377,7 @@ def _continue(paragraph: Node, node: Node, room_px: int) -> Node | None:
 
 
 def _merge_grids(nodes: Sequence[Node]) -> list[Node]:
-    """Rows below each other whose children stand in the same columns become a grid."""
+    """Merge rows whose children have the same columns into a grid."""
     merged: list[Node] = []
     for node in nodes:
         if merged and node.kind == "row" and node.look == PLAIN and len(node.children) >= 2:
@@ -412,7 +412,7 @@ def _join_grid(above: Node, row: Node) -> Node | None:
 
 
 def flow_width(node: Node) -> tuple[float, bool]:
-    """A width at which a paragraph breaks where it did, and whether there is one."""
+    """Return a width at which a paragraph breaks as it does on the image, and whether such a width exists."""
     lines = node.lines
     widest = max(line.box_px.width for line in lines)
     most = float("inf")

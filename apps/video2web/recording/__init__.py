@@ -1,4 +1,4 @@
-"""From a screen recording of a website to facts: states, full pages, transitions with trigger, time and easing."""
+"""Facts from a screen recording of a website: states, full pages, transitions with trigger, time and easing."""
 
 from apps.video2web.recording.storyboard import read_recording
 from apps.video2web.recording.types import (

@@ -1,7 +1,7 @@
-"""Where and when a recording changes: one pass over its frames, which keeps none of them.
+"""Detection of the regions and times of changes, in one pass over the frames that keeps none of them.
 
-Each frame is compared with the one before (moved back where the page scrolled) and with an earlier one, which shows
-slow fades. Blocks that changed are joined over space and time to changes, in rows of the page, not of the screen.
+Each frame is compared with the previous one (shifted back where the page scrolled) and with an earlier one, which shows
+slow fades. Changed blocks are joined over space and time into changes, in rows of the page, not of the screen.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ _JOIN_BLOCKS = 1
 _SAME_START_S = 0.13
 _GROUP_PX, _GROUP_MOVING_PX = 72, 12
 _POINTER_PAD_PX = 4
-_REST_PX = 10  # a pointer that takes another shape seems to move a little
+_REST_PX = 10  # a pointer that changes its shape seems to move slightly
 _WIDE_SHARE = 0.15
 _USUAL_NOISE = 7.0
 _RESTLESS_SHARE = 0.55
@@ -42,15 +42,15 @@ _MAX_CHANGES = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What is known of a frame once it is gone.
+    """Data kept of a frame after it is discarded.
 
     Attributes:
-        time_s: When it is shown.
-        pointer_px: The pointer's tip.
-        pointer_box: What the pointer covers.
-        scroll_px: Rows the page has moved up since the first frame.
-        shift_px: Rows it moved up since the frame before.
-        is_idle: Equal to the frame before.
+        time_s: Time at which it is shown.
+        pointer_px: Tip of the pointer.
+        pointer_box: Box of the pointer.
+        scroll_px: Rows by which the page moved up since the first frame.
+        shift_px: Rows by which it moved up since the previous frame.
+        is_idle: True if equal to the previous frame.
     """
 
     time_s: float
@@ -68,19 +68,19 @@ class Change:
     Attributes:
         blocks: Row and column of each, in blocks of the page.
         start: Number of the first frame that is different.
-        end: Number of the last frame that is different from the one before.
-        parts: Boxes of the pieces it was joined from, in pixels of the page.
+        end: Number of the last frame that differs from its predecessor.
+        parts: Boxes of the joined pieces, in pixels of the page.
     """
 
     blocks: set[tuple[int, int]]
     start: int
     end: int
     parts: list[Box] = field(default_factory=list)
-    _known: tuple[int, Box] | None = None  # blocks are only ever added: as many as before are the same
+    _known: tuple[int, Box] | None = None  # blocks are only ever added: the same number means the same blocks
 
     @property
     def box(self) -> Box:
-        """What it covers, in pixels of the page."""
+        """Bounding box, in pixels of the page."""
         if self._known is None or self._known[0] != len(self.blocks):
             rows, columns = [row for row, _ in self.blocks], [column for _, column in self.blocks]
             left, top = min(columns) * BLOCK_PX, min(rows) * BLOCK_PX
@@ -93,12 +93,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What one pass over a recording finds.
+    """Result of one pass over a recording.
 
     Attributes:
-        moments: One for each frame that was looked at.
-        changes: In order of their start.
-        fixed: Sides that stay while the page scrolls.
+        moments: One entry per processed frame.
+        changes: Changes in order of their start.
+        fixed: Depth of the fixed part on each side while the page scrolls.
     """
 
     moments: tuple[Moment, ...]
@@ -107,11 +107,11 @@ class Scan:
 
     @property
     def has_pointer(self) -> bool:
-        """Whether a pointer is seen at all."""
+        """True if the pointer is seen in any frame."""
         return any(moment.pointer_px is not None for moment in self.moments)
 
     def resting_place(self, index: int, within_s: float) -> tuple[int, int] | None:
-        """Where the pointer comes to rest after a frame; where it is then, if it does not."""
+        """Return the position where the pointer comes to rest after a frame; its current position if it does not."""
         here = self.moments[index]
         for number in range(index, len(self.moments) - 2):
             now = self.moments[number]
@@ -122,16 +122,16 @@ class Scan:
         return here.pointer_px
 
     def index_at(self, time_s: float) -> int:
-        """Number of the frame shown at a time."""
+        """Return the number of the frame shown at a time."""
         times = [moment.time_s for moment in self.moments]
         return max(int(np.searchsorted(times, time_s + 1e-4, side="right")) - 1, 0)
 
     def moved_before(self, index: int, within_s: float) -> bool:
-        """Whether the pointer moved just before a frame, or on it."""
+        """Return whether the pointer moved on a frame or just before it."""
         return self.rest_s(index) < within_s
 
     def rest_s(self, index: int) -> float:
-        """How long the pointer has been where it is."""
+        """Return the time since the pointer last moved."""
         here = self.moments[index]
         for earlier in range(index - 1, -1, -1):
             other = self.moments[earlier].pointer_px
@@ -143,7 +143,7 @@ class Scan:
 
 
 class _Scanner:
-    """The state of a pass: the last few frames, open changes, the pointer, the scroll position."""
+    """State of a pass: the last few frames, open changes, the pointer, the scroll position."""
 
     def __init__(self, plan: FramePlan) -> None:
         self._cv2: Any = require("cv2", "visual")
@@ -159,7 +159,7 @@ class _Scanner:
         self.fixed = FixedParts()
 
     def take(self, frame: Frame) -> None:
-        """Compare the next frame with those before."""
+        """Compare the next frame with the previous ones."""
         image = frame.image
         grey = self._cv2.GaussianBlur(self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY), (3, 3), 0)
         sharp = self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY)
@@ -205,7 +205,7 @@ class _Scanner:
         previous: list[tuple[NDArray[np.uint8], Moment]],
         shift: int,
     ) -> NDArray[np.bool_]:
-        """Which blocks of the screen changed, (H / 8, W / 8) bool; the pointer does not count while it moves."""
+        """Return the changed blocks of the screen, (H / 8, W / 8) bool; a moving pointer is ignored."""
         now = self.moments[-1]
         _erase_pointers(levels, [previous[-1][1], now])
         blocks = self._to_blocks(levels, _SCROLL_MEAN_LEVELS if shift else _MEAN_LEVELS, with_strong=not shift)
@@ -219,7 +219,7 @@ class _Scanner:
         return blocks
 
     def _to_blocks(self, levels: NDArray[np.uint8], mean_levels: float, *, with_strong: bool) -> NDArray[np.bool_]:
-        """Blocks that differ on average, or strongly in some pixels; by more where an encoder redraws all of them."""
+        """Return the blocks that differ on average, or strongly in some pixels; encoder redraws raise the threshold."""
         height, width = levels.shape
         size = (-(-width // BLOCK_PX), -(-height // BLOCK_PX))
         padded = np.zeros((size[1] * BLOCK_PX, size[0] * BLOCK_PX), np.uint8)
@@ -233,7 +233,7 @@ class _Scanner:
         return found
 
     def _track(self, blocks: NDArray[np.bool_]) -> None:
-        """Join what changed now to the changes that are going on."""
+        """Join the current changes to the open ones."""
         number, now = len(self.moments) - 1, self.moments[-1]
         for cells in self._pieces(blocks, now.scroll_px):
             near = _grown(cells)
@@ -266,7 +266,11 @@ class _Scanner:
             yield set(zip((rows[chosen] + first_row).tolist(), columns[chosen].tolist(), strict=True))
 
     def finish(self) -> None:
-        """Close what is open, and refuse what is no screen."""
+        """Close open changes.
+
+        Raises:
+            RecordingError: If the video is not a screen recording.
+        """
         self.closed += self._open
         self._open = []
         count = len(self.moments)
@@ -279,7 +283,7 @@ class _Scanner:
 
 
 def _find_noise_factor(levels: NDArray[np.uint8]) -> float:
-    """By how much more than usual a block must differ, 1 to 2: an encoder that starts anew redraws all texts a little.
+    """Return the noise factor for block differences, 1 to 2: an encoder that restarts redraws all texts slightly.
 
     Args:
         levels: (H, W) uint8, sides of whole blocks.
@@ -298,7 +302,7 @@ def _grown(cells: set[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def _erase_pointers(levels: NDArray[np.uint8], moments: list[Moment]) -> None:
-    """Clear what the pointer covers, unless it stays where it is."""
+    """Clear the area of the pointer unless the pointer does not move."""
     if len({moment.pointer_px for moment in moments}) < 2:
         return
     for box in {moment.pointer_box for moment in moments if moment.pointer_box is not None}:
@@ -307,14 +311,14 @@ def _erase_pointers(levels: NDArray[np.uint8], moments: list[Moment]) -> None:
 
 
 def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Scan:
-    """Go over a recording once.
+    """Scan a recording in one pass.
 
     Args:
-        plan: Which frames.
-        on_progress: Called with the frames seen so far and the frames in all.
+        plan: Frames to scan.
+        on_progress: Callback with the number of frames seen so far and in total.
 
     Raises:
-        RecordingError: It holds no frames, or changes all over all the time; says what was found.
+        RecordingError: If it holds no frames, or changes nearly everywhere all the time.
     """
     scanner = _Scanner(plan)
     for number, frame in enumerate(plan.frames(), 1):
@@ -332,7 +336,7 @@ def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Scan:
 
 
 def _group(changes: list[Change], scan: Scan) -> list[Change]:
-    """Put together what begins at once, side by side; while the pointer moves, only what touches."""
+    """Group changes that start together and are close; while the pointer moves, only touching ones."""
     groups: list[Change] = []
     for change in changes:
         reach = _GROUP_MOVING_PX if scan.moved_before(change.start, 0.1) else _GROUP_PX
@@ -353,7 +357,7 @@ def _belongs(group: Change, change: Change, scan: Scan, reach_px: int) -> bool:
     if group.box.padded(reach_px).intersection(change.box) > 0:
         return True
     covers = [moment.pointer_box for moment in scan.moments[group.start : change.end + 1]]
-    return any(  # what the pointer hides may be what joins them
+    return any(  # the pointer may hide the part that connects them
         cover is not None
         and cover.padded(BLOCK_PX).moved(0, scan.moments[group.start].scroll_px).intersection(box) > 0
         and cover.padded(2 * BLOCK_PX).moved(0, scan.moments[group.start].scroll_px).intersection(other) > 0

@@ -1,4 +1,4 @@
-"""How a change goes on in time: its progress in each frame, and the CSS curve that fits it best."""
+"""Progress of a change over time, and the CSS curve that fits it best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ CURVES: dict[str, tuple[float, float, float, float]] = {
     "ease-out": (0.0, 0.0, 0.58, 1.0),
     "ease-in-out": (0.42, 0.0, 0.58, 1.0),
 }
-"""Source: CSS Easing Functions Level 1, section 2.2, the control points of the keywords."""
+"""Control points of the CSS keywords. Source: CSS Easing Functions Level 1, section 2.2."""
 
 _NUM_POINTS = 200
 _MIN_BETWEEN = 3
-_STEADY = 0.04  # how far progress may be from 0 or 1 and still count as not begun or over
+_STEADY = 0.04  # maximum distance of progress from 0 or 1 to count as not begun or finished
 _CHANGED = 24  # levels
 _MOVED_SHARE = 0.6
-_MAX_PIXELS = 20_000  # of a change are looked at, evenly spread
+_MAX_PIXELS = 20_000  # of a change are used, evenly spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A curve laid on the progress of a change.
+    """Curve fitted to the progress of a change.
 
     Attributes:
-        start_s: When it begins.
-        duration_s: How long it takes; 0 where no frame lies in between.
-        easing: Name of the curve; "" where there are too few frames to tell.
-        error: Root mean square of what is left, as a share of the whole change.
+        start_s: Start time.
+        duration_s: Duration; 0 if no frame lies in between.
+        easing: Name of the curve; "" if there are too few frames.
+        error: Root mean square of the residual, as a share of the whole change.
     """
 
     start_s: float
@@ -41,7 +41,7 @@ class Fit:
 
 
 def ease(name: str, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Progress along a curve at parts of its time, both 0 to 1; outside it stays at its ends."""
+    """Return the progress along a curve at parts of its time, both 0 to 1; values outside are clamped."""
     x1, y1, x2, y2 = CURVES[name]
     s = np.linspace(0, 1, _NUM_POINTS)
     x = 3 * (1 - s) ** 2 * s * x1 + 3 * (1 - s) * s**2 * x2 + s**3
@@ -50,11 +50,11 @@ def ease(name: str, parts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> Fit:
-    """The curve, its start and its length that leave the least squares.
+    """Fit curve, start and duration to the progress by least squares.
 
     Args:
-        times_s: Of the frames, ascending.
-        progress: 0 before the change, 1 after it; one value a frame.
+        times_s: Times of the frames, ascending.
+        progress: 0 before the change, 1 after it; one value per frame.
     """
     times, values = np.asarray(times_s, np.float64), np.asarray(progress, np.float64)
     started = np.flatnonzero(values > _STEADY)
@@ -79,7 +79,7 @@ def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> Fit:
 def _fit_curve(
     name: str, times: NDArray[np.float64], values: NDArray[np.float64], first_s: float, rough_s: float
 ) -> Fit:
-    """Start and length of one curve: a coarse grid, and a fine one around its best."""
+    """Fit start and duration of one curve: a coarse grid, then a fine one around the best result."""
     starts = first_s + rough_s * np.linspace(-0.5, 0.25, 16)
     lengths = rough_s * np.linspace(0.5, 1.9, 29)
     for step in range(2):
@@ -96,14 +96,14 @@ def _fit_curve(
 def measure_progress(
     frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8]
 ) -> list[float]:
-    """How far each frame is from `before` (0) to `after` (1).
+    """Measure the progress of each frame from `before` (0) to `after` (1).
 
-    Colours that blend are read off as levels; edges that move as the share of pixels that have changed over.
+    Blending colours are measured by levels; moving edges by the share of pixels that have switched.
 
     Args:
         frames: (H, W, 3) uint8 RGB each.
-        before: The same place before.
-        after: And after.
+        before: The same box before.
+        after: The same box after.
     """
     change = after.astype(np.float32) - before.astype(np.float32)
     mask = np.flatnonzero(np.abs(change).max(axis=2) > _CHANGED)

@@ -1,7 +1,7 @@
-"""The frames of a recording, one by one, in a bounded size: letterbox and the browser's own bars cut off.
+"""Frames of a recording in a bounded size, with letterbox and browser toolbar cropped.
 
-Long recordings are looked at less often, very long ones at their keyframes alone: memory never holds more than the
-frames that one transition needs, and time is bounded by the number of frames that are looked at.
+Long recordings are sampled less often, very long ones only at their keyframes: memory never holds more than the frames
+that one transition needs, and time is bounded by the number of frames.
 """
 
 import os
@@ -28,7 +28,7 @@ _MIN_SIDE_PX = 120
 _NUM_SAMPLES = 12
 _BAR_LEVEL = 26
 _MIN_BAR_SHARE = 0.015
-_SAME_BARS = 0.35  # by how much the bars of both sides may differ, as a share of the larger
+_SAME_BARS = 0.35  # maximum difference of the bars on both sides, as a share of the larger one
 _TOP_SHARE = 0.25
 _MAX_BAR_PX = 190
 _EDGE_LEVELS = 8
@@ -36,20 +36,20 @@ _ADDRESS = re.compile(r"^\W*(https?://|www\.|localhost[:/]|file://|127\.0\.0\.1)
 
 
 class RecordingError(CuaError):
-    """A recording that cannot be used; says what was found."""
+    """Error for a recording that cannot be used; the message says what was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FramePlan:
-    """Which frames of a video are looked at, and which part of them.
+    """Selection of the frames of a video, and their crop.
 
     Attributes:
-        path: The video.
-        info: What it holds.
-        fps: Frames a second; None for its keyframes alone.
-        scale: Pixels of the frames for one of the video.
-        crop_px: The page, in pixels of the scaled frames.
-        warnings: What is not as it should be.
+        path: Path of the video.
+        info: Metadata of the video.
+        fps: Frames per second; None for keyframes only.
+        scale: Pixels of the frames per pixel of the video.
+        crop_px: Box of the page, in pixels of the scaled frames.
+        warnings: Problems found in the recording.
     """
 
     path: Path
@@ -61,18 +61,18 @@ class FramePlan:
 
     @property
     def size_px(self) -> tuple[int, int]:
-        """Width and height of the frames, cut."""
+        """Width and height of the cropped frames."""
         return self.crop_px.width, self.crop_px.height
 
     @property
     def num_frames(self) -> int:
-        """About how many frames are looked at."""
+        """Approximate number of frames."""
         if self.fps is None:
             return min(self.info.num_keyframes, MAX_FRAMES)
         return min(self.info.num_frames, max(round(self.info.duration_s * self.fps), 1))
 
     def frames(self) -> Iterator[Frame]:
-        """All of them in order, cut."""
+        """Yield all frames in order, cropped."""
         if self.fps is None:
             rate = min(self.info.num_keyframes, MAX_FRAMES) / max(self.info.duration_s, 1e-3)
             found = iter_frames(self.path, fps=rate, max_side_px=MAX_SIDE_PX, exact=False)
@@ -81,7 +81,7 @@ class FramePlan:
         yield from (self._cut(frame) for frame in found)
 
     def frames_at(self, times_s: Sequence[float]) -> Iterator[Frame]:
-        """The frames shown at certain times, in order, each once, cut."""
+        """Yield the frames shown at the given times, in order, each once, cropped."""
         if times_s:
             for frame in iter_frames(
                 self.path, timestamps_s=times_s, max_side_px=MAX_SIDE_PX, exact=self.fps is not None
@@ -95,10 +95,10 @@ class FramePlan:
 
 
 def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
-    """Decide which frames of a recording are looked at, and cut off what is not the page.
+    """Select the frames of a recording to process, and crop everything outside of the page.
 
     Raises:
-        RecordingError: It is no video, or too small to show a page; says what was found.
+        RecordingError: If it is not a video, or too small to show a page.
     """
     try:
         info = probe(path)
@@ -127,8 +127,8 @@ def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
 
 
 def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
-    """Frames a second that keep the number of frames, and of decoded pixels, bounded."""
-    is_uneven = info.is_variable_rate or info.fps < _LOW_FPS  # few frames: each is looked at, whenever it comes
+    """Return a frame rate that bounds the number of frames and of decoded pixels."""
+    is_uneven = info.is_variable_rate or info.fps < _LOW_FPS  # few frames: all of them, whatever their times
     usual = min(max(info.fps, 25.0 if is_uneven else 1.0), MAX_FPS)
     fps = min(usual, max(MAX_FRAMES / max(info.duration_s, 1e-3), 0.01))
     pixels = info.num_frames * info.native_width_px * info.native_height_px
@@ -145,7 +145,7 @@ def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
 
 
 def find_letterbox(images: Sequence[NDArray[np.uint8]]) -> Box:
-    """The part of the frames between black bars, which lie on two opposite sides and are about as wide.
+    """Return the part of the frames between black bars, which lie on two opposite sides and are about equally wide.
 
     Args:
         images: Frames from all over the video, (H, W, 3) uint8 RGB.
@@ -159,7 +159,7 @@ def find_letterbox(images: Sequence[NDArray[np.uint8]]) -> Box:
 
 
 def _pair(is_dark: NDArray[np.bool_]) -> tuple[int, int]:
-    """Lengths of the dark runs at both ends, where both are there and alike; else none."""
+    """Return the lengths of the dark runs at both ends if both exist and are similar; else zeros."""
     if is_dark.all():
         return 0, 0
     first, last = int(np.argmin(is_dark)), int(np.argmin(is_dark[::-1]))
@@ -171,7 +171,7 @@ def _pair(is_dark: NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def find_browser_bar(images: Sequence[NDArray[np.uint8]]) -> int:
-    """Rows of a browser's tabs and address at the top of all frames; 0 where there is no address.
+    """Return the height of a browser's tab and address bars at the top of all frames; 0 without an address bar.
 
     Args:
         images: Frames from all over the video, (H, W, 3) uint8 RGB.

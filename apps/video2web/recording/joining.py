@@ -1,4 +1,4 @@
-"""Changes that belong together become one: typed letters, parts of one change, doubles."""
+"""Joining of changes that belong together: typed letters, parts of one change, duplicates."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ _CRUMB_PX, _UNKNOWN_PX = 14, 36
 
 
 def join_typing(found: list[Measured]) -> list[Measured]:
-    """Letters that come one after the other on a line, as one change."""
+    """Join letters that appear one after the other on a line into one change."""
     joined: list[Measured] = []
     for one in drop_doubles(found):
         last = joined[-1] if joined else None
@@ -39,7 +39,7 @@ def _as_typed(one: Measured) -> Measured:
 
 
 def join_parts(found: list[Measured], scan: Scan) -> list[Measured]:
-    """Pieces near each other that change at once while the pointer rests, as one change: a tab and its panel."""
+    """Join nearby pieces that change together while the pointer rests: a tab and its panel."""
     joined: list[Measured] = []
     for one in found:
         home = next((other for other in joined if _is_part(one, other, scan)), None)
@@ -52,12 +52,12 @@ def join_parts(found: list[Measured], scan: Scan) -> list[Measured]:
 
 
 def join_wide(found: list[Measured], scan: Scan, size_px: tuple[int, int]) -> list[Measured]:
-    """Pieces all over the window that change at once, as one change: another page, a veil, a theme."""
+    """Join pieces all over the window that change together: another page, a backdrop, a theme."""
     joined: list[Measured] = []
     left = [one for one in found if one.trigger != "typing" and not one.is_scrolling]
     while left:
         first = left[0]
-        late_s = max(_WIDE_START_S, _WIDE_LATE * first.fit.duration_s)  # faint pieces are seen to begin later
+        late_s = max(_WIDE_START_S, _WIDE_LATE * first.fit.duration_s)  # faint pieces are detected later
         group = [one for one in left if one.fit.start_s - first.fit.start_s <= late_s]
         group = [one for one in group if one.seen_s[0] <= first.seen_s[1] or one is first]
         left = [one for one in left if one is not first]
@@ -82,7 +82,7 @@ def join_wide(found: list[Measured], scan: Scan, size_px: tuple[int, int]) -> li
 
 
 def drop_crumbs(found: list[Measured], scan: Scan) -> list[Measured]:
-    """Leave out what is no larger than the pointer, where the pointer comes or goes: a remainder of it; and carets."""
+    """Drop remainders of a pointer, which are at most as large as one and near a moving one, and carets."""
     return [one for one in found if not _is_crumb(one, scan)]
 
 
@@ -113,7 +113,7 @@ def _is_part(one: Measured, other: Measured, scan: Scan) -> bool:
 
 
 def drop_doubles(found: list[Measured]) -> list[Measured]:
-    """Of changes that begin at once in the same place, the one that covers most."""
+    """Keep only the largest of changes that start together in the same place."""
     kept: list[Measured] = []
     for one in sorted(found, key=lambda other: -other.page_box.area):
         is_double = any(
@@ -142,7 +142,7 @@ def _with_letter(last: Measured, one: Measured) -> Measured:
 
 
 def _united(last: Measured, one: Measured, fit: Fit) -> Measured:
-    """Two changes as one, on a box around both; what lies between them is left white."""
+    """Join two changes into one, on a box around both; the area between them is left white."""
     page_box = last.page_box.union(one.page_box)
     before, after = (np.full((page_box.height, page_box.width, 3), 255, np.uint8) for _ in range(2))
     mask = np.zeros(before.shape[:2], np.bool_)
@@ -167,7 +167,7 @@ def _united(last: Measured, one: Measured, fit: Fit) -> Measured:
 
 
 def _looks_typed(one: Measured) -> bool:
-    """Whether a single change is a line of text that grew to the right, or to the left."""
+    """Return whether a single change is a line of text that grew to the right or to the left."""
     if one.is_scrolling or not (
         8 <= one.page_box.height <= 40 and one.page_box.width >= 3 * one.page_box.height and one.middle
     ):

@@ -1,4 +1,4 @@
-"""What kind of thing happened, by the shape of what changed: menu, modal, accordion, tabs, carousel and the others."""
+"""Classification of a change by its shape: menu, modal, accordion, tabs, carousel and others."""
 
 import itertools
 from collections.abc import Iterator
@@ -36,13 +36,13 @@ _WIDE_SHARE, _PAGE_SHARE = 0.55, 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What kind a change is.
+    """Kind of a change.
 
     Attributes:
         name: One of `types.KINDS`.
-        box: What it is about, in the viewport: of a modal the dialog without its veil.
+        box: Main box, in the viewport; of a modal the dialog without its backdrop.
         confidence: 0 to 1.
-        shift_px: How far contents moved, columns and rows.
+        shift_px: Shift of the contents, columns and rows.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Kind:
 
 
 def find_kind(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> Kind:
-    """The kind of a change whose trigger is known.
+    """Classify a change whose trigger is known.
 
     Args:
         one: The change.
         size_px: Width and height of the viewport.
-        pointer_px: The pointer's tip when it begins.
+        pointer_px: The pointer's tip when the change begins.
     """
     if one.trigger == "typing":
         return Kind(name="typing", box=one.box, confidence=0.9)
@@ -77,7 +77,7 @@ def find_kind(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, in
 
 
 def _find_unfolded(one: Measured) -> Box:
-    """Where an accordion unfolds, without what it pushes down."""
+    """Return the area where an accordion unfolds, without the contents that it pushes down."""
     fold = find_fold(one.before, one.after, one.mask)
     if fold is None:
         return one.box
@@ -86,12 +86,12 @@ def _find_unfolded(one: Measured) -> Box:
 
 
 def find_turn(one: Measured) -> int:
-    """Columns by which contents moved sideways, told by what goes or by what comes; 0 where they did not."""
+    """Return the columns by which contents moved sideways, from outgoing or incoming contents; 0 if none did."""
     return find_slide(one.before, one.middle) or -find_slide(one.after, one.middle[::-1])
 
 
 def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
-    """Hover: something under the pointer looks different, or something appears beside it."""
+    """Classify a hover: a change of the element under the pointer, or something that appears next to it."""
     is_beside = pointer_px is not None and not one.box.padded(2).has_point(*pointer_px)
     main = one.box if is_beside else find_main_box(one)
     if pointer_px is None or main.padded(3).has_point(*pointer_px):
@@ -104,14 +104,14 @@ def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
 
 
 def _has_same_shapes(one: Measured, part: Box) -> bool:
-    """Whether a part of what changed is drawn otherwise, paler or with a ring, and nothing lies over it."""
+    """Return whether a part of the change has the same shapes, paler or with a ring, with nothing over it."""
     rows = slice(part.top - one.box.top, part.bottom - one.box.top)
     columns = slice(part.left - one.box.left, part.right - one.box.left)
     return compare_edges(one.before[rows, columns], one.after[rows, columns]) >= _SAME_SHAPES
 
 
 def _find_large(one: Measured) -> Kind:
-    """A modal dims what is around it, a theme keeps all edges, a navigation has other words."""
+    """Classify a large change: a modal dims its surroundings, a theme keeps edges, a navigation changes words."""
     edges = compare_edges(one.before, one.after)
     dialog = None
     if edges < _ALL_EDGES:  # a dialog hides something
@@ -143,7 +143,7 @@ def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, 
     if one.trigger == "click" and is_under and has_two_labels(one, pointer_px):
         return Kind(name="tabs", box=box, confidence=0.8)
     if is_under and _has_same_shapes(one, box):
-        return Kind(name="change", box=box, confidence=0.4)  # pressed, or with the ring of the focus
+        return Kind(name="change", box=box, confidence=0.4)  # pressed, or with the focus ring
     if _distance(box, pointer_px) > _FAR_PX:
         y_px = box.center[1]
         is_aside = min(y_px, size_px[1] - y_px) < 0.3 * size_px[1]
@@ -164,7 +164,7 @@ def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, 
 
 
 def _find_unseen(one: Measured, size_px: tuple[int, int]) -> Kind:
-    """What a touch that is not seen brings: by its place and its size alone."""
+    """Classify a touch without a visible pointer, by position and size only."""
     box, (width, height) = one.box, size_px
     if box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
         return Kind(name="toggle", box=box, confidence=0.5)
@@ -193,7 +193,7 @@ def _is_centred(box: Box, size_px: tuple[int, int]) -> bool:
 
 
 def find_main_box(one: Measured) -> Box:
-    """The largest piece of what changed, in the viewport; pieces a few pixels apart count as one."""
+    """Return the largest piece of a change, in the viewport; pieces a few pixels apart count as one."""
     cv2 = require("cv2", "visual")
     joined = cv2.dilate(one.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(joined)
@@ -212,11 +212,11 @@ def find_main_box(one: Measured) -> Box:
 
 
 def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | None:
-    """The box that appears over a page which is dimmed all around it; None where that is not what happens.
+    """Return the box that appears over a page that is dimmed around it; None if there is none.
 
     Args:
         before: (H, W, 3) uint8 RGB.
-        after: The same place after.
+        after: The same box after.
     """
     height, width = before.shape[:2]
     margin = max(round(_RING_SHARE * min(height, width)), 4)
@@ -226,7 +226,7 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
         if box is None:
             continue
         if _compare_outside(before, after, box) < _KEPT_EDGES:
-            continue  # what lies behind a veil is still there
+            continue  # the page behind a backdrop remains visible
         is_drawer = box.width >= _SPAN_SHARE * width or box.height >= _SPAN_SHARE * height
         if is_around or is_drawer:
             return box
@@ -234,7 +234,7 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
 
 
 def _compare_outside(before: NDArray[np.uint8], after: NDArray[np.uint8], box: Box) -> float:
-    """How far the edges outside of a box are in the same places."""
+    """Return how well the edges outside of a box coincide, 0 to 1."""
     images = [before.copy(), after.copy()]
     for image in images:
         image[box.slices] = image[box.top, box.left]
@@ -242,9 +242,9 @@ def _compare_outside(before: NDArray[np.uint8], after: NDArray[np.uint8], box: B
 
 
 def _largest_part(odd: NDArray[np.bool_]) -> Box | None:
-    """The largest solid piece of what a veil does not explain, where it is of a dialog's size."""
+    """Return the largest solid region that a backdrop does not explain, if it has the size of a dialog."""
     cv2 = require("cv2", "visual")
-    solid = cv2.morphologyEx(odd.astype(np.uint8), cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))  # texts that blur go
+    solid = cv2.morphologyEx(odd.astype(np.uint8), cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))  # removes blurred texts
     closed = cv2.morphologyEx(solid, cv2.MORPH_CLOSE, np.ones((25, 25), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(closed)
     if count < 2:
@@ -257,7 +257,7 @@ def _largest_part(odd: NDArray[np.bool_]) -> Box | None:
 
 
 def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, NDArray[np.bool_]]]:
-    """Places where a page is seen around a dialog: on all sides, or on one, where a drawer covers the others."""
+    """Yield regions where a page is visible around a dialog: on all sides, or on one around a drawer."""
     whole = np.ones((height, width), np.bool_)
     whole[margin : height - margin, margin : width - margin] = False
     yield True, whole
@@ -274,7 +274,7 @@ def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, NDArray
 
 
 def _find_odd(before: NDArray[np.uint8], after: NDArray[np.uint8], ring: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """What is not as a veil makes it that lies over the ring, in any channel; None where none lies there."""
+    """Return the pixels not explained by a backdrop over the ring, in any channel; None without a backdrop there."""
     first, second = before.mean(axis=2), after.mean(axis=2)
     gain, _ = _fit_line(first[ring], second[ring])
     if gain is None or not _VEIL_GAIN[0] <= gain <= _VEIL_GAIN[1]:
@@ -290,7 +290,7 @@ def _find_odd(before: NDArray[np.uint8], after: NDArray[np.uint8], ring: NDArray
 
 
 def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:
-    """Gain and offset of y over x on which most pixels lie, of those that a veil may have; one level goes to black."""
+    """Fit gain and offset of y over x, within the range of a backdrop, to most pixels; a single level maps to black."""
     counts, edges, _ = np.histogram2d(x, y, bins=_LEVEL_BINS, range=((0, 256), (0, 256)))
     middles = (edges[:-1] + edges[1:]) / 2
     usual = counts.argmax(axis=1)
@@ -314,7 +314,7 @@ def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | N
 
 
 def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
-    """How far both images have their edges in the same places, 0 to 1, whatever their colours."""
+    """Return how well the edges of two images coincide, 0 to 1, independent of colours."""
     cv2 = require("cv2", "visual")
     maps = []
     for image in (before, after):
@@ -328,7 +328,7 @@ def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
 
 
 def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float | None:
-    """Share of the words that both images have in about the same place; None where there are too few to tell."""
+    """Return the share of words that both images have in about the same position; None with too few words."""
     first, second = (_find_words(image) for image in (before, after))
     if min(len(first), len(second)) < _MIN_WORDS:
         return None
@@ -340,7 +340,7 @@ def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float 
 
 
 def _find_words(image: NDArray[np.uint8]) -> list[tuple[str, float, float]]:
-    """Words of three letters and more, each with its column and its row, as far as its line tells them."""
+    """Return the words of three letters and more with approximate column and row, interpolated within their line."""
     found = []
     for line in read_text(image):
         step = line.box_px.width / max(len(line.text), 1)
@@ -354,7 +354,7 @@ def _find_words(image: NDArray[np.uint8]) -> list[tuple[str, float, float]]:
 
 
 def has_two_labels(one: Measured, pointer_px: tuple[int, int]) -> bool:
-    """Whether two places in the pointer's row changed, one of them under it: a label is chosen, another is not."""
+    """Return whether two labels in the pointer's row changed, one under the pointer: selected and deselected."""
     row = pointer_px[1] - one.box.top
     strip = one.mask[max(row - 18, 0) : max(row + 18, 0)]
     if strip.size == 0:

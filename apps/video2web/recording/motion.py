@@ -1,4 +1,4 @@
-"""Contents that move within a box: down as an accordion opens, sideways as a carousel turns."""
+"""Motion of contents within a box: down as an accordion opens, sideways as a carousel turns."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ _ENOUGH_PX = 240
 
 
 def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -> int:
-    """Columns by which contents moved sideways on their way, 0 where they did not; negative to the left.
+    """Return the columns by which contents slid sideways; 0 if they did not; negative to the left.
 
     Args:
         before: (H, W, 3) uint8 RGB.
-        middle: The same box on the way, in order.
+        middle: Intermediate frames of the same box, in order.
     """
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
@@ -46,24 +46,24 @@ def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -
 
 
 def find_push(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
-    """Rows by which the lower part of a box moved down (an accordion opens) or up; 0 where it did not.
+    """Return the rows by which the lower part of a box moved down (an accordion opens) or up; 0 if it did not.
 
     Args:
         before: (H, W, 3) uint8 RGB.
         after: The same box after.
-        mask: (H, W) bool, what is different.
+        mask: (H, W) bool, pixels that differ.
     """
     rows, tops = _find_moved_strips(before, after, mask)
     return rows if tops else 0
 
 
 def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> tuple[int, int] | None:
-    """First row and end of what comes (or was) in between where a lower part moved; None where none did.
+    """Return the first and end row of the contents inserted or removed where a lower part moved; None if none did.
 
     Args:
         before: (H, W, 3) uint8 RGB.
         after: The same box after.
-        mask: (H, W) bool, what is different.
+        mask: (H, W) bool, pixels that differ.
     """
     rows, tops = _find_moved_strips(before, after, mask)
     if not tops:
@@ -75,13 +75,13 @@ def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray
 def track_push(
     frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
 ) -> list[float] | None:
-    """How far the lower part has moved in each frame, 0 to 1; None where it does not move.
+    """Return the progress of the lower part in each frame, 0 to 1; None if it does not move.
 
     Args:
         frames: (H, W, 3) uint8 RGB each.
         before: The same box before.
-        after: And after.
-        mask: (H, W) bool, what is different.
+        after: The same box after.
+        mask: (H, W) bool, pixels that differ.
     """
     cv2 = require("cv2", "visual")
     rows, tops = _find_moved_strips(before, after, mask)
@@ -104,7 +104,7 @@ def track_push(
 def _find_moved_strips(
     before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
 ) -> tuple[int, list[int]]:
-    """Rows by which most strips of the box moved, and where they were before; none where there are too few."""
+    """Return the rows by which most strips of the box moved, and their earlier rows; empty with too few strips."""
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
     if height < 3 * _STRIP_PX or width < 40:
@@ -126,7 +126,7 @@ def _find_moved_strips(
 
 
 def _narrow_grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Grey, and less wide where it is wide: rows are told apart by far fewer columns."""
+    """Convert to grey and reduce wide images: fewer columns suffice to distinguish rows."""
     cv2 = require("cv2", "visual")
     grey: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape

@@ -1,6 +1,6 @@
-"""Where the pointer is: its shape is looked for where something moved, and followed from there.
+"""Detection of the pointer: its shape is searched where something moved, and tracked from there.
 
-Arrows are known beforehand. Another shape (a hand, a dot, a beam) is learned from the way it moves.
+Arrows are known in advance. Another shape (a hand, a dot, a beam) is learned from its motion.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 
 _ARROW = ((0.0, 0.0), (0.0, 16.0), (3.7, 12.6), (6.2, 18.4), (8.7, 17.3), (6.3, 11.7), (11.3, 11.5))
-"""The arrow of Windows, X11 and macOS at single size: all three have nearly this outline."""
+"""Outline of the arrow at normal size, nearly equal on Windows, X11 and macOS."""
 _SIZES = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 _OVERSAMPLING = 8
 _MIN_CONTRAST = 70  # levels between the inside of an arrow and its edge
@@ -23,7 +23,7 @@ _LEARNED_LEVELS = 36
 _JOIN_PX = 5
 _MIN_SIDE_PX, _MAX_SIDE_PX = 6, 64
 _MAX_BLOBS = 6
-_LIKE = 0.3  # by how much the sides of both places may differ
+_LIKE = 0.3  # maximum size difference of the two regions
 _SAME_SHAPE = 0.55
 _LEARNED_CONTRAST = 14.0
 _ROUND_FILL = 0.66
@@ -39,19 +39,19 @@ _MAX_LEARNED = 4
 _DRIFT_PX = 48
 _SURE_MOVES = 3
 _LAG = 4
-"""As many frames lie between two that a shape is learned from."""
+"""Number of frames between the two from which a shape is learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """An arrow to look for.
+    """Template of a pointer.
 
     Attributes:
         pixels: (h, w) float32 grey.
         mask: (h, w) float32, 1 on the arrow and its edge.
         tip_px: Column and row of its tip.
-        is_dark: Black with a white edge.
-        is_learned: Seen in the recording, and not drawn here.
+        is_dark: True if black with a white edge.
+        is_learned: True if learned from the recording instead of drawn.
     """
 
     pixels: NDArray[np.float32] = field(repr=False)
@@ -62,7 +62,7 @@ class Arrow:
 
 
 def make_arrows(scale: float = 1.0) -> list[Arrow]:
-    """White and black arrows in the sizes that screens show, for frames of `scale` pixels to one of the screen."""
+    """Return white and black arrows in common sizes, for frames of `scale` pixels per screen pixel."""
     made = [_draw_arrow(size * scale, is_dark) for size in _SIZES for is_dark in (False, True)]
     return [arrow for arrow in made if arrow.pixels.shape[0] >= 12]
 
@@ -90,7 +90,7 @@ def _draw_arrow(scale: float, is_dark: bool) -> Arrow:
 
 
 def match_arrow(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tuple[float, tuple[int, int]]]:
-    """The best place of an arrow in an area, where it is one at all."""
+    """Yield the best match of an arrow in an area with its score, if there is a match."""
     cv2 = require("cv2", "visual")
     height, width = arrow.pixels.shape
     pad = max(height, width)
@@ -113,20 +113,20 @@ def match_arrow(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tu
 
 
 def _leaves(grey: NDArray[np.uint8], area: Box) -> bool:
-    """Whether an area goes beyond the frame."""
+    """Return whether an area extends beyond the frame."""
     return area.left < 0 or area.top < 0 or area.right > grey.shape[1] or area.bottom > grey.shape[0]
 
 
 def learn_pointer(
     before: NDArray[np.uint8], after: NDArray[np.uint8], scale: float, was: Box | None = None
 ) -> tuple[Arrow, tuple[int, int]] | None:
-    """The shape that moved between two frames and the place of its tip in the later one; None where that is not clear.
+    """Learn the shape that moved between two frames and its tip in the later one; None if ambiguous.
 
     Args:
         before: (H, W) uint8 grey.
         after: A frame a few steps later.
-        scale: Pixels of the frames for one of the screen.
-        was: Where the pointer was known to be in the earlier frame: it may have another shape since.
+        scale: Pixels of the frames per screen pixel.
+        was: Box of the pointer in the earlier frame, if known: its shape may have changed since.
     """
     cv2 = require("cv2", "visual")
     changed = (cv2.absdiff(before, after) > _LEARNED_LEVELS).astype(np.uint8)
@@ -152,7 +152,7 @@ def learn_pointer(
 
 
 def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[Box, Box] | None:
-    """The only two places that changed, where both are small and of one size."""
+    """Return the only two regions that changed, if both are small and of one size."""
     cv2 = require("cv2", "visual")
     joined = cv2.dilate(changed, np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
@@ -179,7 +179,7 @@ def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[B
 
 
 def _shape_of(changed: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
-    """(h, w) uint8, 1 on what changed and what it encloses."""
+    """Return a mask of the changed pixels and the area that they enclose, (h, w) uint8."""
     cv2 = require("cv2", "visual")
     piece = np.ascontiguousarray(changed[box.slices])
     closed = cv2.morphologyEx(piece, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
@@ -196,7 +196,7 @@ def _is_one_shape(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
 
 
 def _contrast(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> float:
-    """By how many levels a shape differs from the pixels around its box."""
+    """Return the difference in levels between a shape and the pixels around its box."""
     wide = box.padded(3).clipped(grey.shape[1], grey.shape[0])
     around = grey[wide.slices].astype(np.float32)
     ring = np.ones(around.shape, np.bool_)
@@ -218,7 +218,7 @@ def _make_arrow(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> A
 
 
 def _find_tip(mask: NDArray[np.uint8]) -> tuple[int, int]:
-    """The middle of what is round or a beam, else the middle of the uppermost rows."""
+    """Return the centre of a round shape or beam, else the middle of the top rows."""
     height, width = mask.shape
     is_round = abs(height - width) <= 0.2 * max(height, width) and mask.mean() > _ROUND_FILL
     if is_round or (height > _TALL * width and mask[:, : width // 2].sum() > 0.3 * mask.sum()):
@@ -228,16 +228,16 @@ def _find_tip(mask: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 def is_like(arrow: Arrow, others: Sequence[Arrow]) -> bool:
-    """Whether a shape is about as large as one that is known."""
+    """Return whether a shape is about as large as a known one."""
     sizes = [(arrow.pixels.shape, other.pixels.shape) for other in others]
     return any(abs(one[0] - other[0]) <= 3 and abs(one[1] - other[1]) <= 3 for one, other in sizes)
 
 
 class PointerTracker:
-    """Follows the pointer from frame to frame.
+    """Tracks the pointer from frame to frame.
 
     Args:
-        scale: Pixels of the frames for one of the screen, where it is known.
+        scale: Pixels of the frames per screen pixel, if known.
     """
 
     def __init__(self, scale: float = 1.0) -> None:
@@ -253,7 +253,7 @@ class PointerTracker:
 
     @property
     def box(self) -> Box | None:
-        """What it covers; None while it is not known."""
+        """Box of the pointer; None while unknown."""
         if self.place is None or self._arrow is None:
             return None
         height, width = self._arrow.pixels.shape
@@ -266,11 +266,11 @@ class PointerTracker:
         changed: NDArray[np.uint8] | None,
         earlier: NDArray[np.uint8] | None = None,
     ) -> tuple[int, int] | None:
-        """The pointer's tip in the next frame; None where it was never seen.
+        """Return the pointer's tip in the next frame; None if it was never seen.
 
         Args:
             grey: The frame, (H, W) uint8.
-            changed: By how many levels each pixel differs from the frame before, (H, W) uint8; None for the first one.
+            changed: Difference of each pixel from the previous frame in levels, (H, W) uint8; None for the first one.
             earlier: A frame a few steps before, (H, W) uint8, from which shapes may be learned.
         """
         self._follow(grey, changed, earlier)
@@ -312,7 +312,7 @@ class PointerTracker:
         return any(score >= _MIN_SCORE for score, _ in match_arrow(grey, around, self._arrow))
 
     def _learn(self, earlier: NDArray[np.uint8], grey: NDArray[np.uint8]) -> bool:
-        """Take a shape that moved for the pointer, once it was seen twice; whether it is that now."""
+        """Use a shape that moved as the pointer once it was seen twice; return whether it is used now."""
         is_known = self._moves >= _SURE_MOVES and len(self._boxes) == _LAG
         made = learn_pointer(earlier, grey, self._scale, self._boxes[0] if is_known else None)
         if made is None:
@@ -324,13 +324,13 @@ class PointerTracker:
                 return False
             self._learned = [*self._learned, arrow][-_MAX_LEARNED:]
         if self._moves < _SURE_MOVES:
-            self._arrows = []  # what looked like an arrow was none
+            self._arrows = []  # the supposed arrow was not one
         self._arrow, self.place = arrow, tip
         self._moves += 1
         return True
 
     def _drift(self, changed: NDArray[np.uint8]) -> None:
-        """Follow a learned shape over a step that is shorter than the shape: it is where the change goes on."""
+        """Move a learned shape by a step shorter than the shape, following the edges of the changed region."""
         box = self.box
         if box is None or self._arrow is None or not self._arrow.is_learned:
             return
@@ -359,7 +359,7 @@ class PointerTracker:
                         yield score, tip, arrow
 
     def _areas(self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None) -> Iterator[Box]:
-        """Where to look: around what moved; in the whole frame now and then while it is not known."""
+        """Yield the areas to search: around motion; now and then a large area or the whole frame."""
         height, width = grey.shape
         whole = Box(0, 0, width, height)
         if changed is None:
@@ -384,7 +384,7 @@ class PointerTracker:
 
 
 def _step(first_px: int, last_px: int) -> int:
-    """How far a side moved, where the change reaches over its first or its last edge."""
+    """Return the shift of a side, from how far the change exceeds its first or last edge."""
     if first_px < 0 and -first_px >= last_px:
         return first_px
     return max(last_px, 0)

@@ -1,4 +1,4 @@
-"""Scrolling: how far a page moves from one frame to the next, what stays where it is, and the whole page stitched."""
+"""Scroll detection: shift of a page between frames, fixed parts, and the stitched full page."""
 
 from dataclasses import dataclass, field
 
@@ -13,30 +13,30 @@ _NUM_STRIPS = 7
 _MIN_SPREAD = 6.0
 _MIN_SCORE = 0.85
 _SAME_LEVELS = 14
-_MIN_EXPLAINED = 0.6  # of what changed must be where the shift says
+_MIN_EXPLAINED = 0.6  # share of the changed pixels that the shift must explain
 _MIN_CHANGED = 0.02
 _MAX_PAGE_PX = 24_000
 _STAYS_SHARE = 0.8
 _MIN_VOTES = 3
 _MAX_HEADER_SHARE = 0.17
 _MIN_STILL_ROWS = 4
-_FEW_STILL, _MAX_STILL = 0.1, 0.75  # of a page that scrolls, hardly anything stays, or a sidebar
+_FEW_STILL, _MAX_STILL = 0.1, 0.75  # a page that scrolls has few fixed pixels, or a sidebar
 _MAX_GAP_PX = 60
 _STAYS_STEPS = 0.35
 _MAX_FIXED_SHARE = 0.4
 _MIN_FIXED_PX = 12
 _POINTER_PAD_PX = 3
-_MAX_FILLED = 0.02  # more than that is no pointer
+_MAX_FILLED = 0.02  # a larger area is not a pointer
 _MIN_SPAN_ACROSS, _MIN_SPAN_DOWN = 0.6, 0.2
 
 
 def find_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], fixed: NDArray[np.bool_] | None = None) -> int:
-    """Rows by which the page moved up between two frames; 0 where it did not scroll.
+    """Return the rows by which the page moved up between two frames; 0 if it did not scroll.
 
     Args:
         before: (H, W) uint8 grey.
         after: The next one.
-        fixed: (H, W) bool, what is known to stay.
+        fixed: (H, W) bool, pixels known to be fixed.
     """
     changed = np.abs(after.astype(np.int16) - before) > _SAME_LEVELS
     if changed.mean() < _MIN_CHANGED:
@@ -52,16 +52,17 @@ def find_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], fixed: NDArr
 
 
 def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> bool:
-    """Whether a part of the window moved, as when an accordion opens or a dialog rises, and the page stays.
+    """Return whether only a part of the window moved, as when an accordion opens or a dialog rises.
 
-    No header is so deep that it explains what stays above; and of a page that scrolls, more moves than stays.
+    A header cannot be deep enough to explain the fixed pixels below its maximum height, and on a page that scrolls more
+    pixels move than stay.
     """
     height = before.shape[0]
     moved = np.abs(_shifted(before, shift).astype(np.int16) - after)
     stays = ~changed & (moved > 2 * _SAME_LEVELS)
-    stays[height - shift if shift > 0 else 0 : height if shift > 0 else -shift] = False  # that came into view
+    stays[height - shift if shift > 0 else 0 : height if shift > 0 else -shift] = False  # newly visible rows
     stayed = np.abs(after.astype(np.int16) - before)
-    moves = changed & (moved <= _SAME_LEVELS) & (stayed - moved > _SAME_LEVELS)  # noise is as far from either
+    moves = changed & (moved <= _SAME_LEVELS) & (stayed - moved > _SAME_LEVELS)  # noise is equally far from either
     columns = moves.sum(axis=0) >= _MIN_VOTES
     rows = np.flatnonzero(moves.sum(axis=1) >= _MIN_VOTES)
     if not rows.size:
@@ -77,16 +78,16 @@ def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDA
 
 
 def _shifted(image: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
-    """An image moved up, its edge repeated where nothing comes in."""
+    """Move an image up; rows without new contents repeat the edge."""
     rows = np.clip(np.arange(len(image)) + shift, 0, len(image) - 1)
     return image[rows]
 
 
 def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_]) -> list[int]:
-    """Shifts that strips of the frame before are found at, small ones first."""
+    """Return candidate shifts at which strips of the previous frame are found, small ones first."""
     cv2 = require("cv2", "visual")
     height, width = before.shape
-    moved = np.flatnonzero(changed.sum(axis=0) >= _MIN_VOTES)  # a sidebar would hide what moves beside it
+    moved = np.flatnonzero(changed.sum(axis=0) >= _MIN_VOTES)  # a sidebar would hide the contents that move next to it
     left, right = (int(moved[0]), int(moved[-1]) + 1) if moved.size else (0, width)
     narrow = max((right - left) // 4, 16)
     small = [
@@ -107,7 +108,7 @@ def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: 
 
 
 def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> float:
-    """Share of what changed that is where the shift puts it, of what both frames show."""
+    """Return the share of the changed pixels that the shift explains, of those visible in both frames."""
     height = before.shape[0]
     if abs(shift) >= height - 16:
         return 0.0
@@ -121,7 +122,7 @@ def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDA
 
 
 def compare_shifted(before: NDArray[np.uint8], after: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
-    """What changed beside the scrolling: levels by which each pixel differs from where it was and from what came there.
+    """Return changes other than scrolling, as difference in levels from the shifted and from the unshifted frame.
 
     Args:
         before: (H, W, 3) uint8 RGB.
@@ -129,7 +130,7 @@ def compare_shifted(before: NDArray[np.uint8], after: NDArray[np.uint8], shift: 
         shift: Rows by which the page moved up.
 
     Returns:
-        (H, W) uint8; 0 where the page came into view.
+        (H, W) uint8; 0 in newly visible rows.
     """
     cv2 = require("cv2", "visual")
     height = before.shape[0]
@@ -140,12 +141,12 @@ def compare_shifted(before: NDArray[np.uint8], after: NDArray[np.uint8], shift: 
     else:
         moved[-shift:] = max_difference(before[: height + shift], after[-shift:])
     least: NDArray[np.uint8] = np.minimum(stayed, moved)
-    cv2.erode(least, np.ones((3, 3), np.uint8), dst=least)  # edges that lie between two pixels
+    cv2.erode(least, np.ones((3, 3), np.uint8), dst=least)  # edges between two pixels
     return least
 
 
 def max_difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """By how many levels two images differ, in the channel that differs most, (H, W) uint8."""
+    """Return the maximum difference over the channels of two images in levels, (H, W) uint8."""
     cv2 = require("cv2", "visual")
     red, green, blue = cv2.split(cv2.absdiff(first, second))
     most: NDArray[np.uint8] = cv2.max(cv2.max(red, green), blue)
@@ -154,26 +155,26 @@ def max_difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArr
 
 @dataclass
 class FixedParts:
-    """What stays in its place while the page scrolls, by the votes of all steps of scrolling."""
+    """Detects fixed parts of a scrolling page by votes of all scroll steps."""
 
     num_steps: int = 0
     stays: NDArray[np.int32] | None = field(default=None, repr=False)
     moves: NDArray[np.int32] | None = field(default=None, repr=False)
 
     def vote(self, before: NDArray[np.uint8], after: NDArray[np.uint8], shift: int, pointer: Box | None = None) -> None:
-        """Take a step of scrolling into account.
+        """Add the votes of one scroll step.
 
         Args:
             before: (H, W) uint8 grey.
             after: The next frame.
             shift: Rows by which the page moved up.
-            pointer: What the pointer covers, which stays too.
+            pointer: Box of the pointer, which does not scroll either.
         """
         height = before.shape[0]
         if self.stays is None or self.moves is None:
             self.stays, self.moves = (np.zeros(before.shape, np.int32) for _ in range(2))
         stayed = np.abs(after.astype(np.int16) - before)
-        moved = np.full(before.shape, round(1.5 * _SAME_LEVELS), np.int16)  # no vote where a row came into view
+        moved = np.full(before.shape, round(1.5 * _SAME_LEVELS), np.int16)  # no vote in newly visible rows
         if shift > 0:
             moved[: height - shift] = np.abs(after[: height - shift].astype(np.int16) - before[shift:])
         else:
@@ -187,7 +188,7 @@ class FixedParts:
         self.moves += (moved <= _SAME_LEVELS) & (stayed > 2 * _SAME_LEVELS)
 
     def find_sides(self) -> dict[str, int]:
-        """Depth in pixels of what stays at each side: top, bottom, left, right."""
+        """Return the depth in pixels of the fixed part at each side: top, bottom, left, right."""
         if self.stays is None or self.moves is None:
             return {}
         stays = np.where(self.stays >= _STAYS_STEPS * self.num_steps, self.stays, 0)
@@ -206,7 +207,7 @@ class FixedParts:
 
 
 def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) -> int:
-    """How many lines from the first one on stay: those with something on them, and the gaps in between."""
+    """Return the number of fixed lines from the first one on: lines with contents, and the gaps between them."""
     for_it = (stays >= _MIN_VOTES).sum(axis=1)
     against = (moves >= _MIN_VOTES).sum(axis=1)
     depth = 0
@@ -226,23 +227,23 @@ def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) 
 
 
 class PageCanvas:
-    """The whole page of a state, put together from what scrolling shows of it, without the pointer.
+    """Full page of a state, stitched from the scrolled frames, without the pointer.
 
     Args:
         frame: The first frame, (H, W, 3) uint8 RGB.
-        pointer: What the pointer covers.
+        pointer: Box of the pointer.
     """
 
     def __init__(self, frame: NDArray[np.uint8], pointer: Box | None = None) -> None:
         self._page = frame.copy()
         self._shape = frame.shape
-        self._hidden = _cover(frame, pointer)  # (H, W) bool: only seen under the pointer, or not at all
-        self._top = 0  # page row of the canvas' first row
+        self._hidden = _cover(frame, pointer)  # (H, W) bool: seen only under the pointer, or never
+        self._top = 0  # page row of the first row of the canvas
         self._sides: dict[str, int] = {}
 
     @property
     def image(self) -> NDArray[np.uint8]:
-        """The page, (H, W, 3) uint8 RGB; what was never seen without the pointer is filled from what is around it."""
+        """Page, (H, W, 3) uint8 RGB; pixels never seen without the pointer are inpainted."""
         hidden = self._hidden
         if not hidden.any() or hidden.mean() > _MAX_FILLED:
             return self._page
@@ -251,20 +252,20 @@ class PageCanvas:
 
     @property
     def top(self) -> int:
-        """Page row of the first row, 0 is where the first frame began."""
+        """Page row of the first row; 0 is the top of the first frame."""
         return self._top
 
     def fix(self, sides: dict[str, int]) -> None:
-        """What stays while the page scrolls: it is taken from the first frame, and at the bottom from the last."""
+        """Set the fixed sides: their contents come from the first frame, at the bottom from the last."""
         self._sides = sides
 
     def fill(self, frame: NDArray[np.uint8], offset: int, pointer: Box | None) -> None:
-        """Take from a frame only what the pointer has hidden so far.
+        """Fill only pixels that the pointer has hidden so far.
 
         Args:
             frame: (H, W, 3) uint8 RGB.
             offset: Page row of its first row.
-            pointer: What the pointer covers in it.
+            pointer: Box of the pointer in it.
         """
         start, height = offset - self._top, self._shape[0]
         if start < 0 or start + height > len(self._page):
@@ -274,12 +275,12 @@ class PageCanvas:
         self._hidden[start : start + height][wanted] = False
 
     def paste(self, frame: NDArray[np.uint8], offset: int, pointer: Box | None = None) -> None:
-        """Lay a frame on the page.
+        """Paste a frame on the page.
 
         Args:
             frame: (H, W, 3) uint8 RGB.
             offset: Page row of its first row.
-            pointer: What the pointer covers in it.
+            pointer: Box of the pointer in it.
         """
         height = self._shape[0]
         first, last = min(self._top, offset), max(self._top + len(self._page), offset + height)
@@ -309,7 +310,7 @@ class PageCanvas:
 
 
 def _cover(frame: NDArray[np.uint8], pointer: Box | None) -> NDArray[np.bool_]:
-    """(H, W) bool: what a pointer hides, with the smear that an encoder leaves around it."""
+    """Return the pixels hidden by a pointer, with the smear that an encoder leaves around it, (H, W) bool."""
     cover = np.zeros(frame.shape[:2], np.bool_)
     if pointer is not None:
         box = pointer.padded(_POINTER_PAD_PX).clipped(frame.shape[1], frame.shape[0])
@@ -318,5 +319,5 @@ def _cover(frame: NDArray[np.uint8], pointer: Box | None) -> NDArray[np.bool_]:
 
 
 def _last_row(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A fixed side where it goes on below its first screen: as in its last row."""
+    """Return the last row of a fixed side, which continues it below its first screen."""
     return np.broadcast_to(part[-1:], part.shape).copy()

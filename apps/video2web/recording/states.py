@@ -1,4 +1,4 @@
-"""The states of a recording: stretches between lasting changes, each with its whole page, without the pointer."""
+"""States of a recording: intervals between lasting changes, each with its full page, without the pointer."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from visual_tools.errors import require
 _SMOOTHED_LEVELS = 16
 _BIN = 4  # levels
 _MIN_SHARE = 0.004
-_PEAK_SHARE = 0.55  # of what is near a colour, so much has nearly that colour: a ground, and no gradient
+_PEAK_SHARE = 0.55  # share of pixels near a colour that must nearly equal it: a flat ground, not a gradient
 _NEAR_BINS, _AROUND_BINS = 1, 4
 _SNAP_LEVELS = 5
 _MAX_COLORS = 12
@@ -27,7 +27,7 @@ _STEP_SHARE = 0.4
 
 
 def clean_frame(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """An image without the faint noise of an encoder.
+    """Remove the faint noise of an encoder from an image.
 
     Args:
         image: (H, W, 3) uint8 RGB.
@@ -45,7 +45,7 @@ def clean_frame(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def find_grounds(image: NDArray[np.uint8]) -> list[NDArray[np.float64]]:
-    """Colours of flat grounds, the largest first.
+    """Return the colours of flat grounds, the largest first.
 
     Args:
         image: (H, W, 3) uint8 RGB.
@@ -73,7 +73,7 @@ def find_grounds(image: NDArray[np.uint8]) -> list[NDArray[np.float64]]:
 def find_states(
     plan: FramePlan, scan: Scan, lasting: Sequence[Measured]
 ) -> tuple[tuple[State, ...], list[tuple[float, int]]]:
-    """Stretches between lasting changes, equal ones found again; and from when on which state is shown."""
+    """Return the distinct states between lasting changes, and the start times with the state shown from then on."""
     moments = scan.moments
     ends = sorted({min(one.end + 1, len(moments) - 1) for one in lasting})
     starts = sorted({max(one.start - 1, 0) for one in lasting})
@@ -112,7 +112,7 @@ def find_states(
 
 
 def _stitch(plan: FramePlan, scan: Scan, stretches: Sequence[tuple[int, int]]) -> list[PageCanvas | None]:
-    """The whole page of each stretch; None where no frame of it could be read."""
+    """Stitch the full page of each interval; None if none of its frames could be read."""
     moments = scan.moments
     picks = [_pick_frames(scan, first, last) for first, last in stretches]
     canvases: list[PageCanvas | None] = [None] * len(stretches)
@@ -140,9 +140,9 @@ def _stitch(plan: FramePlan, scan: Scan, stretches: Sequence[tuple[int, int]]) -
 
 
 def _pick_frames(scan: Scan, first: int, last: int) -> tuple[list[int], list[int]]:
-    """Frames of a stretch to put its page together from: those that are laid on, and those that fill what they hide.
+    """Return the frames of an interval that are pasted on its page, and the frames that fill hidden pixels.
 
-    Laid on are the first one, and one for each piece scrolled, at rest. The others show what was under the pointer.
+    Pasted are the first frame, and one at rest for each scrolled step. The others show the area under the pointer.
     """
     moments = scan.moments
     height = max((moment.scroll_px for moment in moments), default=0) + 600
@@ -162,7 +162,7 @@ def _pick_frames(scan: Scan, first: int, last: int) -> tuple[list[int], list[int
 
 
 def _find_calm(scan: Scan, first: int, last: int) -> int:
-    """The last frame of a stretch before anything happens in it: an encoder shows it better than the first one."""
+    """Return the last frame of an interval before anything happens: encoders improve a still image over time."""
     starts = [change.start for change in scan.changes if first < change.start]
     moves = [index for index in range(first + 1, last + 1) if scan.moments[index].shift_px]
     until = min([*starts[:1], *moves[:1], last + 1])
@@ -170,7 +170,7 @@ def _find_calm(scan: Scan, first: int, last: int) -> int:
 
 
 def _find_clear(scan: Scan, index: int, first: int, last: int) -> int | None:
-    """A frame of a stretch that shows what the pointer hides in another one; None where there is none."""
+    """Return a frame of an interval that shows the area hidden by the pointer in another one; None if there is none."""
     here = scan.moments[index]
     if here.pointer_box is None:
         return None

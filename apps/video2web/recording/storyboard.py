@@ -1,4 +1,4 @@
-"""A recording as a storyboard: states with their full pages, transitions, colours, the way of the pointer."""
+"""Storyboard of a recording: states with their full pages, transitions, colours, path of the pointer."""
 
 import itertools
 import os
@@ -46,7 +46,7 @@ _PALETTE = 8
 
 
 def find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[int, Kind]:
-    """The kind of each change; what is taken back by a click is closed, and of the same kind."""
+    """Return the kind of each change; a change that reverts a menu, modal, accordion or toast has its kind."""
     kinds: dict[int, Kind] = {}
     for one in found:
         earlier = one.undo_of
@@ -70,7 +70,7 @@ def find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[i
 
 
 def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind], scan: Scan) -> str:
-    """What the same place does again and again: a carousel turned by a button, tabs by their labels; else ""."""
+    """Return the kind of repeated changes in one place: carousel (turned by a button) or tabs; else ""."""
     alike = [
         other
         for other in found
@@ -96,19 +96,19 @@ def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind
 
 
 def pointer_of(one: Measured, scan: Scan) -> tuple[int, int] | None:
-    """Where the pointer is that sets a change off; of a hover, where it comes to rest."""
+    """Return the pointer position that triggers a change; for a hover, where it comes to rest."""
     if one.trigger != "hover":
         return scan.moments[one.start].pointer_px
     return scan.resting_place(one.start, _HOVER_S)
 
 
 def _is_unsure(kind: Kind) -> bool:
-    """Whether what else happens in the same place may tell better what it is."""
+    """Return whether other changes in the same place may give a better kind."""
     return kind.name in _UNSURE or (kind.name == "navigation" and kind.confidence < _SURE)
 
 
 def _count_looks(changes: Sequence[Measured]) -> int:
-    """How many different looks a place has, before and after all of its changes."""
+    """Return the number of distinct appearances of a place, before and after all of its changes."""
     looks: list[NDArray[np.float64]] = []
     for crop in (image for one in changes for image in (one.before, one.after)):
         look = _reduced(crop)
@@ -118,13 +118,13 @@ def _count_looks(changes: Sequence[Measured]) -> int:
 
 
 def _reduced(image: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """An image as 24 x 16 colours."""
+    """Reduce an image to 24 x 16 colours."""
     shown = Image.fromarray(image).resize((24, 16), Image.Resampling.BOX)
     return np.asarray(shown, np.float64)
 
 
 def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]) -> bool:
-    """Whether another change of the same place is a carousel that moves by itself."""
+    """Return whether another change of the same place is a carousel that moves by itself."""
     return any(
         id(other) in kinds
         and kinds[id(other)].name == "carousel"
@@ -135,7 +135,7 @@ def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]
 
 
 def find_triggers(found: list[Measured], scan: Scan) -> None:
-    """Say of each change what sets it off: typing, scrolling, the pointer coming or going, a click, or time alone."""
+    """Set the trigger of each change: typing, scrolling, the pointer arriving or leaving, a click, or time alone."""
     for one in found:
         if not one.trigger:
             is_scroll = one.is_scrolling or _has_scrolled(one, scan)
@@ -146,7 +146,7 @@ def find_triggers(found: list[Measured], scan: Scan) -> None:
 
 
 def drop_scroll_noise(found: list[Measured]) -> list[Measured]:
-    """Leave out of what happens while the page scrolls all that does not come gradually and show more than before."""
+    """Drop changes during scrolling, except gradual ones that show more than before."""
     return [one for one in found if one.trigger != "scroll" or _is_revealed(one)]
 
 
@@ -157,12 +157,12 @@ def _is_revealed(one: Measured) -> bool:
 
 
 def _has_scrolled(one: Measured, scan: Scan) -> bool:
-    """Whether the page scrolls while it goes on."""
+    """Return whether the page scrolls during a change."""
     return any(moment.shift_px for moment in scan.moments[one.start : one.end + 2])
 
 
 def _is_entered(one: Measured, scan: Scan) -> bool:
-    """Whether the pointer has just moved into what changes."""
+    """Return whether the pointer has just moved into the changed region."""
     index = scan.index_at(one.seen_s[0])
     pointer = scan.moments[index].pointer_px
     return pointer is not None and scan.rest_s(index) < _REST_S and one.box.padded(_REST_PX).has_point(*pointer)
@@ -174,7 +174,7 @@ def _find_trigger(one: Measured, scan: Scan) -> str:
     pointer = scan.moments[min(one.start + 1, len(scan.moments) - 1)].pointer_px
     if pointer is None:
         return "time" if scan.has_pointer else "click"
-    if rest_s < _REST_S:  # it is on its way: what counts is where it comes to rest
+    if rest_s < _REST_S:  # still moving: the position where it comes to rest counts
         pointer = scan.resting_place(min(one.start + 1, len(scan.moments) - 1), _ARRIVES_S) or pointer
     is_left = one.undone_by is not None and scan.moved_before(scan.index_at(one.undone_by.seen_s[0]), _LEAVE_S)
     reach = one.box.padded(_POINTER_REACH_PX)
@@ -188,7 +188,7 @@ def _find_trigger(one: Measured, scan: Scan) -> str:
 
 
 def _is_regular(one: Measured, found: list[Measured], scan: Scan) -> bool:
-    """Whether changes of the same place come at equal distances, and no pointer is near."""
+    """Return whether changes of the same place occur at equal intervals with no pointer near."""
     pointer = scan.moments[one.start].pointer_px
     if pointer is not None and one.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
         return False
@@ -204,14 +204,14 @@ def _is_regular(one: Measured, found: list[Measured], scan: Scan) -> bool:
 
 
 def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None = None) -> Storyboard:
-    """Find out what a screen recording of a website shows.
+    """Analyse a screen recording of a website.
 
     Args:
-        path: The video.
-        on_progress: Called with the frames seen so far and the frames in all.
+        path: Path of the video.
+        on_progress: Callback with the number of frames seen so far and in total.
 
     Raises:
-        RecordingError: It is no video, holds no frames, or shows no website; says what was found.
+        RecordingError: If it is not a video, holds no frames, or shows no website.
 
     Example:
         >>> board = read_recording("demo.webm")
@@ -248,7 +248,7 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
 
 
 def _is_taken_back(one: Measured, kinds: dict[int, Kind]) -> bool:
-    """Whether a change is told with the one that it takes back, and not on its own."""
+    """Return whether a change is reported with the change that it reverts instead of separately."""
     return one.undo_of is not None and (
         one.trigger == "hover"
         or (id(one.undo_of) in kinds and kinds[id(one.undo_of)].name in ("hover", "tooltip", "toast"))
@@ -276,12 +276,12 @@ def _make_transition(one: Measured, kind: Kind, scan: Scan, spans: list[tuple[fl
 
 
 def _state_at(spans: list[tuple[float, int]], time_s: float) -> int:
-    """The state shown at a time."""
+    """Return the state shown at a time."""
     return next((state for first_s, state in reversed(spans) if time_s >= first_s), 0)
 
 
 def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -> list[Transition]:
-    """Runs of frames in which the page moves."""
+    """Return the runs of frames in which the page scrolls."""
     runs: list[list[int]] = []
     for number, moment in enumerate(scan.moments):
         if not moment.shift_px:
@@ -325,7 +325,7 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
 
 
 def _find_rests(moments: Sequence[Moment]) -> list[PointerPlace]:
-    """Where the pointer rests."""
+    """Return the places where the pointer rests."""
     places: list[PointerPlace] = []
     last: tuple[int, int] | None = None
     for before, now in itertools.pairwise(moments):
@@ -337,7 +337,7 @@ def _find_rests(moments: Sequence[Moment]) -> list[PointerPlace]:
 
 
 def _find_palette(images: Sequence[NDArray[np.uint8]]) -> tuple[str, ...]:
-    """The colours that cover most, near ones taken together."""
+    """Return the colours that cover the largest area, similar ones merged."""
     if not images:
         return ()
     pixels = np.concatenate([image[::3, ::3].reshape(-1, 3) for image in images])

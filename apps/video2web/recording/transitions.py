@@ -1,6 +1,6 @@
-"""Changes measured: what they look like before and after, how they go on, what sets them off, and what takes them back.
+"""Measured changes: appearance before and after, progress, trigger, and the change that reverts them.
 
-A second pass over the frames around each change keeps its box alone, and of long ones a few dozen frames.
+A second pass over the frames around each change keeps only its box, and a few dozen frames of long changes.
 """
 
 import itertools
@@ -24,8 +24,8 @@ _MAX_CLIP_BYTES = 120_000_000
 _CHANGED_LEVELS = 24
 _MIN_CHANGED_PX = 12
 _MIN_SIDE_PX = 3
-_SAME_SHARE = 0.24  # of the pixels of a change may be left when it is taken back
-_KEPT_SHARE = 0.4  # and as many may have changed in between
+_SAME_SHARE = 0.24  # maximum share of the changed pixels that may remain when a change is reverted
+_KEPT_SHARE = 0.4  # maximum share that may have changed in between
 _MIN_PLATEAU_S = 0.34
 _FRAME_S, _CARET_PX = 0.04, 4
 _REST_SHARE, _MAX_REST_PX = 0.002, 60
@@ -39,24 +39,24 @@ _BEGUN = 0.04
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Measured:
-    """A change that lasts.
+    """Lasting change.
 
     Attributes:
         start: Number of the first frame that is different.
-        end: Number of the last one that is on its way.
-        box: What is different after it, in the viewport as of its end.
-        page_box: The same in rows of the page.
+        end: Number of the last frame in progress.
+        box: Box that differs afterwards, in the viewport at its end.
+        page_box: The same box in rows of the page.
         before: The box before, (h, w, 3) uint8 RGB.
         after: The box after.
-        middle: Some frames of the box in between.
-        mask: (h, w) bool, pixels that are different.
-        fit: Start, length and curve.
-        seen_s: When the first and the last step of it are seen.
-        is_scrolling: The page scrolls while it begins, or has just done so.
-        is_joined: Put together from pieces: what lies between them is not known yet.
-        trigger: What sets it off; "" until that is known.
-        undo_of: The change that it takes back.
-        undone_by: The change that takes it back.
+        middle: Some intermediate frames of the box.
+        mask: (h, w) bool, pixels that differ.
+        fit: Start, duration and curve.
+        seen_s: Times of its first and its last visible step.
+        is_scrolling: True if the page scrolls when it begins, or has just scrolled.
+        is_joined: True if joined from pieces: the area between them is not known yet.
+        trigger: Trigger; "" until known.
+        undo_of: The change that it reverts.
+        undone_by: The change that reverts it.
     """
 
     start: int
@@ -78,7 +78,7 @@ class Measured:
 
 @dataclass(slots=True, eq=False)
 class _Clip:
-    """The frames of a change, its box alone, as they come."""
+    """Frames of a change, cropped to its box."""
 
     change: Change
     box: Box  # of the page
@@ -88,7 +88,7 @@ class _Clip:
 
 
 def measure_changes(plan: FramePlan, scan: Scan) -> list[Measured]:
-    """Look at every change again and keep those that last, in order of time."""
+    """Examine every change again and return the lasting ones, in order of time."""
     clips = [clip for change in scan.changes if (clip := _plan_clip(change, scan, plan)) is not None]
     by_index: dict[int, list[_Clip]] = {}
     for clip in clips:
@@ -107,7 +107,7 @@ def measure_changes(plan: FramePlan, scan: Scan) -> list[Measured]:
 
 
 def _plan_clip(change: Change, scan: Scan, plan: FramePlan) -> _Clip | None:
-    """Which frames of a change to look at, and the rows of it that all of them show."""
+    """Select the frames of a change, and the rows of it that all of them show."""
     moments, (width, height) = scan.moments, plan.size_px
     first, last = max(change.start - _LEAD_FRAMES, 0), min(change.end + _SETTLE_FRAMES, len(moments) - 1)
     box = change.box
@@ -137,7 +137,7 @@ def _plan_clip(change: Change, scan: Scan, plan: FramePlan) -> _Clip | None:
 
 
 def _visible_rows(box: Box, moments: Sequence[Moment], height: int) -> tuple[int, int, float]:
-    """The rows of a box of the page that all frames show, and their share of it."""
+    """Return the rows of a box of the page that all frames show, and their share of it."""
     top = max(box.top, *(moment.scroll_px for moment in moments))
     bottom = min(box.bottom, *(moment.scroll_px + height for moment in moments))
     return top, bottom, max(bottom - top, 0) / max(box.height, 1)
@@ -148,7 +148,7 @@ def _cut(image: NDArray[np.uint8], box: Box, moment: Moment) -> NDArray[np.uint8
 
 
 def _measure(clip: _Clip, scan: Scan) -> Iterator[Measured]:
-    """The lasting changes of a clip: one for each stretch between two rests."""
+    """Yield the lasting changes of a clip: one for each interval between two rests."""
     for first, last in _split_at_rests(clip, scan):
         mask = _changed_mask(clip, first, last, scan)
         made = _make(clip, first, last, mask, scan) if np.count_nonzero(mask) >= _MIN_CHANGED_PX else None
@@ -157,7 +157,7 @@ def _measure(clip: _Clip, scan: Scan) -> Iterator[Measured]:
 
 
 def _split_at_rests(clip: _Clip, scan: Scan) -> list[tuple[int, int]]:
-    """First and last frame of each stretch of a clip; the stretches meet in the middle of rests."""
+    """Return the first and last frame of each interval of a clip; intervals meet in the middle of rests."""
     limit = min(max(_MIN_CHANGED_PX, _REST_SHARE * clip.box.area), _MAX_REST_PX)
     times = [scan.moments[index].time_s for index in clip.indices]
     busy = [
@@ -175,7 +175,7 @@ def _split_at_rests(clip: _Clip, scan: Scan) -> list[tuple[int, int]]:
 
 
 def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
-    """Whether enough changes between two frames, and more than a caret that blinks."""
+    """Return whether more than a blinking caret changes between two frames."""
     if np.count_nonzero(mask) < limit:
         return False
     columns = np.flatnonzero(mask.any(axis=0))
@@ -183,7 +183,7 @@ def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
 
 
 def _changed_mask(clip: _Clip, first: int, last: int, scan: Scan) -> NDArray[np.bool_]:
-    """(h, w) bool: pixels that differ between two frames of a clip, single ones and the pointer left out."""
+    """Return the pixels that differ between two frames of a clip, (h, w) bool, without single ones and the pointer."""
     cv2 = require("cv2", "visual")
     levels = max_difference(clip.crops[first], clip.crops[last])
     places = [scan.moments[clip.indices[number]] for number in (first, last)]
@@ -233,7 +233,7 @@ def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Sca
 
 
 def _scroll_at_rest(scan: Scan, index: int) -> int:
-    """Where the page is once it stops scrolling; one that begins to scroll later is at rest."""
+    """Return the scroll position once the page stops scrolling; a page that starts to scroll later is at rest."""
     moments = scan.moments
     while index + 1 < len(moments):
         soon = [one for one in moments[index + 1 : index + 3] if one.time_s - moments[index].time_s <= _SOON_S]
@@ -244,14 +244,14 @@ def _scroll_at_rest(scan: Scan, index: int) -> int:
 
 
 def _find_steps(times: list[float], progress: list[float]) -> tuple[float, float]:
-    """When progress leaves 0, and when it reaches 1."""
+    """Return the time when progress leaves 0, and when it reaches 1."""
     first = next((time for time, part in zip(times, progress, strict=True) if part > _BEGUN), times[-1])
     last = next((time for time, part in zip(times, progress, strict=True) if part > 1 - _BEGUN), times[-1])
     return first, last
 
 
 def _hold(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
-    """A frame is shown until the next one: in recordings with gaps that is said anew just before it."""
+    """Repeat the shown frame just before the next one where the recording has gaps."""
     usual = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     held_times, held = [times[0]], [progress[0]]
     for number in range(1, len(times)):
@@ -264,7 +264,7 @@ def _hold(times: list[float], progress: list[float]) -> tuple[list[float], list[
 
 
 def _is_scrolling(scan: Scan, *indices: int) -> bool:
-    """Whether the page scrolled just before some frame, or while it was shown."""
+    """Return whether the page scrolled just before some frame, or while it was shown."""
     for index in indices:
         now_s = scan.moments[index].time_s
         for moment in reversed(scan.moments[: index + 2]):
@@ -276,7 +276,7 @@ def _is_scrolling(scan: Scan, *indices: int) -> bool:
 
 
 def fill_joined(found: list[Measured], plan: FramePlan, scan: Scan) -> list[Measured]:
-    """Look again at changes that were put together from pieces: at the whole box before and after."""
+    """Measure joined changes again on the whole box before and after."""
     moments, height = scan.moments, plan.size_px[1]
     wanted: dict[int, tuple[int, int]] = {}
     for number, one in enumerate(found):
@@ -308,7 +308,7 @@ def fill_joined(found: list[Measured], plan: FramePlan, scan: Scan) -> list[Meas
 
 
 def narrow_to_pointer(found: list[Measured], scan: Scan) -> list[Measured]:
-    """Of what changes as the pointer comes or goes, the piece that lies under it; the rest is the encoder's."""
+    """Reduce changes during pointer motion to the piece under the pointer; the rest is encoder noise."""
     return [_narrowed(one, scan) if scan.rest_s(scan.index_at(one.seen_s[0])) < _REST_S else one for one in found]
 
 
@@ -334,7 +334,7 @@ def _narrowed(one: Measured, scan: Scan) -> Measured:
 
 
 def _cropped(one: Measured, part: Box) -> Measured:
-    """A change on a part of its box alone, in pixels of the box; the dilation that joined it is taken off."""
+    """Crop a change to a part of its box, in pixels of the box, without the margin of the joining dilation."""
     height, width = one.mask.shape
     part = Box(
         part.left + 4 * (part.left > 0),
@@ -355,7 +355,7 @@ def _cropped(one: Measured, part: Box) -> Measured:
 
 
 def find_undone(found: list[Measured]) -> None:
-    """Note which changes take which others back: the same place, and it looks as before."""
+    """Link changes to later ones that revert them: same place, and it looks as before."""
     for number, later in enumerate(found):
         for earlier in reversed(found[:number]):
             if earlier.undone_by is None and later.undo_of is None and _takes_back(later, earlier):
@@ -380,7 +380,7 @@ def _takes_back(later: Measured, earlier: Measured) -> bool:
 
 
 def _shared(box: Box, other: Box) -> tuple[slice, slice]:
-    """Rows and columns of a box that another one has too."""
+    """Return the rows and columns of a box that it shares with another one."""
     top, bottom = max(box.top, other.top) - box.top, min(box.bottom, other.bottom) - box.top
     left, right = max(box.left, other.left) - box.left, min(box.right, other.right) - box.left
     return slice(top, bottom), slice(left, right)

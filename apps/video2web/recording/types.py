@@ -1,4 +1,4 @@
-"""What is found in a recording: its types, and the same as JSON values, in words and as an image."""
+"""Types of the facts found in a recording, and their output as JSON values, text and image."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,11 +41,11 @@ ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerPlace:
-    """Where the pointer is.
+    """Position of the pointer.
 
     Attributes:
-        time_s: When, in seconds of the video.
-        x_px: Column of its tip, in the cut frame.
+        time_s: Time, in seconds of the video.
+        x_px: Column of its tip, in the cropped frame.
         y_px: Row of its tip.
     """
 
@@ -56,16 +56,16 @@ class PointerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the page looks like between two transitions that it does not take back.
+    """Appearance of the page between two transitions that are not reverted.
 
     Attributes:
-        index: Its number, 0 is the first.
+        index: Number of the state, from 0.
         image: The viewport, (H, W, 3) uint8 RGB.
-        full_page: The viewport and all that scrolling showed, (H, W, 3) uint8 RGB.
+        full_page: The viewport and everything that scrolling showed, (H, W, 3) uint8 RGB.
         top_px: Row of `full_page` at which `image` begins.
-        first_s: When it is seen first.
-        last_s: When it is seen last.
-        fixed: Sides (`top`, `bottom`, `left`, `right`) where something stays while the page scrolls, with its depth.
+        first_s: Time of its first appearance.
+        last_s: Time of its last appearance.
+        fixed: Sides (`top`, `bottom`, `left`, `right`) with a fixed part while the page scrolls, and its depth.
     """
 
     index: int
@@ -79,22 +79,22 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """A change of what is seen.
+    """Visible change.
 
     Attributes:
-        kind: One of `KINDS`; `change` where none of the others fits.
+        kind: One of `KINDS`; `change` if none of the others fits.
         trigger: One of `TRIGGERS`.
-        box_px: What changes, in the viewport.
-        start_s: When it begins, in seconds of the video.
-        duration_s: How long it takes; 0 where no frame lies between before and after.
-        easing: The CSS curve that fits best; "" where there are too few frames to tell.
+        box_px: Box that changes, in the viewport.
+        start_s: Start, in seconds of the video.
+        duration_s: Duration; 0 if no frame lies between before and after.
+        easing: The CSS curve that fits best; "" if there are too few frames.
         before: Number of the state before.
-        after: Number of the state after; the same where the change is taken back (hover, tooltip, toast).
-        pointer_px: Where the pointer is then; None where there is none.
+        after: Number of the state after; the same if the change is reverted (hover, tooltip, toast).
+        pointer_px: Position of the pointer; None without one.
         confidence: 0 to 1.
-        undone_s: When it begins to be taken back; None where it is not.
-        shift_px: How far contents move, columns and rows: of a carousel, an accordion, a scroll.
-        before_image: The box before, (h, w, 3) uint8 RGB; None for a scroll that is not among the first ones.
+        undone_s: Time when it starts to be reverted; None if it is not.
+        shift_px: Shift of the contents, columns and rows, of a carousel, an accordion or a scroll.
+        before_image: The box before, (h, w, 3) uint8 RGB; None for all but the first scrolls.
         after_image: The box after.
     """
 
@@ -115,25 +115,25 @@ class Transition:
 
     @property
     def end_s(self) -> float:
-        """When it is over."""
+        """End time."""
         return self.start_s + self.duration_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storyboard:
-    """What is found in a recording.
+    """Facts found in a recording.
 
     Attributes:
-        path: The video.
-        states: In order of their first time.
-        transitions: In order of time.
+        path: Path of the video.
+        states: States in order of first appearance.
+        transitions: Transitions in order of time.
         size_px: Width and height of the viewport, in pixels of the images.
-        scale: Pixels of the images for one pixel of the video.
-        crop_px: What is the page, in pixels of the video: without letterbox and browser.
-        duration_s: Of the video.
+        scale: Pixels of the images per pixel of the video.
+        crop_px: Box of the page, in pixels of the video, without letterbox and browser.
+        duration_s: Duration of the video.
         palette: The colours of the states, largest share first, as #rrggbb.
-        pointer: Where the pointer rests or turns; empty where none is seen.
-        warnings: What is not as it should be.
+        pointer: Positions where the pointer rests or turns; empty without a pointer.
+        warnings: Problems found in the recording.
     """
 
     path: Path
@@ -149,11 +149,11 @@ class Storyboard:
 
 
 def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:
-    """The facts for a model, as plain values; images are left out, but for their sizes.
+    """Return the facts for a model as plain values; of images only the sizes.
 
     Args:
-        board: What was found.
-        read: Reads the text of a page; without it there is none.
+        board: Facts found in a recording.
+        read: Function that reads the text of a page; without it no text is included.
     """
     return {
         "video": board.path.name,
@@ -187,7 +187,7 @@ def _edges(box: Box) -> list[int]:
 
 
 def tell_facts(facts: Mapping[str, Any]) -> Iterator[str]:
-    """The facts in words, a line for each state, for each text that its first state lacks, and for each transition."""
+    """Yield the facts as text: one line per state, per new text of a state, and per transition."""
     known: set[str] = set()
     for state in facts["states"]:
         width, height = state["full_page_px"]
@@ -224,10 +224,10 @@ def _transition_to_json(one: Transition) -> dict[str, Any]:
 
 
 def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
-    """All states and transitions on one sheet, for a person and for a model: each row says what, when and how.
+    """Draw all states and transitions on one sheet; each row states kind, time and trigger.
 
     Args:
-        board: What was found.
+        board: Facts found in a recording.
 
     Returns:
         (H, W, 3) uint8 RGB.

@@ -1,1 +1,1 @@
-"""A site as a Vue project: its pages as components, what repeats in them as components with data."""
+"""Export of a site as a Vue project: pages as components, repeated parts as components with data."""

@@ -1,4 +1,4 @@
-"""What repeats in a page as templates with data, and their text as Vue components: one for each part and page."""
+"""Templates with data for the repeated parts of a page, and their source as Vue components, one per part and page."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import Any
 
 MIN_SIZE = 3
-"""A part of so many elements has a component of its own; a smaller one is written where it stands."""
+"""Minimum number of elements of a part with its own component; a smaller part is written inline."""
 
 MIN_ENTRIES = 3
-"""So many elements without anything in them, such as links of a menu, are a repetition; of larger parts, two are."""
+"""Minimum number of repeated elements without children, such as links of a menu; larger parts need only two."""
 
 _ENTRIES = frozenset("a button circle dd dt img label li line option path polygon rect span td text th".split())
 _VERBATIM = frozenset(("pre", "textarea"))
@@ -37,7 +37,7 @@ _LINE_CHARS = 118
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of a page as the browser parsed it: attributes by name, children in order."""
+    """Element of a page as parsed by the browser: attributes by name, children in order."""
 
     tag: str
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -45,11 +45,11 @@ class Element:
 
     @property
     def parts(self) -> "tuple[Element, ...]":
-        """The elements among the children."""
+        """Child elements."""
         return tuple(child for child in self.children if isinstance(child, Element))
 
     def walk(self) -> "Iterator[Element]":
-        """It and everything below it."""
+        """Yield the element and all its descendants."""
         yield self
         for child in self.parts:
             yield from child.walk()
@@ -57,19 +57,19 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A value that an instance's data has under a name."""
+    """Reference to a named value in the data of an instance."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """White space between elements, of any length."""
+    """White space of any length between elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An element of a template: values of attributes and texts are given, or slots."""
+    """Element of a template: values of attributes and texts are constants or slots."""
 
     tag: str
     attributes: "tuple[tuple[str, str | Slot], ...]"
@@ -77,20 +77,20 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Elements in it, itself too."""
+        """Number of elements in the part, including itself."""
         return 1 + sum(child.size for child in self.children if isinstance(child, Part | Loop))
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A part that stands as often as the data has an entry under a name.
+    """Part that is repeated for each entry of a list in the data.
 
     Attributes:
-        name: That of the entries. They are a number where nothing differs between them.
-        item: The part.
-        slots: What differs between entries, by name.
-        is_flat: Whether an entry is the value of its only slot.
-        has_space: Whether white space stands between them.
+        name: Name of the list. It is a number if the entries do not differ.
+        item: Repeated part.
+        slots: Names of the values that differ between entries.
+        is_flat: True if an entry is the value of its only slot.
+        has_space: True if white space separates the entries.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Loop:
 
     @property
     def size(self) -> int:
-        """Elements of one entry."""
+        """Number of elements of one entry."""
         return self.item.size
 
 
@@ -110,13 +110,13 @@ Child = Part | Loop | Slot | Space | str
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The data of all instances of one template, and the names that are given in it."""
+    """Data of all instances of one template, and the names used in it."""
 
     rows: list[Data]
     names: Counter[str] = field(default_factory=Counter)
 
     def slot(self, base: str, values: Sequence[Any]) -> Slot:
-        """A name for a value of each instance; None where an instance has none."""
+        """Return a named slot for a value of each instance; None marks instances without one."""
         name = prop_name(base)
         self.names[name] += 1
         if self.names[name] > 1:
@@ -128,10 +128,10 @@ class _Scope:
 
 
 def find_repeats(root: Element) -> tuple[Part, Data]:
-    """A page as a template: what repeats in it as loops, and their data.
+    """Convert a page into a template with its repeated parts as loops, and their data.
 
     Args:
-        root: An element, such as the page's body.
+        root: Root element, such as the page's body.
     """
     data: list[Data] = [{}]
     return _merged((root,), _Scope(data)), data[0]
@@ -139,7 +139,7 @@ def find_repeats(root: Element) -> tuple[Part, Data]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Children of one shape beside each other, or a text; whether space stands before the first, and between them."""
+    """Adjacent children of one shape, or a text; `is_spaced`: space before them, `has_space`: space between them."""
 
     members: tuple[Element | str, ...]
     is_spaced: bool
@@ -147,7 +147,7 @@ class _Group:
 
 
 def _merged(instances: Sequence[Element], scope: _Scope) -> Part:
-    """One template of elements of one shape."""
+    """Merge elements of one shape into one template."""
     first, last = instances[0], instances[0].children[-1:]
     attributes = tuple(_merged_attributes(instances, scope))
     groups = [_groups_of(instance) for instance in instances]
@@ -173,7 +173,7 @@ def _merged_attributes(instances: Sequence[Element], scope: _Scope) -> Iterator[
 
 
 def _merged_groups(groups: Sequence[_Group], parent: Element, scope: _Scope) -> Iterator[Child]:
-    """The groups at one place of all instances: a text, elements one by one, or a loop over them."""
+    """Yield the merged groups at one position of all instances: a text, single elements, or a loop over them."""
     texts = [group.members[0] for group in groups if isinstance(group.members[0], str)]
     if texts:
         yield texts[0] if len(set(texts)) == 1 else scope.slot(_text_name(parent), texts)
@@ -197,7 +197,7 @@ def _merged_groups(groups: Sequence[_Group], parent: Element, scope: _Scope) -> 
 
 
 def _is_repetition(members: Sequence[Element]) -> bool:
-    """Whether elements of one shape are better told once: parts of some size, or entries of a list."""
+    """Return whether elements of one shape form a loop: parts of some size, or entries of a list."""
     first = members[0]
     if first.tag in _ENTRIES and not any(_SHADOW in part.attributes for part in first.parts):
         return len(members) >= MIN_ENTRIES or (len(members) > 1 and bool(first.parts))
@@ -214,7 +214,7 @@ def _groups_of(element: Element) -> list[_Group]:
 
 
 def _spaced_children(element: Element) -> Iterator[tuple[Element | str, bool, int]]:
-    """Children but white space, each with whether that stood before it, and its number."""
+    """Yield the children other than white space, each with whether space precedes it, and its number."""
     is_spaced = False
     for number, child in enumerate(element.children):
         if isinstance(child, str) and _is_space(child) and element.tag not in _VERBATIM:
@@ -229,7 +229,7 @@ def _group_key(child: Element | str, number: int) -> Any:
 
 
 def shape_of(element: Element) -> tuple[Any, ...]:
-    """What elements have in common that differ in texts, attributes and the number of what repeats in them."""
+    """Return a shape that is equal for elements that differ only in texts, attributes and numbers of repeated parts."""
     inner = [shape_of(child) if isinstance(child, Element) else "text" for child, _, _ in _spaced_children(element)]
     marks = tuple(element.attributes.get(name, "") for name in ("type", _SHADOW))
     return element.tag, *marks, tuple(shape for shape, _ in groupby(inner))
@@ -240,7 +240,7 @@ def _is_space(text: str) -> bool:
 
 
 def role_of(element: Element) -> str:
-    """What an element is called: its class without numbers of variants, else its tag."""
+    """Return the role of an element: its class without the number of a variant, else its tag."""
     named = element.attributes.get("class", "").split()
     bare = re.sub(r"(-\d+)?(-[a-z]\d*)?$", "", named[0]) if named else ""
     if re.search("[a-zA-Z]", bare):
@@ -253,7 +253,7 @@ def _text_name(parent: Element) -> str:
 
 
 def prop_name(base: str) -> str:
-    """A name that JavaScript and Vue take: words of letters and digits in camel case, no word of theirs."""
+    """Return a valid name for JavaScript and Vue: letters and digits in camel case, not a reserved word."""
     words = re.findall("[A-Za-z0-9]+", base) or ["part"]
     name = words[0].lower() + "".join(word[0].upper() + word[1:].lower() for word in words[1:])
     name = f"x{name}" if name[0].isdigit() else name
@@ -262,17 +262,17 @@ def prop_name(base: str) -> str:
 
 @dataclass(slots=True)
 class Components:
-    """The components of a site, by name; two parts of one template are one component.
+    """Components of a site, by name; parts with the same template share one component.
 
     Attributes:
-        files: Their texts by name.
+        files: Source texts by name.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
 
     def write_page(self, template: Part, data: Data) -> str:
-        """A page's component. Its template is the contents of its body; those of `find_repeats`."""
+        """Return the component of a page from the template of its body and its data, as returned by `find_repeats`."""
         writer = _Writer(self)
         body = writer.children(template.children, "{}", 1)
         head = [f"import {name} from '../components/{name}.vue'" for name in sorted(writer.used)]
@@ -282,7 +282,7 @@ class Components:
         return f"{shown}<template>{body}</template>\n"
 
     def name_of(self, loop: Loop) -> str:
-        """The component of a loop's entries; it is written when it is new."""
+        """Return the name of the component of a loop's entries; a new component is written."""
         writer = _Writer(self)
         template = writer.part(loop.item, "{}", 0)
         head = [f"import {name} from './{name}.vue'" for name in sorted(writer.used)]
@@ -297,14 +297,14 @@ class Components:
 
 
 def component_name(plural: str) -> str:
-    """What a component of the entries of a list is called: `cards` is `Card`."""
+    """Return the component name for entries of a list: `cards` is `Card`."""
     single = plural[:-3] + "y" if plural.endswith("ies") else plural.removesuffix("s")
     name = (single or plural)[0].upper() + (single or plural)[1:]
     return f"{name}Part" if name == _HOST else name
 
 
 class _Writer:
-    """Writes one template; `used` are the components that it names."""
+    """Writes one template; `used` are the components that it references."""
 
     def __init__(self, components: Components) -> None:
         self._components = components
@@ -312,7 +312,7 @@ class _Writer:
         self.used: set[str] = set()
 
     def children(self, children: Sequence[Child], scope: str, depth: int) -> str:
-        """What stands in an element; `scope` is the place of slots, `{}` their name."""
+        """Return the contents of an element; `scope` is the format of slot references, with `{}` for the name."""
         shown = []
         for number, child in enumerate(children):
             is_end = number == len(children) - 1
@@ -330,7 +330,7 @@ class _Writer:
         return "".join(shown)
 
     def part(self, part: Part, scope: str, depth: int, more: str = "") -> str:
-        """An element; `more` are directives."""
+        """Return an element as HTML; `more` are directives."""
         attributes = more + "".join(_attribute(name, value, scope) for name, value in part.attributes)
         shadow = next((child for child in part.children if _is_shadow(child)), None)
         if isinstance(shadow, Part):
@@ -376,7 +376,7 @@ def _is_shadow(child: Child) -> bool:
 
 
 def _attribute(name: str, value: str | Slot, scope: str) -> str:
-    """An attribute; one whose name is a directive of Vue's or no name in HTML is left out."""
+    """Return an attribute; "" for a name that is a Vue directive or invalid in HTML."""
     if name in _NO_NAMES or not re.fullmatch(r"[A-Za-z_][\w.:-]*", name) or name.startswith("v-"):
         return ""
     if isinstance(value, Slot):
@@ -385,12 +385,12 @@ def _attribute(name: str, value: str | Slot, scope: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that Vue takes for text, braces too."""
+    """Escape text so that Vue renders it literally, including braces."""
     return escape(text, quote=False).replace("{{", "&#123;&#123;")
 
 
 def _script_value(value: Any) -> str:
-    """A value as JavaScript, an entry a line, that cannot end the script that it stands in."""
+    """Return a value as JavaScript, one entry per line, that cannot close the enclosing script element."""
     if isinstance(value, list):
         shown = "[\n" + "".join(f"  {_flat(entry, 2)},\n" for entry in value) + "]"
     else:
@@ -399,7 +399,7 @@ def _script_value(value: Any) -> str:
 
 
 def _flat(value: Any, depth: int) -> str:
-    """An entry of a list on one line, or a line for each of its values where that is too long."""
+    """Return an entry of a list on one line, or one line per value if that is too long."""
     if not isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):

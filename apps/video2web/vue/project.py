@@ -1,4 +1,4 @@
-"""The files of a Vue project from those of a site, and its build by npm: pages that open from disk."""
+"""Vue project made from the files of a site, and its build by npm into pages that open from disk."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from cua.errors import ConfigError, CuaError
 DIST = "dist"
 PACKAGES = {"vue": "3.5.45"}
 BUILD_PACKAGES = {"@vitejs/plugin-vue": "5.2.4", "vite": "6.4.6"}
-"""The newest ones that run on the Node.js of Debian 12."""
+"""Newest versions that run on the Node.js of Debian 12."""
 
 MIN_NODE = 18
 _INSTALL = ("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--fetch-retries=1")
@@ -50,24 +50,24 @@ createApp(pages[place.dataset.page]).mount(place)
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page as it is parsed: whether it says that it is HTML, and its tree."""
+    """Parsed page: whether it declares a doctype, and its tree."""
 
     has_doctype: bool
     root: Element
 
     def part(self, tag: str) -> Element:
-        """The head or the body."""
+        """Return the head or the body."""
         return next((part for part in self.root.parts if part.tag == tag), Element(tag))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A site as a Vue project that was built.
+    """Built Vue project of a site.
 
     Attributes:
-        folder: The project; the pages are in its `dist`.
-        score: Of the built pages against the order.
-        num_components: Components for parts that repeat.
+        folder: Folder of the project; the pages are in its `dist`.
+        score: Score of the built pages against the order.
+        num_components: Number of components for repeated parts.
     """
 
     folder: Path
@@ -76,17 +76,17 @@ class Exported:
 
 
 async def export_site(site: Files, folder: Path, order: Order, judge: Judge) -> Exported:
-    """Make a Vue project of a site, build it, and score what came of it.
+    """Convert a site to a Vue project, build it, and score the result.
 
     Args:
         site: Files of the site.
-        folder: Replaced when it is there.
-        order: What the built pages are measured against.
-        judge: Measures them.
+        folder: Folder of the project, replaced if it exists.
+        order: Order that the built pages are scored against.
+        judge: Scores the pages.
 
     Raises:
-        ConfigError: npm or Node.js is missing or too old.
-        CuaError: A page cannot be parsed, the packages cannot be had, or the build fails.
+        ConfigError: If npm or Node.js is missing or too old.
+        CuaError: If a page cannot be parsed, the packages cannot be installed, or the build fails.
     """
     project = await make_project(site, judge.renderer)
     built = await build_project(project, folder)
@@ -96,17 +96,17 @@ async def export_site(site: Files, folder: Path, order: Order, judge: Judge) -> 
 
 
 async def make_project(site: Files, renderer: Renderer) -> dict[str, bytes]:
-    """A site's files as those of a Vue project.
+    """Convert the files of a site to those of a Vue project.
 
-    Pages become components, parts that repeat in them components of their own with data. All else (styles, images,
-    scripts) lies in `public/` as it was.
+    Pages become components, and repeated parts become components with data. All other files (styles, images,
+    scripts) are copied to `public/` unchanged.
 
     Args:
-        site: Files of the site, `index.html` among them.
+        site: Files of the site, including `index.html`.
         renderer: Parses the pages.
 
     Raises:
-        CuaError: A page cannot be parsed.
+        CuaError: If a page cannot be parsed.
     """
     names = [name for name in site if name.endswith(".html") and "/" not in name]
     trees = {name: _read_tree(tree) for name, tree in (await _parse(site, names, renderer)).items()}
@@ -129,10 +129,10 @@ async def make_project(site: Files, renderer: Renderer) -> dict[str, bytes]:
 
 
 def check_npm() -> None:
-    """Find out early whether a project can be built here.
+    """Check early whether a project can be built here.
 
     Raises:
-        ConfigError: npm or Node.js is missing.
+        ConfigError: If npm or Node.js is missing.
     """
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     if missing:
@@ -140,18 +140,18 @@ def check_npm() -> None:
 
 
 async def build_project(project: Files, folder: Path) -> dict[str, bytes]:
-    """Write a project, get its packages from npm, and build it.
+    """Write a project, install its packages with npm, and build it.
 
     Args:
-        project: Its files.
-        folder: Replaced when it is there.
+        project: Files of the project.
+        folder: Folder of the project, replaced if it exists.
 
     Returns:
-        The files of the built site, which lie in `folder/dist`.
+        Files of the built site, which are in `folder/dist`.
 
     Raises:
-        ConfigError: npm or Node.js is missing or too old.
-        CuaError: The packages cannot be had, or the build fails.
+        ConfigError: If npm or Node.js is missing or too old.
+        CuaError: If the packages cannot be installed, or the build fails.
     """
     check_npm()
     version = await run_command(("node", "--version"), timeout_s=_TIMEOUT_S, say=_drop)
@@ -173,7 +173,7 @@ def _why_failed(argv: tuple[str, ...], done: CommandResult, folder: Path) -> str
 
 
 def _drop(line: str) -> None:
-    """What npm prints is told when it fails."""
+    """Discard a line of npm output; it is included in the error if npm fails."""
 
 
 # ------------------------------------------------------------------ pages
@@ -197,7 +197,7 @@ def _read_element(told: Any) -> Element:
 
 
 def _without_scripts(element: Element, found: list[Element]) -> Element:
-    """An element without the scripts in it; these are added to `found` in their order."""
+    """Return an element without its scripts, which are appended to `found` in order."""
     kept: list[Element | str] = []
     for child in element.children:
         if isinstance(child, str):
@@ -210,7 +210,7 @@ def _without_scripts(element: Element, found: list[Element]) -> Element:
 
 
 def _joined(children: list[Element | str]) -> Iterator[Element | str]:
-    """Children with texts beside each other as one."""
+    """Yield the children with adjacent texts joined."""
     text = ""
     for child in children:
         if isinstance(child, str):
@@ -229,7 +229,7 @@ def _inline_name(page: str, number: int) -> str:
 
 
 def _inline_scripts(page: str, scripts: list[Element]) -> Iterator[tuple[str, str]]:
-    """Scripts that stand in a page as files: only those can wait until the components are there."""
+    """Yield the inline scripts of a page as files, since only files can wait until the components are mounted."""
     for number, script in enumerate(scripts, 1):
         if "src" not in script.attributes:
             yield _inline_name(page, number), "".join(text for text in script.children if isinstance(text, str))
@@ -256,7 +256,7 @@ def _attributes(element: Element) -> str:
 
 
 def _serialized(child: Element | str) -> str:
-    """An element of a page's head as HTML."""
+    """Return an element of a page's head as HTML."""
     if isinstance(child, str):
         return escape(child, quote=False)
     start = f"<{child.tag}{_attributes(child)}>"

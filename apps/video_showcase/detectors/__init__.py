@@ -1,1 +1,1 @@
-"""What code alone finds in a stream of frames and in sound, each kind of event by a detector of its own."""
+"""Detectors that find events in frames and sound without a model, one detector per kind of event."""

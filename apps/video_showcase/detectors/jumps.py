@@ -1,4 +1,4 @@
-"""Sudden changes of the whole picture: to another scene that stays, or to a colour that goes away again."""
+"""Sudden changes of the whole picture: to another scene that stays, or to a colour that disappears again."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from visual_tools.errors import require
 
 _LOOK_PX = (32, 18)
 _STEP = 0.07
-"""Distance of two frames, 0 to 1, from which on one is another scene, where most of the picture has changed."""
+"""Minimum distance of two frames, 0 to 1, for another scene, if most of the picture has changed."""
 _MOST = 0.5
 _CHANGED = 10.0
 _RISE = 0.05
 _PEAK = 0.12
 _RETURNED = 0.45
-"""A flash is over when this share of its distance at most is left."""
+"""Maximum share of its peak distance at which a flash is over."""
 _MAX_FLASH_S = 1.7
 _STANDS_OUT = 2.5
 _STAYS_S = 2.0
@@ -36,10 +36,10 @@ class _Jump:
 
 
 class JumpDetector:
-    """Scenes and flashes.
+    """Detector of scenes and flashes.
 
     Args:
-        rate: Samples a second.
+        rate: Samples per second.
     """
 
     def __init__(self, rate: float) -> None:
@@ -48,13 +48,13 @@ class JumpDetector:
         self._looks: list[NDArray[np.uint8]] = []
 
     def feed(self, sample: Sample) -> None:
-        """Take the next frame."""
+        """Process the next frame."""
         cv2 = require("cv2", "visual")
         self._times_s.append(sample.time_s)
         self._looks.append(cv2.resize(sample.thumbnail, _LOOK_PX, interpolation=cv2.INTER_AREA))
 
     def finish(self, file: str) -> list[Event]:
-        """The events of all frames."""
+        """Return the events of all frames."""
         if len(self._looks) < 3:
             return []
         looks = np.stack(self._looks).astype(np.float32)
@@ -77,7 +77,7 @@ class JumpDetector:
         return flashes
 
     def _flash_from(self, looks: NDArray[np.float32], first: int) -> _Jump | None:
-        """The flash that begins with a frame: it goes to a flat colour, and what was before comes back."""
+        """Return the flash that begins at a frame: a change to a flat colour and back; None if there is none."""
         last = min(first + round(_MAX_FLASH_S * self._rate) + 1, len(looks))
         before = looks[first - 1]
         away = _distances(looks[first:last], before[None])
@@ -109,7 +109,7 @@ class JumpDetector:
     def _find_dissolves(
         self, looks: NDArray[np.float32], cuts: list[_Jump], flashes: list[_Jump], soft: int
     ) -> list[_Jump]:
-        """Frames around which much changes within two seconds, while little does before and after."""
+        """Return dissolves: large changes within two seconds with little change before and after."""
         if len(looks) <= 6 * soft:
             return []
         across = np.zeros(len(looks))
@@ -136,7 +136,7 @@ class JumpDetector:
     def _flash_event(self, file: str, looks: NDArray[np.float32], jump: _Jump) -> Event:
         middle = (jump.first + jump.end) // 2
         color = looks[middle].mean(axis=(0, 1))
-        if color.max() >= _LIT:  # light over a darker picture: its hue counts
+        if color.max() >= _LIT:  # a light over a darker picture: only its hue matters
             color = color * 255 / color.max()
         name = color_name(color.round().astype(np.int64))
         return Event(
@@ -166,13 +166,13 @@ class JumpDetector:
 
 
 def _distances(ones: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Distance of frames, 0 (equal) to 1, pixel by pixel."""
+    """Return the mean absolute pixel difference of frames, 0 (equal) to 1."""
     found: NDArray[np.float64] = np.abs(ones - others).mean(axis=(1, 2, 3), dtype=np.float64) / 255
     return found
 
 
 def _changed_share(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """Share of the picture that is another one, 0 to 1."""
+    """Return the share of the picture that has changed, 0 to 1."""
     return float((np.abs(one - other).max(axis=2) > _CHANGED).mean())
 
 

@@ -1,4 +1,4 @@
-"""Things that move across the picture; what only flickers, ticks or turns at its place does not count."""
+"""Objects that move across the picture; flickering, ticking or turning in place is ignored."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ _CHANGED = 14
 _MIN_CELLS = 12
 _REST_CELLS, _MAX_REST_S = 4.0, 1.2
 _REACH_CELLS = 12.0
-"""How far a thing may move between two frames and still be the same."""
+"""Maximum distance between two frames at which an object is still the same."""
 _MIN_TRAVEL_CELLS = 0.12 * GRID_PX[0]
 _STRAIGHT = 0.4
-"""Of the way that a thing has gone, how much it got further; what seems to hop about are several things."""
+"""Minimum ratio of net travel to path length; tracks below it are several objects."""
 _MIN_LIFE_S = 1.0
 _LOST_S = 0.9
 _WHOLE_SHARE = 0.4
@@ -28,7 +28,7 @@ _MAX_TRACKS = 24
 
 @dataclass(slots=True)
 class _Track:
-    """Places of one thing: time, column and row of each, in cells."""
+    """Positions of one object: time, column and row of each, in cells."""
 
     places: list[tuple[float, float, float]]
 
@@ -40,7 +40,7 @@ class _Track:
         return float(np.hypot(self.last[1] - x, self.last[2] - y))
 
     def moving(self) -> "_Track":
-        """Without the time at rest before it sets out and after it has come to rest, where that is long."""
+        """Return the track without long rests before it starts and after it ends."""
         cells = np.array(self.places)[:, 1:]
         first = _left_for_good(cells, cells[0])
         end = len(cells) - _left_for_good(cells[::-1], cells[-1])
@@ -51,7 +51,7 @@ class _Track:
         return _Track(self.places[first:end])
 
     def moves(self) -> bool:
-        """Whether it gets on, long and straight enough."""
+        """Return whether the track is long and straight enough."""
         if len(self.places) < 2 or self.last[0] - self.places[0][0] < _MIN_LIFE_S:
             return False
         cells = np.array(self.places)[:, 1:]
@@ -61,16 +61,16 @@ class _Track:
 
 
 def _left_for_good(cells: NDArray[np.float64], place: NDArray[np.float64]) -> int:
-    """Position of the last one near a place that comes before all that are far from it."""
+    """Return the index of the last position near a place; 0 if none or all are near."""
     is_near = np.hypot(*(cells - place).T) <= _REST_CELLS
     return int(np.flatnonzero(is_near)[-1]) if is_near.any() and not is_near.all() else 0
 
 
 class MotionDetector:
-    """Motion by what has changed since two frames ago.
+    """Detector of motion by changes from two frames ago.
 
     Args:
-        rate: Samples a second.
+        rate: Samples per second.
     """
 
     def __init__(self, rate: float) -> None:
@@ -82,7 +82,7 @@ class MotionDetector:
         self._whole: list[float] = []
 
     def feed(self, sample: Sample) -> None:
-        """Take the next frame."""
+        """Process the next frame."""
         if not self._recent:
             self._first_s = sample.time_s
         self._last_s = sample.time_s
@@ -108,7 +108,7 @@ class MotionDetector:
         self._follow(time_s, things)
 
     def _follow(self, time_s: float, things: list[tuple[float, float]]) -> None:
-        """Give each thing to the track that it is nearest to, the nearest pair first; the others begin tracks."""
+        """Assign objects to the nearest tracks, nearest pair first; the other objects begin new tracks."""
         pairs = sorted(
             (track.distance(*thing), number, position)
             for number, track in enumerate(self._tracks)
@@ -134,7 +134,7 @@ class MotionDetector:
             self._found.append(moving)
 
     def finish(self, file: str) -> list[Event]:
-        """The events of all frames: times of motion, joined where they meet."""
+        """Return the events of all frames: times of motion, joined where they meet."""
         for track in self._tracks:
             self._keep(track)
         self._tracks.clear()
@@ -150,7 +150,7 @@ class MotionDetector:
         return events
 
     def _whole_spans(self) -> list[tuple[float, float]]:
-        """Times in which most of the picture keeps changing: the camera moves, or everything does."""
+        """Return the times in which most of the picture keeps changing: camera motion, or motion of everything."""
         spans: list[tuple[float, float]] = []
         for time_s in self._whole:
             if spans and time_s - spans[-1][1] <= _LOST_S:

@@ -1,4 +1,4 @@
-"""Sound that stands out from what was heard before: how loud, and whether it is a tone."""
+"""Sounds louder than their surroundings, with their level and whether they are tones."""
 
 import math
 from collections.abc import Iterator
@@ -20,24 +20,24 @@ WINDOW_S = 0.05
 _SILENCE_DB = -90.0
 _STANDS_OUT_DB = 9.0
 _STILL_DB = 5.0
-"""An event begins that much above what is usual, and goes on that much above it."""
+"""Level above the usual at which an event begins (`_STANDS_OUT_DB`) and continues (`_STILL_DB`)."""
 _QUIET_DB = -52.0
 _USUAL_S = 30.0
 _JOIN_S = 0.35
 _MIN_S = 0.12
 _MIN_TONE_S = 0.25
 _TONE_SHARE = 0.5
-"""Of the power, in the strongest frequency and its neighbours: a tone."""
+"""Minimum share of the power in the strongest frequency and its neighbours for a tone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loudness:
-    """How loud a span is.
+    """Loudness of a span.
 
     Attributes:
-        start_s: When the first window begins, in seconds from the file's first frame.
-        level_db: Of each window of `WINDOW_S`, (N,) float64, in dB of full scale.
-        tone_hz: Its strongest frequency, where that is a tone; else 0.
+        start_s: Start of the first window, in seconds from the file's first frame.
+        level_db: Level of each window of `WINDOW_S`, (N,) float64, in dB of full scale.
+        tone_hz: Strongest frequency of each window if it is a tone; else 0.
     """
 
     start_s: float
@@ -45,15 +45,15 @@ class Loudness:
     tone_hz: NDArray[np.float64]
 
     def times_s(self) -> NDArray[np.float64]:
-        """When each window begins."""
+        """Return the start of each window."""
         return self.start_s + np.arange(len(self.level_db), dtype=np.float64) * WINDOW_S
 
 
 def read_loudness(span: Span) -> Loudness:
-    """Listen to a span; nothing is kept but a level and a frequency for each window.
+    """Measure a span; only a level and a frequency per window are kept.
 
     Raises:
-        VideoError: The sound cannot be read at all.
+        VideoError: If the sound cannot be read at all.
     """
     size = round(RATE_HZ * WINDOW_S)
     levels: list[NDArray[np.float64]] = []
@@ -82,7 +82,7 @@ def _measure(windows: NDArray[np.float32], levels: list[NDArray[np.float64]], to
     power = np.square(windows, dtype=np.float64).mean(axis=1)
     levels.append(np.maximum(10 * np.log10(power + 1e-12), _SILENCE_DB))
     spectrum = np.abs(np.fft.rfft(windows * np.hanning(windows.shape[1]), axis=1)) ** 2
-    spectrum[:, :3] = 0  # hum and wind
+    spectrum[:, :3] = 0  # without hum and wind
     peak = spectrum.argmax(axis=1)
     rows = np.arange(len(peak))
     around = sum(spectrum[rows, np.clip(peak + offset, 0, spectrum.shape[1] - 1)] for offset in range(-2, 3))
@@ -93,16 +93,16 @@ def _measure(windows: NDArray[np.float32], levels: list[NDArray[np.float64]], to
 def iter_waves(
     source: Source, begin_s: float, end_s: float, rate_hz: int
 ) -> Iterator[tuple[float, NDArray[np.float32]]]:
-    """Pieces of mono sound of a file, each with its time; gaps are filled with silence.
+    """Yield mono sound of a file in pieces with their times; gaps are filled with silence.
 
     Args:
-        source: The file; one without sound gives nothing.
-        begin_s: From where on, in seconds from its first frame.
-        end_s: Until where.
-        rate_hz: Samples a second.
+        source: The file; nothing is yielded for a file without sound.
+        begin_s: Start, in seconds from its first frame.
+        end_s: End, in seconds from its first frame.
+        rate_hz: Samples per second.
 
     Raises:
-        VideoError: The sound cannot be read at all.
+        VideoError: If the sound cannot be read at all.
     """
     av = require("av", "visual")
     zero_s = _zero_s(source)
@@ -133,7 +133,7 @@ def iter_waves(
 
 
 def _decode(container: Any, stream: Any, failure: type[Exception]) -> Iterator[Any]:
-    """Frames of sound; what is damaged is passed over, an end that is damaged is an end."""
+    """Yield decoded sound frames; damaged ones are skipped, and a damaged end ends the sound."""
     try:
         for packet in container.demux(stream):
             try:
@@ -145,7 +145,7 @@ def _decode(container: Any, stream: Any, failure: type[Exception]) -> Iterator[A
 
 
 def _zero_s(source: Source) -> float:
-    """When the first frame is shown by the file's own clock: second 0 of all events."""
+    """Return the time of the first frame on the file's clock, which is second 0 of all events."""
     if not source.has_video:
         return 0.0
     timeline = read_timeline(source.path)
@@ -153,7 +153,7 @@ def _zero_s(source: Source) -> float:
 
 
 def find_sounds(loudness: Loudness, file: str) -> list[Event]:
-    """Events that stand out from what is usual there: the level below which half of the last and next seconds are."""
+    """Return events louder than the usual level, the median of the last and next 30 s."""
     levels = loudness.level_db
     if len(levels) < 4:
         return []
@@ -169,7 +169,7 @@ def find_sounds(loudness: Loudness, file: str) -> list[Event]:
 
 
 def _split_at_tones(tone_hz: NDArray[np.float64], first: int, end: int) -> list[tuple[int, int]]:
-    """A stretch in pieces that are tones and pieces that are none: a bang may follow a beep."""
+    """Split a run into tones and other sounds: a bang may follow a beep."""
     is_tone = tone_hz[first:end] > 0
     least = round(_MIN_TONE_S / WINDOW_S)
     pieces: list[list[int]] = []
@@ -183,7 +183,7 @@ def _split_at_tones(tone_hz: NDArray[np.float64], first: int, end: int) -> list[
 
 
 def _runs(is_loud: NDArray[np.bool_], is_still: NDArray[np.bool_], join: int) -> list[tuple[int, int]]:
-    """First and next window of each stretch that is loud somewhere and goes on while it is not quiet again."""
+    """Return first and end window of each run that starts loud and continues above the lower level."""
     runs: list[tuple[int, int]] = []
     for first in np.flatnonzero(is_loud).tolist():
         if runs and first < runs[-1][1]:
@@ -199,7 +199,7 @@ def _runs(is_loud: NDArray[np.bool_], is_still: NDArray[np.bool_], join: int) ->
 
 
 def _rolling_median(levels: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """The median around each window, found once a second and drawn straight between."""
+    """Return the median around each window, computed once per second and interpolated linearly."""
     step = max(round(1 / WINDOW_S), 1)
     at = np.arange(0, len(levels), step)
     medians = [float(np.median(levels[max(one - width, 0) : one + width + 1])) for one in at.tolist()]
@@ -229,6 +229,6 @@ def _sound_event(loudness: Loudness, times_s: NDArray[np.float64], first: int, e
 
 
 def _round(frequency_hz: float) -> int:
-    """To two digits: no window tells more."""
+    """Round to two significant digits, the resolution of a window."""
     unit = 10 ** math.floor(math.log10(frequency_hz) - 1)
     return int(unit * round(frequency_hz / unit))

@@ -1,4 +1,4 @@
-"""When an image that is given (an icon, a logo) can be seen."""
+"""Detector of the times when a given image (an icon, a logo) is visible."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from visual_tools.errors import ImageError, require
 
 _SCORE = 0.75
 _COLOR = 38.0
-"""Mean difference of the colours, of 255, up to which it is the same image: shapes alone are not enough."""
+"""Maximum mean difference of colours, of 255, for the same image: shapes alone are not enough."""
 _EVERY_S = 0.6
 _GONE_S = 1.3
 _SCALES = (1.0, 0.8, 1.25, 0.6, 1.6)
@@ -17,14 +17,14 @@ _MIN_SIDE_PX = 10
 
 
 class TemplateDetector:
-    """Sightings of one image.
+    """Detector of the sightings of one image.
 
     Args:
         template: (H, W, 3) uint8 RGB, cut from a frame as wide as `source_width_px`.
-        source_width_px: Columns of the videos.
+        source_width_px: Width of the videos.
 
     Raises:
-        ImageError: It has one colour only.
+        ImageError: If the image has only one colour.
     """
 
     def __init__(self, template: NDArray[np.uint8], source_width_px: int) -> None:
@@ -38,7 +38,7 @@ class TemplateDetector:
         self._last_s = 0.0
 
     def feed(self, sample: Sample) -> None:
-        """Take the next frame."""
+        """Process the next frame."""
         self._first_s = sample.time_s if self._first_s is None else self._first_s
         self._last_s = sample.time_s
         if sample.time_s + 1e-6 < self._next_s:
@@ -49,7 +49,7 @@ class TemplateDetector:
             self._seen.append((sample.time_s, score))
 
     def _find(self, image: NDArray[np.uint8]) -> float:
-        """The best score on a frame, 0 where the colours are others."""
+        """Return the best score on a frame; 0 if the colours differ."""
         cv2 = require("cv2", "visual")
         gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
         best = 0.0
@@ -79,7 +79,7 @@ class TemplateDetector:
         return self._scaled[key]
 
     def finish(self, file: str) -> list[Event]:
-        """The events of all frames: times in which it can be seen."""
+        """Return the events of all frames: times in which the image is visible."""
         events: list[Event] = []
         for time_s, score in self._seen:
             if events and time_s - events[-1].end_s <= _GONE_S:

@@ -1,7 +1,7 @@
-"""Text that appears, changes or goes: edges that stay at their place are read once, and watched from then on.
+"""Text that appears, changes or disappears: static edges are read by OCR once and then only tracked.
 
-Reading is dear and watching is cheap. Edges that are new and have stood still for a moment are read; nothing else is.
-A clock that ticks never stands still so long, what only moves neither; a background is read once a scene.
+OCR is slow and tracking is fast. Only new edges that have been static for a moment are read. A running clock is never
+static long enough, and neither are moving objects; a background is read once per scene.
 """
 
 import re
@@ -18,7 +18,7 @@ from visual_tools.errors import require
 from visual_tools.ocr import TextLine
 
 _EDGE = 40
-"""Grey levels, of 255, between neighbours that make an edge."""
+"""Difference of neighbours in grey levels, of 255, that is an edge."""
 _STILL_S = 1.3
 _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
@@ -27,7 +27,7 @@ _MIN_GONE = 6
 _PRESENT = 0.55
 _LOST_S = 0.45
 _HIDDEN_S = 2.6
-"""So long text may be hidden, by a flash or by what passes over it, and still be the same text."""
+"""Maximum time for which a text may be hidden, by a flash or a passing object, and remain the same text."""
 _SAME = 0.86
 _MIN_CONFIDENCE, _SURE = 0.6, 0.9
 _MAX_BOXES = 6
@@ -45,20 +45,20 @@ Mask = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class _Track:
-    """A block of text on the screen.
+    """Block of text on the screen.
 
     Attributes:
-        text: What it says.
-        box: Where.
-        start_s: When it appeared.
+        text: Text content.
+        box: Position on the frame.
+        start_s: Time when it appeared.
         edges: Rows and columns of its edges.
-        seen_s: When it was last there.
-        before: What stood at its place, if that changed into it.
-        end_s: When it was gone; None while it is there.
-        is_first: It was there when looking began.
-        shown_s: When it was read last.
-        changed_s: When some of its edges went away while the others stayed; None while all are there.
-        is_board: It has changed into another score.
+        seen_s: Time when it was last seen.
+        before: Previous text at its position, if that changed into it.
+        end_s: Time when it disappeared; None while it is visible.
+        is_first: True if it was visible at the start.
+        shown_s: Time when it was last read.
+        changed_s: Time when some of its edges disappeared while the others stayed; None while all are present.
+        is_board: True if it has changed into another score.
     """
 
     text: str
@@ -77,7 +77,7 @@ class _Track:
 
 @dataclass(slots=True)
 class _Screen:
-    """What is known of the pixels: how long each has been an edge, and which edges were read."""
+    """Pixel state: how long each pixel has been an edge, and which edges were read."""
 
     still: NDArray[np.uint8]
     known: Mask
@@ -85,11 +85,11 @@ class _Screen:
 
 
 class TextDetector:
-    """Text and scores.
+    """Detector of text and scores.
 
     Args:
-        rate: Samples a second.
-        read: Reads the text of an image.
+        rate: Samples per second.
+        read: Function that reads the text of an image.
     """
 
     def __init__(self, rate: float, read: Read) -> None:
@@ -103,7 +103,7 @@ class TextDetector:
         self.num_read = self.num_passed_over = 0
 
     def feed(self, sample: Sample) -> None:
-        """Take the next frame."""
+        """Process the next frame."""
         edges = _find_edges(sample.image)
         if self._screen is None or self._screen.known.shape != edges.shape:
             self._screen = _Screen(
@@ -125,7 +125,7 @@ class TextDetector:
             self._look_at(sample, screen, fresh)
 
     def _watch(self, edges: Mask) -> None:
-        """See which blocks are still there."""
+        """Update which blocks are still visible."""
         for track in list(self._tracks):
             if float(edges[track.edges].mean()) >= _PRESENT:
                 track.seen_s, track.end_s = self._time_s, None
@@ -137,7 +137,7 @@ class TextDetector:
                 self._done.append(track)
 
     def _look_for_change(self, track: _Track) -> None:
-        """Have a block read again when some of its edges have gone for good: a digit has become another one."""
+        """Mark a block to be read again when some of its edges have disappeared: a digit may have changed."""
         assert self._screen is not None
         absent = self._screen.absent[track.edges]
         gone = absent >= self._needed
@@ -150,7 +150,7 @@ class TextDetector:
     def _look_at(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
         static = screen.still >= self._needed
         boxes = _find_boxes(static, fresh)
-        if not boxes:  # specks that are no text: they are looked at again, but not with each frame
+        if not boxes:  # specks that are not text: checked again, but not on each frame
             self._next_look_s = sample.time_s + _PAUSE_S
         for box in boxes:
             part = box.slices
@@ -164,7 +164,7 @@ class TextDetector:
                 self._take(lines, static, fresh, screen.still)
 
     def _take(self, lines: list[TextLine], static: Mask, fresh: Mask, still: NDArray[np.uint8]) -> None:
-        """A block that was read: a new one, one that is known, or one that has changed."""
+        """Record a block that was read as a new, a known or a changed one."""
         text = " ".join(line.text for line in lines).strip()
         box = _around(lines, static.shape)
         inside = box.slices
@@ -194,13 +194,13 @@ class TextDetector:
         self._tracks.append(track)
 
     def _at(self, box: Box) -> _Track | None:
-        """The block at a place."""
+        """Return the block that overlaps a box; None if there is none."""
         share = {id(track): _overlap(track.box, box) for track in self._tracks}
         found = max(self._tracks, key=lambda track: share[id(track)], default=None)
         return found if found is not None and share[id(found)] >= 0.4 else None
 
     def finish(self, file: str) -> list[Event]:
-        """The events of all frames."""
+        """Return the events of all frames."""
         blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text, track.confidence)]
         events = [self._event(file, track) for track in sorted(blocks, key=lambda one: one.start_s)]
         return [event for event in events if event is not None]
@@ -209,9 +209,9 @@ class TextDetector:
         end_s = track.end_s if track.end_s is not None else self._time_s
         is_score = _is_score_change(track.before, track.text)
         if track.is_board and track.is_first and not is_score:
-            return None  # a board that was there from the beginning
+            return None  # a board that was visible from the beginning
         if track.before and not is_score and alike(track.before, track.text) >= 0.75:
-            return None  # read a little differently
+            return None  # a slightly different reading of the same text
         if is_score:
             end_s = min(end_s, track.start_s + 3.0)
         return Event(
@@ -229,7 +229,7 @@ class TextDetector:
 
 
 def _find_edges(image: NDArray[np.uint8]) -> Mask:
-    """Where brightness changes between neighbours, (H, W) bool."""
+    """Return where brightness changes between neighbours, (H, W) bool."""
     cv2 = require("cv2", "visual")
     gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     found: Mask = cv2.morphologyEx(gray, cv2.MORPH_GRADIENT, np.ones((2, 2), np.uint8)) > _EDGE
@@ -243,7 +243,7 @@ def _grown(mask: Mask) -> Mask:
 
 
 def _find_boxes(static: Mask, fresh: Mask) -> list[Box]:
-    """Where to read: lines of edges that stand still, as far as something in them is new."""
+    """Return the boxes to read: lines of static edges that contain something new."""
     cv2 = require("cv2", "visual")
     height, width = static.shape
     near = (max(width // 22, 9) | 1, max(height // 60, 3) | 1)
@@ -263,7 +263,7 @@ def _find_boxes(static: Mask, fresh: Mask) -> list[Box]:
 
 
 def _read_box(image: NDArray[np.uint8], box: Box, read: Read) -> list[TextLine]:
-    """Lines within a box, in pixels of the image; small ones are enlarged before they are read."""
+    """Read the lines within a box, in pixels of the image; small ones are enlarged first."""
     from dataclasses import replace
 
     cv2 = require("cv2", "visual")
@@ -287,7 +287,7 @@ def _read_box(image: NDArray[np.uint8], box: Box, read: Read) -> list[TextLine]:
 
 
 def _blocks(lines: Sequence[TextLine]) -> list[list[TextLine]]:
-    """Lines that stand together, in the order of reading."""
+    """Group neighbouring lines into blocks, in reading order."""
     blocks: list[list[TextLine]] = []
     for line in sorted(lines, key=lambda one: (one.box_px.top // 8, one.box_px.left)):
         home = next((block for block in blocks if any(_is_near(line.box_px, other.box_px) for other in block)), None)
@@ -318,7 +318,7 @@ def _around(lines: Sequence[TextLine], shape: tuple[int, ...]) -> Box:
 
 
 def _overlap(one: Box, other: Box) -> float:
-    """Share of the smaller box that both have."""
+    """Return the shared area as a share of the smaller box."""
     wide = min(one.right, other.right) - max(one.left, other.left)
     high = min(one.bottom, other.bottom) - max(one.top, other.top)
     smaller = min(one.width * one.height, other.width * other.height)
@@ -326,7 +326,7 @@ def _overlap(one: Box, other: Box) -> float:
 
 
 def _is_same(before: str, now: str, elapsed_s: float) -> bool:
-    """Whether two readings of one place are of one text; a clock that went on with the time is."""
+    """Return whether two readings of one position are the same text, even if a clock in it has advanced."""
     times = [_CLOCK_TOKEN.findall(text) for text in (before, now)]
     if len(times[0]) == len(times[1]) == 1:
         gone_s = parse_clock(re.split("[.,]", times[1][0])[0]) - parse_clock(re.split("[.,]", times[0][0])[0])
@@ -343,13 +343,13 @@ def _digits(text: str) -> str:
 
 
 def _has_words(text: str, confidence: float) -> bool:
-    """Whether something is left of a text without its clocks; of two or three letters one has to be sure."""
+    """Return whether a text has more than clocks; two or three letters require a high confidence."""
     length = len(plain(_CLOCK_TOKEN.sub("", text)))
     return length >= 4 or (length >= 2 and confidence >= _SURE)
 
 
 def _is_score_change(before: str, now: str) -> bool:
-    """Whether two numbers side by side have changed and the words around them have not."""
+    """Return whether a pair of numbers has changed while the words around it have not."""
     before, now = (_O_FOR_ZERO.sub("0", text) for text in (before, now))
     old, new = _SCORE.search(before), _SCORE.search(now)
     if not old or not new or old.groups() == new.groups():
