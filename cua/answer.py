@@ -145,7 +145,7 @@ _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """One mark of an answer.
+    """Citation mark of an answer.
 
     Attributes:
         mark: The mark as written in the answer.

@@ -36,5 +36,5 @@ def bound_body(response: Any, max_bytes: int, error: Exception | None) -> None:
 
 
 def is_packed(response: Any) -> bool:
-    """True if the body is compressed."""
+    """Return True if the body is compressed."""
     return bool(response.headers.get("content-encoding", "identity") != "identity")

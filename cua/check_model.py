@@ -96,7 +96,7 @@ async def check_model(
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Calls a model and accepts only results and errors that the contract allows."""
+    """Caller of a model that accepts only results and errors that the contract allows."""
 
     model: Model
     timeout_s: float

@@ -26,7 +26,7 @@ def connect_ray(address: str | None = None) -> None:
     """Join a Ray cluster, or start one on this machine.
 
     Args:
-        address: As for `ray.init`: `HOST:PORT`, `ray://HOST:PORT`, `auto`; None starts a cluster on this machine.
+        address: Address for `ray.init`: `HOST:PORT`, `ray://HOST:PORT`, `auto`; None starts a cluster on this machine.
 
     Raises:
         EnvSetupError: If the address has no cluster.

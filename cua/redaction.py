@@ -97,7 +97,7 @@ MIN_CHARS = 3
 
 @dataclass(slots=True)
 class Masker:
-    """Masks the secrets that have been typed so far."""
+    """Masker of typed secrets in screenshots."""
 
     _typed: set[str] = field(default_factory=set)
     _last: tuple[bytes, bytes] = (b"", b"")

@@ -29,7 +29,7 @@ class Episode:
         task_id: Id of the task in its suite.
         seed: Seed of the task; None if the task is not random.
         repeat: Number of the repeat of the same task and seed, from 0.
-        make_task: Creates the task; called once per try.
+        make_task: Creates a new task object.
         make_env: Creates the environment or takes it from a pool; the player closes it.
         make_model: Creates the model or returns a shared one; its creator closes it.
         why_once: Reason why the episode cannot be retried from the same state after the agent has acted; "" if it can.
@@ -62,7 +62,7 @@ def make_episodes(
     """Create the episodes of a suite.
 
     Raises:
-        ConfigError: If a task names no environment, and `env` is None. A task that cannot be created raises no error here.
+        ConfigError: If a task names no environment, and `env` is None. Tasks that cannot be created raise no error.
     """
 
     def needed(task_id: str, given: TaskSpec) -> EnvSpec:
@@ -92,7 +92,7 @@ def make_episodes(
 
 
 class Player(Protocol):
-    """Runs one episode, including the creation and closing of its parts."""
+    """Callable that runs one episode, including the creation and closing of its parts."""
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
         """Run the episode within the limits of `scope`, a child of the batch's scope.
@@ -109,9 +109,9 @@ class EpisodeResult:
     """Result of an episode, or of one try at it.
 
     Attributes:
-        task_id: As in `Episode`.
-        seed: As in `Episode`.
-        repeat: As in `Episode`.
+        task_id: Task id of the episode.
+        seed: Seed of the episode.
+        repeat: Repeat number of the episode.
         kind: See `EpisodeKind`.
         score: Score in [0, 1], never rounded to success or failure; None unless `scored`.
         reason: One line for a person.

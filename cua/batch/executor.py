@@ -18,7 +18,7 @@ ExecutorKind = Literal["local", "process", "ray"]
 
 
 class Executor:
-    """Provides environments and matching tasks. Must be used on one event loop.
+    """Provider of environments and matching tasks. Must be used on one event loop.
 
     Args:
         make_task: Creates a task from its id and seed.
@@ -57,11 +57,10 @@ def make_executor(
 
     Args:
         kind: `local`: environments of this process (browsers and displays are separate processes anyway); `process`:
-            each environment and its tasks' code in its own process; `ray`: each as an actor of a Ray cluster, with one
-            CPU.
+            each environment and its tasks' code in its own process; `ray`: each in an actor with one CPU on Ray.
         ref: Suite of the tasks.
-        max_idle: As for `Executor`.
-        ray_address: As for `connect_ray`.
+        max_idle: See `Executor`.
+        ray_address: See `connect_ray`.
         secrets: Secrets for the environments; environments that a suite creates itself get none.
 
     Raises:

@@ -62,7 +62,7 @@ class AgentPlayer:
 
 
 def _with_person(watch: Watch | None, task: Task) -> Watch | None:
-    """Set the task's simulated person as approver if the caller has given none."""
+    """Set the task's own approver if the caller has given none."""
     person = task.approve
     if person is None or (watch is not None and watch.approver is not None):
         return watch

@@ -340,7 +340,7 @@ def _is_led_away(one: Sentence, away: Hit, said: Hit) -> bool:
 
 
 def _is_filled(one: Sentence, start: int, end: int) -> bool:
-    """Return True if no other object is between two positions, as in `ignore runs without instructions`."""
+    """Return True if no other object is between two positions (`ignore runs without instructions` has one)."""
     words = list(_WORD.finditer(one.plain, start, max(start, end)))
     if len(words) > _MAX_GAP_WORDS or "," in one.plain[start:end]:
         return False

@@ -84,7 +84,7 @@ class _Answers:
         self.last = (verdict.risk, self.num_steps)
 
     def cover(self, risk: Risk, facts: Facts) -> bool:
-        """Return True if a risk was approved before: a site's login, or the last action that a dialog confirms."""
+        """Return True if a risk was approved before: a site's login, or the previous step, which a dialog confirms."""
         if risk.kind == "credentials":
             return site_of(facts.url or "") in self.sites
         is_again = facts.target is not None and facts.target.is_element and is_neutral(facts.target)
@@ -93,7 +93,7 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Checks steps before they are executed.
+    """Guard that checks steps before they are executed.
 
     Attributes:
         mode: Mode, which decides when a person is asked.

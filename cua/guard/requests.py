@@ -81,7 +81,7 @@ class _Question:
 
 
 class RequestGuard:
-    """Judges the requests of a run: allows them, asks a person, or refuses; implements `envs.RequestCheck`.
+    """Check of a run's requests: allows them, asks a person, or refuses; implements `envs.RequestCheck`.
 
     A plain GET is allowed, except for the first page of a foreign site in a tab. A person is asked about other changes,
     unless a person has approved the step that causes them, or the step names an expected change (Save, Search)
@@ -325,7 +325,7 @@ def _is_ordinary(action: Action, target: Target, method: str) -> bool:
         is_enter |= isinstance(action, TypeText) and not action.text.isprintable()
         return is_text_field(target) and not is_enter
     leads_nowhere = (target.url or "").startswith("javascript:") or (target.url or "").endswith("#")
-    if target.role in _OPENS_ROLES and not leads_nowhere:  # many apps open or mark as read by POST
+    if target.role in _OPENS_ROLES and not leads_nowhere:  # many apps open pages, or record the visit, by POST
         return method in ("POST", "PUT") and target.is_element and not is_neutral(target)
     return target.is_element and any(map(names_ordinary_change, target.names))
 

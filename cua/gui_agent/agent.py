@@ -71,7 +71,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExecutor:
-    """Executes decisions that the guard allows, after they are recorded on disk."""
+    """Executor of decisions that the guard allows, after they are recorded on disk."""
 
     env: Env
     guard: Guard
@@ -214,7 +214,7 @@ class Start:
 
 
 class Agent:
-    """Runs tasks one at a time. `control` pauses, resumes, stops and redirects a run from outside.
+    """GUI agent, which runs tasks one at a time. `control` pauses, resumes, stops and redirects a run from outside.
 
     Args:
         model: Model that decides on the actions.

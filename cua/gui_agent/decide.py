@@ -32,7 +32,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """Calls the model until a reply is usable or a limit is reached."""
+    """Decision making: calls the model until a reply is usable or a limit is reached."""
 
     model: Model
     protocol: ProtocolOptions

@@ -16,7 +16,7 @@ A wider difference may be a digit that changed: clicking "+" five times is not a
 
 @dataclass(slots=True)
 class LoopDetector:
-    """Counts how often the same actions met the same screen within the last `window` steps.
+    """Counter of repeated actions on the same screen within the last `window` steps.
 
     A window and not a streak, because alternating between two screens is also a loop. Waiting is not a loop, because a
     slow page does not change for a long time: consecutive steps that only wait count once; `num_waits` is their number.

@@ -50,7 +50,7 @@ Answer in one line: ORDINARY, or {_FOUND} and the sentence, word for word."""
 
 @dataclass(slots=True, kw_only=True)
 class PageJudge:
-    """Asks a model about page texts; its tokens count in the budget of the run."""
+    """Check of page texts by a model; its tokens count in the budget of the run."""
 
     model: Model
     scope: RunScope

@@ -162,7 +162,7 @@ class TokenCounts:
 
 
 class StreamAccumulator:
-    """Accumulates the chunks of a reply.
+    """Accumulator of the chunks of a reply.
 
     The OpenAI SDK's stream helpers (tested with 3.54) are not used: with streams of other servers they merge two calls
     numbered 0, duplicate names and ids that are repeated in each chunk, refuse calls without a number, and keep only

@@ -190,7 +190,7 @@ MAX_OPEN = 256
 
 
 class EndpointGate:
-    """Admits calls to one endpoint in the order of arrival. Must be used on one event loop.
+    """Rate limiter of the calls to one endpoint, in the order of arrival. Must be used on one event loop.
 
     Args:
         max_open: Maximum number of concurrent calls.

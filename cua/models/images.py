@@ -96,7 +96,7 @@ def data_url(data: bytes, media_type: str) -> str:
 
 
 class ImageEncoder:
-    """Encodes images as `data:` URLs outside of the event loop, and caches the most recent ones.
+    """Encoder of images as `data:` URLs, outside of the event loop, with a cache of the most recent ones.
 
     Requests repeat the images of earlier requests; each image is encoded once.
     """

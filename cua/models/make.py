@@ -187,7 +187,7 @@ def _check_numbers(settings: ModelSettings) -> None:
 
 
 class FallbackModel:
-    """Calls `primary`, and `fallback` if that fails with a retryable error; implements `Model`.
+    """Model that calls `primary`, and `fallback` after a retryable error of it; implements `Model`.
 
     Permanent errors (a wrong key, a refused request, a truncated reply) are raised at once: another model would hide a
     configuration error. After a failure the primary is skipped for `pause_s`, so that not every step waits for its

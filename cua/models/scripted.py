@@ -35,7 +35,7 @@ Recorded = Reply | str | Exception
 
 
 class ScriptedModel:
-    """Returns one recorded reply per call, in order, for any sampling; implements `cua.model.Model`.
+    """Model that returns one recorded reply per call, in order, for any sampling; implements `cua.model.Model`.
 
     Args:
         replies: Replies, contents of replies, or exceptions to raise. May be endless
@@ -177,7 +177,7 @@ class ConversationScript:
 
 
 class OracleModel:
-    """Returns known solutions, to check tasks and environments; it is not an agent; implements `Model`.
+    """Model with the known solutions of tasks, to check tasks and environments; implements `Model`.
 
     It does not use screenshots. The instruction identifies the task, and the model's earlier replies the progress, so
     no state is kept between calls.
@@ -261,7 +261,7 @@ _CLICKED = re.compile(rf"random click (\d+) of {NUM_CLICKS}\b")
 
 
 class BaselineModel:
-    """Reports success at once (`null`), reports failure at once (`fail`), or first clicks at random points (`random`).
+    """Baseline that reports success (`null`) or failure (`fail`) at once, or clicks at random points first (`random`).
 
     It implements `cua.model.Model`, ignores the sampling, and keeps no state between calls, so that episodes can share
     it: the point of a click follows from the seed, the instruction, the screenshot and the number of earlier clicks.

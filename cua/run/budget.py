@@ -58,7 +58,7 @@ class Caps:
     def reached(
         self, *, num_steps: int = 0, num_calls: int = 0, time_s: float = 0.0, usage: Usage = _NOTHING
     ) -> tuple[Cap, str] | None:
-        """Return the first limit that is reached, with a line for a person; None if none is reached."""
+        """Return the first limit that is reached, with a message for a person; None if none is reached."""
         if self.max_steps is not None and num_steps >= self.max_steps:
             return "steps", f"{num_steps} of {self.max_steps} steps used"
         if self.max_calls is not None and num_calls >= self.max_calls:
@@ -102,7 +102,7 @@ class Reservation:
 
 
 class Budget:
-    """Counts usage and checks limits. Must be used on one event loop; not thread-safe.
+    """Usage counters with limits. Must be used on one event loop; not thread-safe.
 
     `check`, `begin_step` and `model_call` raise `CapReachedError` if a limit of this budget or of a parent is reached.
 

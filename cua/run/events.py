@@ -36,7 +36,7 @@ class _AgentEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(_AgentEvent):
-    """The run has its folder, and its environment is being started."""
+    """Start of a run: its folder exists, and its environment is being started."""
 
     instruction: str
     run_dir: str | None
@@ -44,7 +44,7 @@ class RunStarted(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed(_AgentEvent):
-    """The agent observes a screen."""
+    """Observation of a screen by the agent."""
 
     index: int
     observation: Observation
@@ -52,14 +52,14 @@ class Observed(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking(_AgentEvent):
-    """A streamed piece of the model's reply: its reasoning, or its text."""
+    """Streamed piece of the model's reply: its reasoning, or its text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided(_AgentEvent):
-    """The model's reply was parsed."""
+    """Parsed reply of the model."""
 
     index: int
     turn: Turn
@@ -68,7 +68,7 @@ class Decided(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDone(_AgentEvent):
-    """A step is finished and recorded on disk."""
+    """Finished step, recorded on disk."""
 
     step: Step
     usage: Usage
@@ -76,7 +76,7 @@ class StepDone(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStarted(_AgentEvent):
-    """The model called tools, which start to run."""
+    """Tool calls of a reply, which start to run."""
 
     index: int
     reply: Reply
@@ -84,7 +84,7 @@ class CallsStarted(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReturned(_AgentEvent):
-    """A tool call returned; calls may return in any order."""
+    """Result of one tool call; calls may return in any order."""
 
     index: int
     outcome: CallOutcome
@@ -92,7 +92,7 @@ class CallReturned(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStepDone(_AgentEvent):
-    """A step of a tool-using run is finished and recorded on disk."""
+    """Finished step of a tool-using run, recorded on disk."""
 
     step: ToolStep
     usage: Usage
@@ -122,7 +122,7 @@ NoteKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted(_AgentEvent):
-    """A notable event that is not a step."""
+    """Notable event that is not a step."""
 
     kind: NoteKind
     text: str
@@ -130,7 +130,7 @@ class Noted(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded(_AgentEvent):
-    """The run has ended."""
+    """End of a run."""
 
     result: RunResult
 

@@ -18,7 +18,7 @@ _OURS = (EnvError, CuaError, SandboxError)
 
 
 async def run_task_code(call: Callable[[], Awaitable[T]]) -> T:
-    """Await code of a task; unknown exceptions become `TaskError`."""
+    """Await code of a task; exceptions of unknown classes become `TaskError`."""
     try:
         with contained():
             return await call()

@@ -15,7 +15,7 @@ from visual_tools.errors import SandboxError
 
 
 async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
-    """Return the task's verdict; unknown errors become `TaskError`."""
+    """Return the task's verdict; errors other than `EnvError` become `TaskError`."""
     try:
         return await run_task_code(lambda: evaluate_task(task, env))
     except (EnvError, TaskError):

@@ -128,7 +128,7 @@ def parse(reply: Reply, thinking: bool = True) -> Turn:
     """Parse a reply.
 
     The last fenced block below the heading for code is used, as in the public harness; others are dropped with a log
-    line. A block with calls takes precedence over a block without, such as an example output.
+    line. A block with calls takes precedence over a block without, such as a displayed output.
 
     Args:
         reply: Reply of the model.
