@@ -10,8 +10,7 @@ def bound_body(response: Any, max_bytes: int, error: Exception | None) -> None:
 
     Args:
         response: Response whose body was not read yet.
-        max_bytes: Size as transferred; request `Accept-Encoding: identity`, because compressed data may expand to any
-            size.
+        max_bytes: Size as transferred; request `Accept-Encoding: identity`, as compressed data may expand to any size.
         error: Raised at the limit; None truncates the body.
     """
     library = sys.modules[type(response).__module__.partition(".")[0]]

@@ -32,7 +32,7 @@ from cua.model import Model
 SamplingField = Literal["max_tokens", "stop", "seed"]
 _CANCELLED_AFTER_S = 0.05
 _MAX_TOKEN_CHARS = 200
-"""Longer than any token of current vocabularies."""
+"""Number of characters that no token of current vocabularies exceeds."""
 _NUM_AT_ONCE = 4
 
 

@@ -18,7 +18,7 @@ _START_TIMEOUT_S = 120.0
 _CLOSE_TIMEOUT_S = 4.0
 
 OpenServer = Callable[..., tuple[Any, tuple[Any, ...]]]
-"""Creates the server in the actor, which has an `async call(verb, *values)`, and the answer to the caller:
+"""Factory of the server in the actor, which has an `async call(verb, *values)`, and of the answer to the caller:
 `("ok", None)`, or `("error", class, text, retryable)`."""
 
 

@@ -35,8 +35,7 @@ class ModelError(CuaError):
     """Raised when the model endpoint did not return a reply.
 
     Attributes:
-        retryable: True if the same call may succeed later (server down, overloaded), False otherwise (bad key, bad
-            request).
+        retryable: True if the same call may succeed later (server down, overloaded), else False (bad key, bad request).
     """
 
     def __init__(self, message: str, *, retryable: bool) -> None:

@@ -123,8 +123,7 @@ class ReplyTokens:
             (ours, and vLLM with `--logprobs-mode processed_logprobs`), or under the model's distribution (other
             servers); 0 for greedy sampling. Empty if the server gives none.
         sampled: True for each of `ids` that the model sampled; False if no other token was possible: the end of a
-            thought that reached its budget, a position where a grammar allows one token. Empty if the server gives
-            none.
+            thought that reached its budget, a position where a grammar allows one token. Empty if not given.
     """
 
     prompt_ids: tuple[int, ...] = ()

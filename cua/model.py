@@ -28,8 +28,8 @@ class Model(Protocol):
     """Model that answers messages, such as a server, a scripted list, or the embedded literal model.
 
     `cua.check_model` checks this contract. Calls may be concurrent, and each may be cancelled; a failed call raises
-    only `ModelError`. A field of the sampling is applied, or refused by a `ModelError` that
-    is not retryable; a model that ignores a field documents this.
+    only `ModelError`. A field of the sampling is applied, or refused by a `ModelError` that is not retryable; a model
+    that ignores a field documents this.
 
     Attributes:
         name: Name in logs and reports.

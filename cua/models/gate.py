@@ -93,7 +93,7 @@ ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
 """Called with True when the agent of this context waits for the endpoint, and with False when the wait is over."""
 
 TOLD_AFTER_S = 0.2
-"""Shorter waits in seconds are not reported: at a busy gate every call waits briefly."""
+"""Longest wait in seconds that is not reported: at a busy gate every call waits briefly."""
 
 
 @asynccontextmanager

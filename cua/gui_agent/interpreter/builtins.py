@@ -28,7 +28,7 @@ _OVER_ITEMS: Functions = {
 _KEEP_UNIT = frozenset({"abs", "float", "int", "round", "sum"})
 """Functions whose result counts pixels if their argument does; `math.floor` and `math.ceil` are further ones."""
 NAMES = frozenset([*_PLAIN, *_OVER_ITEMS, "dict", "max", "min", "print", "range", "round", "str", "zip"])
-"""All functions that can be called without a module."""
+"""Functions that can be called without a module."""
 
 
 def items_of(value: Value, budget: Budget) -> list[Value]:
