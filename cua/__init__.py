@@ -1,6 +1,6 @@
-"""The agent side: protocol, model clients, guard, trajectories, the loop. Importing this loads nothing heavy.
+"""Agent package: protocol, model clients, guard, trajectories, agent loop. Importing it loads no heavy module.
 
-Every public name is reachable here and loads its module on first use:
+Every public name is available here and loads its module on first use:
 
     import asyncio
     from cua import run_task
@@ -81,10 +81,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a checker that saw it would take every name for one of ours
+if not TYPE_CHECKING:  # with this function visible, a type checker would accept any attribute name
 
     def __getattr__(name: str) -> Any:
-        """Load the module that holds a public name."""
+        """Load the module that defines a public name."""
         home = _HOME_OF.get(name)
         if home is None:
             raise AttributeError(f"module 'cua' has no attribute {name!r}; it has: {', '.join(__all__)}")

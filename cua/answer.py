@@ -1,4 +1,4 @@
-"""The final answer: checked against a JSON schema; its statements and what they cite (`[^3^]`, `[^3.1^]`)."""
+"""Final answers: validation against a JSON schema; statements and their citations (`[^3^]`, `[^3.1^]`)."""
 
 import json
 import re
@@ -18,36 +18,36 @@ UNCITED_END = "the model's answer; it cites no result, so nothing checks it"
 LOST_END = "the model's answer; it cites {marks}, and the run has no such result"
 
 MARK = re.compile(r"\[\^(\d{1,9})(?:\.(\d{1,9}))?\^\]")
-"""How an answer cites a result: `[^3^]` a tool call, `[^3.1^]` its first image. Source of the form: report, E.6."""
+"""Citation of a result: `[^3^]` a tool call, `[^3.1^]` its first image. Source of the format: report, E.6."""
 CHILD_MARK = re.compile(r"\[\^t\d{3,6}(?:\.\d{1,9}){1,2}\^\]")
-"""Likewise, a result of a sub-agent: `[^t005.3^]`."""
+"""Citation of a result of a sub-agent: `[^t005.3^]`."""
 _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """A JSON schema that the agent's answer must satisfy."""
+    """JSON schema that the agent's answer must match."""
 
     schema: Mapping[str, Any]
 
     @property
     def note(self) -> str:
-        """What the model is told about it."""
+        """Instruction for the model to answer by this schema."""
         return f"Give the answer of computer.terminate as JSON that satisfies this schema: {json.dumps(self.schema)}"
 
     @property
     def text_note(self) -> str:
-        """The same, where the answer is the last reply and not an argument of a call."""
+        """Instruction for the model if the answer is its last reply and not an argument of a call."""
         return (
             "Give the final answer as JSON in a ```json block. The JSON must satisfy this schema: "
             f"{json.dumps(self.schema)}. Put marks such as [^3^] after the block."
         )
 
     def parse(self, answer: str | None) -> Any:
-        """The answer as a value: JSON where it is JSON, else the text itself.
+        """Return the answer as a value: parsed JSON, else the text itself.
 
         Raises:
-            ValueError: It does not satisfy the schema; the text says where and how.
+            ValueError: If it does not match the schema; the text gives the location and the reason.
         """
         import jsonschema
 
@@ -62,16 +62,16 @@ class AnswerSchema:
         raise ValueError(f"the answer {answer!r} does not satisfy the schema at {error.json_path}: {error.message}")
 
     def parse_in_text(self, text: str) -> Any:
-        """The value in a longer answer: its last fenced block, else all of it; marks such as [^3^] left out.
+        """Return the value in a longer answer: its last fenced block, else the whole text without marks such as [^3^].
 
         Raises:
-            ValueError: Nothing there satisfies the schema; the text says where and how.
+            ValueError: If it does not match the schema; the text gives the location and the reason.
         """
         return self.parse(_answer_in(text))
 
 
 def read_text_answer(text: str) -> list[Any]:
-    """What the answer in a longer text may mean: a JSON value where it is one, and the text itself."""
+    """Return the possible values of the answer in a longer text: a JSON value, if it parses, and the text itself."""
     return _readings(_answer_in(text))
 
 
@@ -91,13 +91,13 @@ def _readings(answer: str) -> list[Any]:
 
 
 def load_schema(source: str) -> AnswerSchema:
-    """Read a schema from a JSON file or from a pydantic model.
+    """Load a schema from a JSON file or from a pydantic model.
 
     Args:
-        source: Path of a `.json` file, or `module:Model` (or `file.py:Model`) naming a pydantic model.
+        source: Path of a `.json` file, or `module:Model` (or `file.py:Model`) for a pydantic model.
 
     Raises:
-        ConfigError: Nothing usable there; the text says what was expected.
+        ConfigError: If the schema is missing or invalid; the text says what was expected.
     """
     import jsonschema
 
@@ -145,13 +145,13 @@ _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """One mark of an answer.
+    """Citation mark of an answer.
 
     Attributes:
-        mark: As it stands in the answer.
-        number: The tool call that it names.
-        image: The image of that call, from 1; None for the call as a whole.
-        exists: Whether the run has such a result, and it did not fail.
+        mark: The mark as written in the answer.
+        number: Number of the cited tool call.
+        image: Number of the cited image of that call, from 1; None for the whole call.
+        exists: True if the run has such a result, and the call did not fail.
     """
 
     mark: str
@@ -162,22 +162,22 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement with what it cites."""
+    """Statement with its citations."""
 
     text: str
     citations: tuple[Citation, ...]
 
     @property
     def is_supported(self) -> bool:
-        """Whether it cites something, and all of it exists."""
+        """True if the claim has citations, and all of them exist."""
         return bool(self.citations) and all(citation.exists for citation in self.citations)
 
 
 def find_claims(answer: str, steps: Sequence[ToolStep]) -> tuple[Claim, ...]:
-    """The statements of an answer that cite results.
+    """Return the statements of an answer that cite results.
 
     Returns:
-        The statements with marks, in order. An answer without any mark is one claim that cites nothing.
+        Statements with marks, in order. An answer without marks is one claim without citations.
     """
     outcomes = {outcome.number: outcome for step in steps for outcome in step.outcomes}
     claims = []
@@ -190,12 +190,12 @@ def find_claims(answer: str, steps: Sequence[ToolStep]) -> tuple[Claim, ...]:
 
 
 def _plain(statement: str) -> str:
-    """The statement without marks, on one line."""
+    """Return the statement without marks, on one line."""
     return re.sub(r" (?=[.,;])", "", " ".join(MARK.sub("", statement).split()))
 
 
 def _statements(answer: str) -> list[str]:
-    """Sentences and lines, each with the marks behind its full stop; a fenced block is one statement with its marks."""
+    """Split into sentences and lines, each with the marks after its period; a fenced block with its marks is one."""
     statements = []
     for line in _split_fences(answer):
         pieces = [line] if line.startswith("```") else _STATEMENT.findall(line)
@@ -212,7 +212,7 @@ def _split_fences(answer: str) -> list[str]:
 
 
 def _with_stray_marks(statements: Sequence[str]) -> list[str]:
-    """Marks that stand alone belong to the statement before them."""
+    """Append marks without a text to the preceding statement."""
     joined: list[str] = []
     for statement in statements:
         if joined and not MARK.sub("", statement).strip(" \n\t.,;"):
@@ -233,22 +233,22 @@ def _citation(match: re.Match[str], outcomes: Mapping[int, CallOutcome]) -> Cita
 
 
 def describe_evidence(content: str, steps: Sequence[ToolStep]) -> str:
-    """What the evidence of an answer is worth before anything is run again, for a run's end."""
+    """Describe the state of an answer's evidence for the end of a run, before anything is run again."""
     claims, marks = find_claims(content, steps), CHILD_MARK.findall(content)
     told = "".join(outcome.result.text for step in steps for outcome in step.outcomes) if marks else ""
     lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]
-    lost += [mark for mark in marks if mark not in told]  # only a sub-agent's message can have brought it
+    lost += [mark for mark in marks if mark not in told]  # only a sub-agent's message can contain the mark
     if lost:
         return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
     return UNKNOWN_END if marks or any(claim.citations for claim in claims) else UNCITED_END
 
 
 def read_answer(content: str, schema: AnswerSchema | None) -> tuple[str | None, str | None]:
-    """The answer that a reply holds, or what the model must be told instead.
+    """Return the answer in a reply, or the message to the model if there is none.
 
     Args:
-        content: The reply's text.
-        schema: What the answer must look like, if that is given: then the answer is its JSON.
+        content: Text of the reply.
+        schema: Schema of the answer, if any: then the answer is its JSON.
     """
     if not content.strip():
         return None, EMPTY

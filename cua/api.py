@@ -1,4 +1,4 @@
-"""Run one task from Python: the same path that `cua task` takes."""
+"""Python interface to run one task, used by `cua task` as well."""
 
 import importlib.util
 from contextlib import AsyncExitStack, closing
@@ -51,28 +51,28 @@ async def run_task(
     """Run one task to its end and record it.
 
     Args:
-        instruction: What to do, or a `Task` that can also prepare and verify.
-        url: Page to start at (browser). A user name and a password in it are used, and recorded nowhere.
+        instruction: Instruction, or a `Task` that can also set up and evaluate.
+        url: Start page (browser). A user name and a password in it are used, and not recorded.
         app: Program to start (desktop).
-        schema: What the final answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
-        model: A model object (the caller closes it), or a name as in the settings.
-        env: An env object (the caller closes it), or a name of `envs.registry`; None: the one of the task's spec, else
-            that of the settings.
-        watch: Who follows the run.
-        scope: Of what the run is a part of, such as a batch: stops, budget and time of it hold besides.
-        own_secrets: Values that are typed as `{{name}}`, besides those of the file that the settings name.
+        schema: Schema of the final answer: a file, `file.py:Model`, or an `AnswerSchema`.
+        model: Model object (the caller closes it), or a name as in the settings.
+        env: Environment object (the caller closes it), or a name of `envs.registry`; None: the environment of the
+            task's spec, else of the settings.
+        watch: Callbacks that follow the run.
+        scope: Scope of the parent run, such as a batch: its stop, budget and time limit apply in addition.
+        own_secrets: Values that are typed for `{{name}}`, in addition to the secrets file of the settings.
         settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
             from files and the environment.
 
     Returns:
-        How it ended; `result.end.status` is one of the closed set in `cua.run.end`.
+        Result of the run; `result.end.status` is one of the statuses in `cua.run.end`.
 
     Raises:
-        ConfigError: A setting or file is wrong; nothing was started.
+        ConfigError: If a setting or file is invalid; nothing was started.
     """
     task = _task(instruction)
     named = {name: value for name, value in (("model", model), ("env", env)) if isinstance(value, str)}
-    is_made = hasattr(env, "step")  # by the caller; the record shows what the task says of it
+    is_made = hasattr(env, "step")  # created by the caller; the record contains the task's spec
     asked = settings_for_task(task, {**settings, **named, "url": url, "app": app}, is_made=is_made)
     url, app = asked.pop("url", url), asked.pop("app", app)
     resolved = load_settings({**settings, **named, **asked}).settings
@@ -103,15 +103,15 @@ async def resume_task(
     own_secrets: Secrets | None = None,
     **settings: Any,
 ) -> RunResult:
-    """Go on with a run that broke off, was stopped or was capped. No executed action is repeated.
+    """Resume a run that was interrupted, stopped or capped. No executed action is repeated.
 
-    A private browser or display died with the run: the browser starts at the last page that the
-    agent saw. A display that was attached to is as the run left it. Arguments are as for `run_task`; settings that are
-    given go before those of the run.
+    A private browser or display ended with the run: the browser starts at the last page that the
+    agent saw. An attached display is in the state in which the run left it. Arguments are as for `run_task`; given
+    settings take precedence over the settings of the run.
 
     Raises:
-        TrajectoryError: The record cannot be read, or another process is writing it.
-        ConfigError: A setting is wrong, or the run is already over for good.
+        TrajectoryError: If the record cannot be read, or another process is writing it.
+        ConfigError: If a setting is invalid, or the run has already ended permanently.
     """
     record = load_run(run_dir, images=None if settings.get("max_images", 0) > 3 else 3)
     if record.is_tool_run:
@@ -143,9 +143,9 @@ async def resume_task(
 
 
 class _Parts:
-    """What a new and a resumed run have in common.
+    """Common parts of a new and a resumed run.
 
-    Made before anything is written or started: every file is read and every setting is checked here.
+    Created before anything is written or started: all files are read and all settings are validated here.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class _Parts:
     async def run(
         self, task: Task, start: Start, writer: TrajectoryWriter, parent: RunScope | None = None
     ) -> RunResult:
-        """Run the agent and close what was made here."""
+        """Run the agent and close the parts that were created here."""
         caps, listener = self.options.caps, self.watch.listener
         scope = parent.make_run(caps, writer, listener) if parent else None
         async with AsyncExitStack() as stack:
@@ -206,7 +206,7 @@ class _Parts:
             return redacted(await agent.run(task, start), self.secrets.redact)
 
     def _masker(self) -> Masker | None:
-        """Reads typed values in the image; a browser without OCR has its own masks by the document only."""
+        """Return a masker of typed values in images; a browser without OCR masks only by its document."""
         is_needed = not masks_secrets(self.settings) or importlib.util.find_spec("rapidocr") is not None
         return Masker() if self.secrets.by_name and is_needed else None
 
@@ -239,7 +239,7 @@ def _resume_note(note: str | None, *, is_login_lost: bool) -> str | None:
 
 
 def _where(record: RunRecord) -> str | None:
-    """The last page that the run saw, else the one it began with."""
+    """Return the last page that the run saw, else its start page."""
     seen = [step.observation.url for step in record.steps]
     if record.pending is not None:
         seen.append(record.pending.observation.url)

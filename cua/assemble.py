@@ -1,6 +1,6 @@
-"""Build the parts of a run from settings: env, guard, model, options. Nothing is started here.
+"""Builds the parts of a run from settings: environment, guard, model, options. Nothing is started here.
 
-A setting or file that is wrong or missing, and a task that needs another environment, is a `ConfigError`.
+An invalid or missing setting or file, or a task that needs another environment, raises `ConfigError`.
 """
 
 import functools
@@ -29,14 +29,14 @@ from envs.registry import EnvKind, find_env_for
 from envs.secret_texts import HttpLogin
 
 SECRET_SETTINGS = ("api_key", "password")
-"""Never written to a run's record."""
+"""Settings that are never written to a run's record."""
 PACKAGES = ("playwright", "mss", "rapidocr", "openai")
 INSTANT = "kimi-k2.5-instant"
-"""The preset that turns thinking off; the prompt's variant follows it."""
+"""Preset that disables thinking; the prompt variant follows it."""
 
 
 def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secrets | None = None) -> Secrets:
-    """The secrets and logins of a run; a login of the start page's address and values of the caller win over files."""
+    """Load the secrets and logins of a run; the caller's values and the login in the start URL override files."""
     secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
     if given is not None:
         secrets = replace(secrets, by_name={**secrets.by_name, **given.by_name})
@@ -45,7 +45,7 @@ def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secr
 
 
 def env_spec(settings: Settings, *, url: str | None = None, app: str | None = None) -> EnvSpec:
-    """The environment that the settings name, with those of them that it takes."""
+    """Return the spec of the configured environment, with the settings that it accepts."""
     kind = _find_env(settings.env)
     for flag, value, wanted in (("--app", app, "a desktop"), ("--url", url, "a browser")):
         if value and not kind.takes(flag[2:]):
@@ -64,9 +64,9 @@ def env_spec(settings: Settings, *, url: str | None = None, app: str | None = No
 
 
 def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = False) -> dict[str, Any]:
-    """Settings by name, `url` and `app` that the task's spec asks for and that are not given.
+    """Return settings by name, `url` and `app` that the task's spec requires and that are not given.
 
-    An env that is made already (`is_made`) may have a name that is unknown here.
+    If the environment already exists (`is_made`), its name may be unknown here.
     """
     spec = task.spec.env
     if spec is None:
@@ -83,14 +83,14 @@ def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = F
     more = []
     for name, value in spec.options.items():
         if kind.options is None or name not in kind.options or name not in (*FIELDS, "url", "app"):
-            more.append(f"{name}={json.dumps(value)}")  # judged by the env, never taken for a setting of the run
+            more.append(f"{name}={json.dumps(value)}")  # checked by the environment, never used as a setting of the run
         elif given.get(name) is None:
             found[name] = value
     return found | {"env_options": (*more, *given.get("env_options", ()))} if more else found
 
 
 def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Options of an environment as they are typed, NAME=VALUE; a value that reads as JSON is that, else it is text."""
+    """Parse options of an environment given as NAME=VALUE; a value that is valid JSON is parsed, else it is text."""
     found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -104,7 +104,7 @@ def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
-    """The environment that the settings name."""
+    """Create the configured environment."""
     try:
         spec = env_spec(settings, url=url, app=app)
         return registry.make_env(spec, files_dir=files_dir, masked_texts=secrets.values, http_logins=secrets.logins)
@@ -113,7 +113,7 @@ def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: S
 
 
 def masks_secrets(settings: Settings) -> bool:
-    """Whether the environment that the settings name blacks secrets out by itself."""
+    """Return True if the configured environment masks secrets itself."""
     return _find_env(settings.env).masks_secrets
 
 
@@ -125,7 +125,7 @@ def _find_env(name: str) -> EnvKind:
 
 
 def make_guard(settings: Settings, secrets: Secrets, approver: Approver | None) -> Guard:
-    """The guard that the settings name."""
+    """Create the configured guard."""
     return Guard(
         mode=settings.approve,
         rules=load_rules(settings.policy) if settings.policy else Rules(),
@@ -136,7 +136,7 @@ def make_guard(settings: Settings, secrets: Secrets, approver: Approver | None) 
 
 
 def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOptions:
-    """Protocol, limits and answer schema."""
+    """Build the agent's options: protocol, limits and answer schema."""
     return AgentOptions(
         protocol=ProtocolOptions(
             thinking=settings.thinking and settings.preset != INSTANT,
@@ -152,7 +152,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
 
 
 def make_settings_model(settings: Settings, listener: Listener | None = None) -> Model:
-    """The model that the settings name."""
+    """Create the configured model."""
     from cua.models.accumulator import Delta
     from cua.models.gate import Retry
     from cua.models.make import ModelSettings, make_model
@@ -191,7 +191,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
 
 def make_page_judge(settings: Settings) -> Model | None:
-    """The model that is asked whether new texts of a page address the agent; None where none is set."""
+    """Create the model that checks if new texts of a page address the agent; None if none is configured."""
     if settings.page_judge is None:
         return None
     own = replace(settings, model=settings.page_judge, fallback_model=None, preset=None, max_output_tokens=None)
@@ -201,7 +201,7 @@ def make_page_judge(settings: Settings) -> Model | None:
 def make_header(
     settings: Settings, task: Task, *, url: str | None, app: str | None, has_login: bool = False
 ) -> RunHeader:
-    """What a run's record begins with; enough to build the same run again, without secrets."""
+    """Build the header of a run's record, which is sufficient to repeat the run, without secrets."""
     return RunHeader(
         instruction=task.instruction,
         task=recorded_task(task),
@@ -217,30 +217,30 @@ def make_header(
 
 
 def recorded_task(task: Task) -> dict[str, Any]:
-    """Which task it is, as a record tells it."""
+    """Return the id, seed and metadata of a task for the record."""
     spec = task.spec
     known = {"id": spec.id, "seed": spec.seed, "metadata": dict(spec.metadata)}
     return {name: value for name, value in known.items() if value not in ("", None, {})}
 
 
 def recorded_limits(settings: Settings) -> dict[str, Any]:
-    """The limits of a run that are set, for a reader of its record."""
+    """Return the limits that are set, for the record."""
     return _chosen(settings, ("max_steps", "max_calls", "max_time", "max_tokens", "max_cost", "max_output_tokens"))
 
 
 def recorded_sampling(settings: Settings) -> dict[str, Any]:
-    """The sampling settings that are set, for a reader of its record."""
+    """Return the sampling settings that are set, for the record."""
     return _chosen(settings, ("preset", "temperature", "top_p"))
 
 
 def _chosen(settings: Settings, names: Sequence[str]) -> dict[str, Any]:
-    """Settings by name as JSON values; those that are unset are left out."""
+    """Return settings by name as JSON values, without unset ones."""
     values = recorded_settings(settings)
     return {name: values[name] for name in names if values[name] not in (None, (), "")}
 
 
 def recorded_settings(settings: Settings) -> dict[str, Any]:
-    """All settings as JSON values, without secrets."""
+    """Return all settings as JSON values, without secrets."""
     return {
         name: str(value) if isinstance(value, Path) else value
         for name, value in asdict(settings).items()
@@ -249,7 +249,7 @@ def recorded_settings(settings: Settings) -> dict[str, Any]:
 
 
 def make_caps(settings: Settings) -> Caps:
-    """The limits that the settings name."""
+    """Build the configured limits."""
     return Caps(
         max_steps=settings.max_steps,
         max_calls=settings.max_calls,
@@ -260,7 +260,7 @@ def make_caps(settings: Settings) -> Caps:
 
 
 def versions_of(packages: Sequence[str]) -> dict[str, str]:
-    """Version by package, of those that are installed; and of Python, the system and ourselves."""
+    """Return the versions of the installed packages among the given ones, and of Python, the system and cua."""
     return dict(_versions_of(tuple(packages)))
 
 

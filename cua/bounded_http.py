@@ -1,4 +1,4 @@
-"""A bound on what a server may send in one response, for the clients of httpx and httpx2."""
+"""Limit on the size of a server's response, for the clients of httpx and httpx2."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def bound_body(response: Any, max_bytes: int, error: Exception | None) -> None:
-    """Let a response be read up to a size only; for an event hook.
+    """Limit the size of a response's body; for an event hook.
 
     Args:
-        response: One whose body was not read yet.
-        max_bytes: Bytes as they are sent; ask for `Accept-Encoding: identity`, or they may unpack to any size.
-        error: Raised beyond the size; None ends the body there.
+        response: Response whose body was not read yet.
+        max_bytes: Size as transferred; request `Accept-Encoding: identity`, as compressed data may expand to any size.
+        error: Raised at the limit; None truncates the body.
     """
     library = sys.modules[type(response).__module__.partition(".")[0]]
     whole = response.stream
@@ -35,5 +35,5 @@ def bound_body(response: Any, max_bytes: int, error: Exception | None) -> None:
 
 
 def is_packed(response: Any) -> bool:
-    """True if the body is compressed."""
+    """Return True if the body is compressed."""
     return bool(response.headers.get("content-encoding", "identity") != "identity")

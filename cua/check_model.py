@@ -1,9 +1,9 @@
-"""The checker of the `Model` contract: every model client runs it in its tests, also one that a user writes.
+"""Checker of the `Model` contract, which the tests of every model client run; users can check their own models.
 
     await check_model(lambda: MyModel(...))
 
-Each clause of the contract is one function below; the error names the clause that was broken. What the model says does
-not matter, only what its client makes of it. Some 20 calls are made; with a model that is sampled, use a cheap one.
+Each clause of the contract is one function below; the error names the broken clause. The content of replies does
+not matter, only its handling by the client. About 20 calls are made; for a sampled model, use a cheap one.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ from cua.model import Model
 SamplingField = Literal["max_tokens", "stop", "seed"]
 _CANCELLED_AFTER_S = 0.05
 _MAX_TOKEN_CHARS = 200
-"""Longer than any token of a vocabulary that is in use."""
+"""Number of characters that no token of current vocabularies exceeds."""
 _NUM_AT_ONCE = 4
 
 
 class ModelContractError(AssertionError):
-    """A model client broke the contract; the text starts with the name of the clause."""
+    """Raised when a model client breaks the contract; the text starts with the name of the clause."""
 
 
 @dataclass(slots=True)
 class _ProbeTool:
-    """A tool that is offered and never called."""
+    """Tool that is offered and never called."""
 
     name: str = "look_up"
     description: str = "Look a word up."
@@ -61,18 +61,18 @@ async def check_model(
     make_unreachable: Callable[[], Model] | None = None,
     timeout_s: float = 60.0,
 ) -> None:
-    """Run every clause of the contract against fresh models.
+    """Run every clause of the contract against new models.
 
     Args:
-        make_model: Makes a new model; called several times.
-        ignores: Sampling fields that have no effect on this model, as its documentation says; each other one has to
-            be honoured, or refused by a `ModelError` that is not retryable.
-        make_unreachable: Makes a model that cannot be reached (a server that is off). Without it that clause is left
-            out.
-        timeout_s: Longest that one call may take.
+        make_model: Creates a new model; called several times.
+        ignores: Sampling fields that have no effect on this model, according to its documentation; all others must
+            be applied, or refused by a `ModelError` that is not retryable.
+        make_unreachable: Creates a model that cannot be reached (a server that is off). Without it that clause is
+            skipped.
+        timeout_s: Timeout of one call in seconds.
 
     Raises:
-        ModelContractError: A clause is broken.
+        ModelContractError: If a clause is broken.
     """
     model = make_model()
     probe = _Probe(model, timeout_s)
@@ -96,13 +96,13 @@ async def check_model(
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Asks a model, and lets nothing out but what the contract knows."""
+    """Caller of a model that accepts only results and errors that the contract allows."""
 
     model: Model
     timeout_s: float
 
     async def ask(self, where: str, messages: Sequence[Message], sampling: Sampling | None = None) -> Reply:
-        """A reply that has to come."""
+        """Return a reply; an error breaks the contract."""
         found = await self.try_to_ask(where, messages, sampling)
         if isinstance(found, ModelError):
             _broken("an ordinary conversation is answered", f"{where}: {type(found).__name__}: {found}")
@@ -115,7 +115,7 @@ class _Probe:
         sampling: Sampling | None = None,
         tools: Sequence[_ProbeTool] = (),
     ) -> Reply | ModelError:
-        """A reply, or the error that says why there is none."""
+        """Return a reply, or the `ModelError` that was raised instead."""
         before = tuple(messages)
         try:
             async with asyncio.timeout(self.timeout_s):
@@ -163,7 +163,7 @@ async def _check_tools(probe: _Probe) -> None:
 
 
 async def _check_odd_conversations(probe: _Probe) -> None:
-    """Whatever is asked, the answer is a reply or an error of the closed set."""
+    """Check that unusual requests lead to a reply or an error of a known class."""
     await probe.try_to_ask("no messages", [])
     await probe.try_to_ask("an empty text", [Message(role="user", parts=(TextPart(text=""),))])
     await probe.try_to_ask("no parts", [Message(role="user", parts=())])
@@ -231,7 +231,7 @@ async def _check_cancel(probe: _Probe) -> None:
         if not call.cancelled():
             _broken(clause, f"the cancellation was swallowed: {call.exception() or 'it gave a reply'}")
     else:
-        call.exception()  # it was over before: this model does not wait
+        call.exception()  # the call had ended before: this model does not wait
     await probe.ask("a question after one that was cancelled", _conversation())
 
 
@@ -310,7 +310,7 @@ def _check_reply_tokens(where: str, tokens: ReplyTokens) -> None:
 
 
 def _conversation(mark: str = "Save", image: ImagePart | None = None) -> list[Message]:
-    """A first step of the GUI protocol, as it is sent to a model."""
+    """Return the first request of the GUI protocol."""
     text = f'# Task Instruction:\nClick "{mark}".\n\nPlease generate the next move.\n'
     return [
         Message(role="system", parts=(TextPart(text="You are a GUI agent."),)),

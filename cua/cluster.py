@@ -1,7 +1,7 @@
-"""Work on a Ray cluster: joining one, and actors that answer this process's questions.
+"""Connection to a Ray cluster, and actors that answer requests of this process.
 
-What is asked of an actor is a `verb` with values, as of any `envs.remote.Channel`. Both ends are this program: objects
-travel, and each node needs the same version of it.
+A request to an actor is a `verb` with values, as for any `envs.remote.Channel`. Both ends run this program: objects
+are pickled, and each node needs the same version of it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _START_TIMEOUT_S = 120.0
 _CLOSE_TIMEOUT_S = 4.0
 
 OpenServer = Callable[..., tuple[Any, tuple[Any, ...]]]
-"""Makes what answers in the actor, which has an `async call(verb, *values)`; and the answer to who asked for it:
+"""Factory of the server in the actor, which has an `async call(verb, *values)`, and of the answer to the caller:
 `("ok", None)`, or `("error", class, text, retryable)`."""
 
 
@@ -26,11 +26,11 @@ def connect_ray(address: str | None = None) -> None:
     """Join a Ray cluster, or start one on this machine.
 
     Args:
-        address: As for `ray.init`: `HOST:PORT`, `ray://HOST:PORT`, `auto`; None starts one here.
+        address: Address for `ray.init`: `HOST:PORT`, `ray://HOST:PORT`, `auto`; None starts a cluster on this machine.
 
     Raises:
-        EnvSetupError: There is no cluster at that address.
-        MissingDependencyError: Ray is not installed.
+        EnvSetupError: If the address has no cluster.
+        MissingDependencyError: If Ray is not installed.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = require("ray", "ray")
@@ -43,10 +43,10 @@ def connect_ray(address: str | None = None) -> None:
 
 
 async def open_actor(open_server: OpenServer, *values: Any) -> "RayChannel":
-    """A server as an actor of the cluster that this process has joined; it takes one CPU.
+    """Start a server as an actor of the cluster that this process has joined; it uses one CPU.
 
     Raises:
-        EnvError: As making it raises it; or no node has room for it in time, which is retryable.
+        EnvError: If its creation raises it, or no node has a free CPU in time, which is retryable.
     """
     ray = require("ray", "ray")
     channel = RayChannel(ray.remote(_Actor).options(num_cpus=1, max_restarts=0).remote())
@@ -67,14 +67,14 @@ async def open_actor(open_server: OpenServer, *values: Any) -> "RayChannel":
 
 
 class RayChannel:
-    """The way to what answers in an actor; a node or a worker that is lost is an env that died."""
+    """Channel to the server in an actor; a lost node or worker counts as a dead environment."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
         self._is_closed = False
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """As `Channel.call`."""
+        """Send a request, see `Channel.call`."""
         ray = require("ray", "ray")
         try:
             return await self._actor.answer.remote(verb, *values)
@@ -83,7 +83,7 @@ class RayChannel:
             raise EnvDiedError(f"its actor on the Ray cluster is gone: {''.join(first)}") from error
 
     async def close(self) -> None:
-        """As `Channel.close`."""
+        """Close the actor, see `Channel.close`."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -93,7 +93,7 @@ class RayChannel:
 
 
 class _Actor:
-    """Runs in a worker of the cluster."""
+    """Actor that runs in a worker of the cluster."""
 
     def __init__(self) -> None:
         self._server: Any = None

@@ -1,6 +1,6 @@
-"""All settings of a run, and how they are read: flag > environment > project file > user file > default.
+"""Settings of a run and their sources, by priority: flag > environment > project file > user file > default.
 
-A setting has one name in files, in the environment and on the command line; where its value came from is remembered.
+A setting has the same name in files, in the environment and on the command line; its source is recorded.
 """
 
 import dataclasses
@@ -26,17 +26,17 @@ def _about(
     most: float | None = None,
     choices: Callable[[], Sequence[str]] | None = None,
 ) -> Any:
-    """A field with its one-line description, which `cua config show` prints, the range of a number, and the choices."""
+    """Return a field with its one-line description for `cua config show`, the range of a number, and the choices."""
     return field(default=default, metadata={"about": text, "least": least, "most": most, "choices": choices})
 
 
 EMBEDDED_MODEL = "literal"
-"""The model that needs no key and no endpoint: in use until a model is named."""
+"""Default model, which needs no key and no endpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a run is made of. Key in files `max_steps`, variable `K25_MAX_STEPS`, flag `--set max_steps=5`."""
+    """Settings of a run. Key in files `max_steps`, variable `K25_MAX_STEPS`, flag `--set max_steps=5`."""
 
     model: str = _about(
         "literal, nano, scripted:FILE, smollm2, llamacpp:FILE.gguf, or the id of a model at base_url", EMBEDDED_MODEL
@@ -132,7 +132,7 @@ class Settings:
 
     @property
     def has_embedded_model(self) -> bool:
-        """True if no model but the embedded one is named."""
+        """True if the model is the embedded default."""
         return self.model == EMBEDDED_MODEL
 
 
@@ -143,20 +143,20 @@ OTHER_VARIABLES = (
     *("K25_BROWSER", "K25_CHECK", "K25_CONFIG", "K25_FUZZ", "K25_JUDGE", "K25_NANO", "K25_SITE", "K25_TEST"),
     "K25_XVFB",
 )
-"""Variables with our prefix that are not settings, or how their names begin."""
+"""Variables with our prefix that are not settings, or prefixes of their names."""
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """Settings, and for each one where its value came from ("flag", "K25_MODEL", a file, "default")."""
+    """Settings, and the source of each value ("flag", "K25_MODEL", a file, "default")."""
 
     settings: Settings
     sources: Mapping[str, str]
 
 
 def user_config_file() -> Path:
-    """`k25/config.toml` in the user's config folder; K25_CONFIG names another file."""
+    """Return `k25/config.toml` in the user's config folder; K25_CONFIG overrides the path."""
     import platformdirs
 
     override = os.environ.get("K25_CONFIG")
@@ -170,10 +170,10 @@ def load_settings(
     project_file: Path | None = None,
     user_file: Path | None = None,
 ) -> Resolved:
-    """Settings from all sources.
+    """Load settings from all sources.
 
     Raises:
-        ConfigError: An unknown key, or a value of the wrong kind; names the source and the nearest valid one.
+        ConfigError: If a key is unknown or a value has the wrong type; names the source and the closest valid one.
     """
     environ = os.environ if environ is None else environ
     layers = [
@@ -234,7 +234,7 @@ def _checked(name: str, value: Any, source: str) -> Any:
         return _choice(name, value, choices(), source)
     if kind == tuple[str, ...]:
         return _texts(name, value, source)
-    if any(value in typing.get_args(option) for option in options):  # a word such as "omit" beside a number
+    if any(value in typing.get_args(option) for option in options):  # a word such as "omit"
         return value
     target = options[0] if typing.get_origin(kind) in (types.UnionType, typing.Union) else kind
     try:
@@ -245,7 +245,7 @@ def _checked(name: str, value: Any, source: str) -> Any:
 
 
 def _in_range(name: str, value: Any, source: str) -> Any:
-    """The value, if it is no number or lies in the range of its setting; a number that is none does not."""
+    """Return the value if it is within the range of its setting or has no range; NaN is out of range."""
     least, most = FIELDS[name].metadata["least"], FIELDS[name].metadata["most"]
     if least is None or isinstance(value, bool) or least <= value <= most:
         return value
@@ -267,7 +267,7 @@ def _texts(name: str, value: Any, source: str) -> tuple[str, ...]:
 
 
 def _named(name: str, source: str) -> str:
-    """How a person wrote it: `--max-steps`, or `k25.toml: max_steps`."""
+    """Return the setting's name as in its source: `--max-steps`, or `k25.toml: max_steps`."""
     return "--" + name.replace("_", "-") if source == "flag" else f"{source}: {name}"
 
 

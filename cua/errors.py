@@ -1,11 +1,11 @@
-"""Errors of the agent side, told apart by who must act.
+"""Errors of the agent package, grouped by who must act.
 
 Exception
 ├── CuaError              the operator: printed without a traceback
 │   ├── ConfigError       a setting is wrong
-│   ├── ModelError        the model endpoint; `retryable` says whether waiting can help
-│   │   ├── TruncatedReplyError   the reply hit the token limit: not a failure, raise the limit
-│   │   ├── UnusableReplyError    a reply came that cannot be used: ask again, but not with the same request
+│   ├── ModelError        the model endpoint; `retryable` is True if a retry may succeed
+│   │   ├── TruncatedReplyError   the reply reached the token limit: not a failure, raise the limit
+│   │   ├── UnusableReplyError    the reply is unusable: ask again, but with a changed request
 │   │   └── ContextOverflowError  the conversation is longer than the model's context
 │   ├── TrajectoryError   the record of a run cannot be written or read
 │   └── TaskError         a task's own code raised something in its verdict
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class CuaError(Exception):
-    """Something the operator can mend; the text says what was found, what was expected, what to do."""
+    """Error that the operator can fix; the text says what was found, what was expected, and how to fix it."""
 
 
 class ConfigError(CuaError):
-    """A setting, flag or file is wrong."""
+    """Raised when a setting, flag or file is invalid."""
 
 
 class ModelError(CuaError):
-    """The model endpoint did not give a reply.
+    """Raised when the model endpoint did not return a reply.
 
     Attributes:
-        retryable: Whether the same call may work later (server down, overloaded) or not (bad key, bad request).
+        retryable: True if the same call may succeed later (server down, overloaded), else False (bad key, bad request).
     """
 
     def __init__(self, message: str, *, retryable: bool) -> None:
@@ -44,10 +44,10 @@ class ModelError(CuaError):
 
 
 class TruncatedReplyError(ModelError):
-    """The reply was cut at the token limit before the code was complete.
+    """Raised when the reply was truncated at the token limit.
 
     Attributes:
-        reply: What had come until then, with the tokens it cost; None when unknown.
+        reply: Reply up to the limit, with its token usage; None if unknown.
     """
 
     def __init__(self, message: str, *, reply: "Reply | None" = None) -> None:
@@ -56,11 +56,11 @@ class TruncatedReplyError(ModelError):
 
 
 class UnusableReplyError(ModelError):
-    """A reply arrived that cannot be used. The same request is sent once more at most, then a changed one.
+    """Raised for an unusable reply. The same request is repeated at most once, then a changed one is sent.
 
     Attributes:
-        remark: What the model must know to do better; "" where it cannot help, such as with a web page for a reply.
-        reply: What could be read, with the tokens it cost; None when nothing could.
+        remark: Correction for the model; "" if it cannot help, for example when the reply is a web page.
+        reply: Readable part of the reply, with its token usage; None if there is none.
     """
 
     def __init__(self, message: str, *, remark: str = "", reply: "Reply | None" = None) -> None:
@@ -70,33 +70,33 @@ class UnusableReplyError(ModelError):
 
 
 class ContextOverflowError(ModelError):
-    """The conversation is longer than the model's context."""
+    """Raised when the conversation is longer than the model's context."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
 
 
 class ModelAccessError(ModelError):
-    """The key is refused, or the account may not or cannot pay: no agent of this process gets further."""
+    """Raised when the key is refused or the account cannot pay: no agent of this process can continue."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
 
 
 class TrajectoryError(CuaError):
-    """A run's record cannot be written or read."""
+    """Raised when a run's record cannot be written or read."""
 
 
 class ReplyError(Exception):
-    """A reply that does not follow the protocol; the text tells the model what was expected."""
+    """Raised when a reply does not follow the protocol; the text gives the model the expected format."""
 
 
 class CodeError(Exception):
-    """Code that the interpreter refuses; the text tells the model what it may write instead."""
+    """Raised for code that the interpreter refuses; the text says what to write instead."""
 
 
 def name_choices(name: str, choices: Iterable[str]) -> str:
-    """Sentences for an error text, with a leading space: the nearest choice, and the first twelve of all."""
+    """Return sentences for an error text, with a leading space: the closest choice, and the first twelve choices."""
     known = sorted(set(choices))
     if not known:
         return ""
@@ -106,4 +106,4 @@ def name_choices(name: str, choices: Iterable[str]) -> str:
 
 
 class TaskError(CuaError):
-    """A task's own code raised something; the text says what and where."""
+    """Raised when a task's own code raises an exception; the text gives the exception and its location."""

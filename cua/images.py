@@ -1,4 +1,4 @@
-"""The one place that decodes images which others made: of records, results and bundles."""
+"""Decoding of images from untrusted sources: records, results and bundles. No other module decodes these."""
 
 from typing import TYPE_CHECKING
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_PIXELS = 64_000_000
-"""Twice an 8K screen."""
+"""Limit on the size of an image: twice an 8K screen."""
 
 _PNG, _ANIMATION = b"\x89PNG\r\n\x1a\n", b"acTL"
 
 
 def decode_image(data: bytes) -> "NDArray[np.uint8] | None":
-    """The pixels of an image, (H, W, 3) uint8 RGB; None for what is damaged, no image, or too large.
+    """Decode the pixels of an image, (H, W, 3) uint8 RGB; None if the data is damaged, not an image, or too large.
 
-    Whatever stands in the file, nothing else comes of it: texts and frames behind the first image are not read.
+    Only the first image of the file is read, no texts or further frames.
     """
     from visual_tools.images import load_image
 
@@ -28,5 +28,5 @@ def decode_image(data: bytes) -> "NDArray[np.uint8] | None":
 
 
 def is_still_png(data: bytes) -> bool:
-    """Whether the bytes may be shown as they are: a PNG that shows one image only."""
+    """Return True if the bytes can be displayed unchanged: a PNG with a single image."""
     return data.startswith(_PNG) and _ANIMATION not in data

@@ -1,21 +1,21 @@
-"""Reading untrusted JSON (of models, records, files, servers): any fault is a `ValueError`."""
+"""Parsing of untrusted JSON (from models, records, files, servers): any error is a `ValueError`."""
 
 import json
 from typing import Any
 
 MAX_DEPTH = 200
-"""Objects and lists inside each other; deeper values would break whatever walks over them later."""
+"""Limit on nested objects and lists; deeper values would cause recursion errors in later code."""
 
 
 def read_json(text: str | bytes, *, strict: bool = True) -> Any:
-    """The value that a JSON text holds.
+    """Parse a JSON text.
 
     Args:
-        text: The text; bytes are UTF-8.
-        strict: Refuse raw control characters in strings, which models write.
+        text: Text; bytes are UTF-8.
+        strict: True to refuse raw control characters in strings, which models write.
 
     Raises:
-        ValueError: It is no JSON (then a `json.JSONDecodeError`), or nested deeper than `MAX_DEPTH`.
+        ValueError: If it is not JSON (then a `json.JSONDecodeError`), or is nested deeper than `MAX_DEPTH`.
     """
     try:
         value = json.loads(text, strict=strict)
@@ -27,7 +27,7 @@ def read_json(text: str | bytes, *, strict: bool = True) -> Any:
 
 
 def read_object(text: str | bytes, *, strict: bool = True) -> dict[str, Any] | None:
-    """The object that a JSON text holds; None for anything else."""
+    """Parse a JSON object; None for anything else."""
     try:
         value = read_json(text, strict=strict)
     except ValueError:
@@ -36,7 +36,7 @@ def read_object(text: str | bytes, *, strict: bool = True) -> dict[str, Any] | N
 
 
 def well_formed(text: str) -> str:
-    """The text with lone surrogates replaced, which no UTF-8 file or request can hold; scripts of pages make them."""
+    """Replace lone surrogates, which scripts of pages create and UTF-8 files and requests cannot contain."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -45,7 +45,7 @@ def well_formed(text: str) -> str:
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether a value is nested at most `MAX_DEPTH` deep."""
+    """Return True if a value is nested at most `MAX_DEPTH` deep."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
@@ -61,7 +61,7 @@ def is_shallow(value: Any) -> bool:
 
 
 def _num_openings(text: str | bytes) -> int:
-    """At least as many as the depth: most texts have so few that nothing needs to be walked."""
+    """Count opening brackets, an upper bound of the depth: for most texts it is so low that no check is needed."""
     if isinstance(text, bytes):
         return text.count(b"[") + text.count(b"{")
     return text.count("[") + text.count("{")

@@ -1,4 +1,4 @@
-"""Requests to a model and its replies, as plain data."""
+"""Data classes of requests to a model and its replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkPart:
-    """Reasoning of an assistant message, kept apart from what it says."""
+    """Reasoning of an assistant message, separate from its text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePart:
-    """An image, encoded as `media_type` says."""
+    """Image in the encoding `media_type`."""
 
     data: bytes = field(repr=False)
     media_type: Literal["image/png", "image/jpeg", "image/webp"] = "image/png"
@@ -32,7 +32,7 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoPart:
-    """A video file, encoded as `media_type` says."""
+    """Video file in the encoding `media_type`."""
 
     data: bytes = field(repr=False)
     media_type: str = "video/mp4"
@@ -43,7 +43,7 @@ Part = TextPart | ThinkPart | ImagePart | VideoPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that the model wrote: `arguments` is its JSON text, not yet checked."""
+    """Tool call of the model; `arguments` is unvalidated JSON text."""
 
     id: str
     name: str
@@ -52,13 +52,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What came of a tool call.
+    """Result of a tool call.
 
     Attributes:
-        parts: What the model gets back.
-        is_error: Whether the call failed.
-        display: What the person sees, where that is not the text of `parts`.
-        data: Facts for programs, such as a cell's code and outputs; JSON values.
+        parts: Parts that the model gets.
+        is_error: True if the call failed.
+        display: Text for the person, if it differs from the text of `parts`.
+        data: Data for programs, such as a cell's code and outputs; JSON values.
     """
 
     parts: tuple[Part, ...]
@@ -68,7 +68,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """All text parts joined; images left out."""
+        """All text parts joined, without images."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
@@ -84,13 +84,13 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All text parts joined; reasoning and images left out."""
+        """All text parts joined, without reasoning and images."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens and money; add them up with `+`. `cost_usd` is None as soon as one price is unknown."""
+    """Tokens and cost, added with `+`. `cost_usd` is None if any price is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -114,16 +114,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyTokens:
-    """The tokens of one reply as the server has them, for training; nothing is tokenised again.
+    """Tokens of one reply as the server reports them, for training without tokenizing again.
 
     Attributes:
         prompt_ids: Ids of the prompt.
-        ids: Ids of the reply, end token included.
+        ids: Ids of the reply, including the end token.
         logprobs: Natural logarithm of the probability of each of `ids` under the distribution that it was sampled from
-            (ours, and vLLM with `--logprobs-mode processed_logprobs`), or that the model gave (other servers); 0 where
-            sampling was greedy. Empty when the server gives none.
-        sampled: Whether each of `ids` was sampled by the model; False where no other token could come: the end of a
-            thought that ran out of budget, a place where a grammar allows one token. Empty when the server is silent.
+            (ours, and vLLM with `--logprobs-mode processed_logprobs`), or under the model's distribution (other
+            servers); 0 for greedy sampling. Empty if the server gives none.
+        sampled: True for each of `ids` that the model sampled; False if no other token was possible: the end of a
+            thought that reached its budget, a position where a grammar allows one token. Empty if not given.
     """
 
     prompt_ids: tuple[int, ...] = ()
@@ -134,18 +134,18 @@ class ReplyTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer of a model.
+    """Reply of a model.
 
     Attributes:
-        content: The visible text.
-        reasoning: The thinking, when the server keeps it apart.
+        content: Visible text.
+        reasoning: Reasoning, if the server sends it separately.
         tool_calls: Calls, in the order in which they were written.
-        usage: What it cost.
-        finish_reason: Why it ended.
-        model: The name that the server gave.
+        usage: Tokens and cost.
+        finish_reason: Finish reason.
+        model: Name of the model, as the server gives it.
         duration_s: Seconds from request to last byte.
-        tokens: Ids and log-probabilities, where they were asked for and the server gives them.
-        model_version: What the server says of the weights behind the name; "" when it says nothing.
+        tokens: Ids and log-probabilities, if they were requested and the server gives them.
+        model_version: Version of the weights, as the server gives it; "" if it gives none.
     """
 
     content: str
@@ -161,16 +161,16 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Sampling settings; None means "leave it out of the request", which some servers insist on.
+    """Sampling settings; fields that are None are left out of the request, as some servers require.
 
     Attributes:
         temperature: 0 to 2.
         top_p: 0 to 1.
         max_tokens: Limit on output tokens.
-        seed: The same seed and request give the same reply, on servers that can.
+        seed: Random seed; the same seed and request give the same reply, on servers that support it.
         stop: Texts at which the reply ends.
-        with_tokens: Ask for `Reply.tokens`.
-        extra_body: Server-specific fields, merged into the request (thinking on/off and the like).
+        with_tokens: True to request `Reply.tokens`.
+        extra_body: Server-specific fields, merged into the request (such as thinking on/off).
     """
 
     temperature: float | None = None

@@ -1,4 +1,4 @@
-"""The two seams of an agent: a model that answers, and a tool that can be called."""
+"""Interfaces of an agent: a model that answers, and a tool that can be called."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -7,12 +7,12 @@ from cua.messages import Message, Reply, Sampling, ToolResult
 
 
 class Tool(Protocol):
-    """A function that the model may call.
+    """Function that the model may call.
 
     Attributes:
-        name: Its name for the model.
-        description: What the model is told about it.
-        parameters: JSON schema of its arguments.
+        name: Name for the model.
+        description: Description for the model.
+        parameters: JSON schema of the arguments.
     """
 
     name: str
@@ -20,19 +20,19 @@ class Tool(Protocol):
     parameters: Mapping[str, Any]
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it. Mistakes of the model come back as a result with `is_error`, never as an exception."""
+        """Run the tool. Errors of the model are returned as a result with `is_error`, never raised."""
         ...
 
 
 class Model(Protocol):
-    """Anything that answers messages: a server, a scripted list, the embedded literal model.
+    """Model that answers messages, such as a server, a scripted list, or the embedded literal model.
 
-    `cua.check_model` checks this contract. Calls may be made at the same time, and each may be cancelled; nothing but a
-    `ModelError` comes out of a call that fails. A field of the sampling is honoured, or refused by a `ModelError` that
-    is not retryable; a model that ignores one says so in its own documentation.
+    `cua.check_model` checks this contract. Calls may be concurrent, and each may be cancelled; a failed call raises
+    only `ModelError`. A field of the sampling is applied, or refused by a `ModelError` that is not retryable; a model
+    that ignores a field documents this.
 
     Attributes:
-        name: What logs and reports call it.
+        name: Name in logs and reports.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Model(Protocol):
         """Answer a conversation.
 
         Raises:
-            ModelError: No reply could be had; `retryable` says whether later may be better.
-            TruncatedReplyError: The reply was cut at its token limit.
+            ModelError: If the call fails; `retryable` is True if a later call may succeed.
+            TruncatedReplyError: If the reply was truncated at its token limit.
         """
         ...
 
     async def close(self) -> None:
-        """Let connections go. May be called twice."""
+        """Close connections. Can be called twice."""
         ...

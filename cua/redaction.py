@@ -1,8 +1,8 @@
-"""Secrets out of everything that leaves a run: events, the result, what a person is asked, screenshots.
+"""Removes secrets from all output of a run: events, the result, questions to a person, screenshots.
 
-The browser masks by its document first, exactly and at once; what it paints otherwise (canvas, generated text, closed
-shadow roots) and a desktop's whole screen is read by OCR, which can miss. That costs about a second a step, from the
-first step on in which a secret was typed, and nothing for an image that did not change.
+The browser first masks by its document, exactly and immediately; other browser content (canvas, generated text, closed
+shadow roots) and a desktop's whole screen are read by OCR, which can miss text. That costs about one second per step,
+starting with the first step in which a secret was typed, and nothing for an unchanged image.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 def redacted(value: T, redact: Callable[[str], str]) -> T:
-    """A copy of our data with every text redacted, but the closed words of `Literal` fields.
+    """Copy our data with all texts redacted, except the fixed values of `Literal` fields.
 
     Args:
-        value: A dataclass, or what such a class may hold; bytes and other objects stay as they are.
+        value: Dataclass, or a value that such a class may contain; bytes and other objects are unchanged.
         redact: Replaces secret values.
     """
     return _redacted(value, redact)  # type: ignore[no-any-return]
@@ -48,7 +48,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def redacting(watch: Watch, secrets: Secrets) -> Watch:
-    """The same watchers, who get to see placeholders where secret values stood, and addresses without passwords."""
+    """Wrap the callbacks so that they get placeholders instead of secret values, and URLs without passwords."""
     return dataclasses.replace(
         watch,
         listener=_redacting_listener(watch.listener, secrets) if watch.listener else None,
@@ -57,7 +57,7 @@ def redacting(watch: Watch, secrets: Secrets) -> Watch:
 
 
 def _redacting_listener(listener: Listener, secrets: Secrets) -> Listener:
-    """Streamed text is held back until no value can go on in the next piece of it."""
+    """Return a listener that holds streamed text back while a secret value could continue in the next piece."""
     held = ""
 
     def listen(event: Event) -> None:
@@ -86,30 +86,31 @@ def _redacting_approver(approver: Approver, secrets: Secrets) -> Approver:
 
 
 MIN_ALIKE = 0.75
-"""A stretch of a line that is at least this much like a secret is taken for it: OCR confuses 1 and l."""
+"""Minimum similarity of a part of a line to a secret that is masked: OCR confuses 1 and l."""
 MIN_HALF_CHARS, MIN_HALF_ALIKE = 5, 0.9
-"""Halves of a long value are looked for as well, for values over two lines; more strictly, as they are short."""
+"""Halves of a long value are searched as well, for values that wrap over two lines; with a higher similarity, because
+they are short."""
 _FOUND = "\0"
 MIN_CHARS = 3
-"""Shorter values are not looked for in parts of lines; they would black out half the screen."""
+"""Minimum length of values that are searched in parts of lines; shorter ones would mask half the screen."""
 
 
 @dataclass(slots=True)
 class Masker:
-    """Masks the secrets that have been typed so far."""
+    """Masker of typed secrets in screenshots."""
 
     _typed: set[str] = field(default_factory=set)
     _last: tuple[bytes, bytes] = (b"", b"")
 
     def typed(self, values: Sequence[str]) -> None:
-        """These values may stand on the screen from now on."""
+        """Register values that may be visible on the screen from now on."""
         new = {value for value in values if len(value) >= MIN_CHARS} - self._typed
         if new:
             self._typed |= new
             self._last = (b"", b"")
 
     def mask(self, observation: Observation) -> Observation:
-        """The observation with every typed secret blacked out. Blocks for the time of an OCR pass."""
+        """Return the observation with every typed secret blacked out. Blocks for the duration of an OCR pass."""
         if not self._typed or not observation.screenshot:
             return observation
         before, after = self._last
@@ -142,7 +143,7 @@ class Masker:
 
 
 def find_parts(text: str, value: str) -> list[tuple[int, int]]:
-    """Starts and ends of all stretches of a line that read like a value, or like one half of a long one."""
+    """Return start and end of all parts of a line that are similar to a value, or to one half of a long value."""
     wanted = "".join(value.split())
     middle = len(wanted) // 2
     halves = (wanted[:middle], wanted[middle:]) if middle >= MIN_HALF_CHARS else ()
@@ -155,7 +156,7 @@ def find_parts(text: str, value: str) -> list[tuple[int, int]]:
 
 
 def find_like(text: str, value: str, min_alike: float = MIN_ALIKE) -> tuple[int, int] | None:
-    """Start and end of the stretch of `text` that reads like `value`, spaces and case aside; None if there is none."""
+    """Return start and end of the part of `text` most similar to `value`, ignoring spaces and case; None if none is."""
     places = [place for place, character in enumerate(text) if not character.isspace()]
     packed = "".join(text[place] for place in places).lower()
     wanted = "".join(value.split()).lower()

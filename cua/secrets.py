@@ -1,4 +1,4 @@
-"""Secrets: the model writes `{{name}}`, the value is filled in below it and never recorded.
+"""Secrets: the model writes `{{name}}`, the value is inserted after its reply and never recorded.
 
 A secrets file is TOML. Each key is a name; its value is the secret, or a table with the secret and
 the domains on which it may be typed:
@@ -6,7 +6,7 @@ the domains on which it may be typed:
     password = "hunter2"
     card = { value = "4242 4242 4242 4242", domains = ["shop.example.com"] }
 
-Logins for servers that ask by HTTP authentication are in a TOML file of their own, each bound to one origin:
+Logins for servers with HTTP authentication are in a separate TOML file, each bound to one origin:
 
     [[login]]
     origin = "https://intranet.example.com"
@@ -35,11 +35,11 @@ class Secret:
     """One secret value.
 
     Attributes:
-        value: What is typed. Never shown by `repr`.
-        domains: The hosts that may get it, as domain rules name them; empty means all.
+        value: Text to type. Never shown by `repr`.
+        domains: Hosts that may receive it, in the syntax of domain rules; empty means all.
 
     Raises:
-        ConfigError: A domain cannot be meant.
+        ConfigError: If a domain is invalid.
     """
 
     value: str = field(repr=False)
@@ -61,35 +61,35 @@ class Secrets:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The values, for masking images."""
+        """Values to mask in images."""
         logins = [text for login in self.logins for text in login.secrets]
         return (*(secret.value for secret in self.by_name.values()), *logins)
 
     def fill(self, actions: Sequence[Action]) -> tuple[Action, ...]:
-        """Actions with placeholders replaced, to be handed to the env and to nothing else.
+        """Replace the placeholders in actions; the result must be passed only to the environment.
 
-        A text with secrets that are bound to domains becomes a `TypeSecret`: the env judges who would get it.
+        A text with secrets that are bound to domains becomes a `TypeSecret`: the environment checks the recipient.
 
         Raises:
-            CodeError: An unknown name.
+            CodeError: If a name is unknown.
         """
         if not self.by_name:
             return tuple(actions)
         return tuple(self._filled(action) if isinstance(action, TypeText) else action for action in actions)
 
     def redact(self, text: str) -> str:
-        """Text with every secret value, in whatever form, replaced by its placeholder."""
+        """Replace every secret value in a text, in any of its forms, by its placeholder."""
         return self.forms(text)
 
     @property
     def forms(self) -> SecretForms:
-        """What finds the values in texts."""
+        """Matcher that finds the values in texts."""
         named = [(secret.value, "{{" + name + "}}") for name, secret in self.by_name.items()]
         logins = [(text, "***") for login in self.logins for text in login.secrets]
         return _forms((*named, *logins))
 
     def values_in(self, actions: Sequence[Action]) -> tuple[str, ...]:
-        """The secret values that these actions type."""
+        """Return the secret values that these actions type."""
         names = {
             match[1]
             for action in actions
@@ -99,7 +99,7 @@ class Secrets:
         return tuple(secret.value for name, secret in self.by_name.items() if name in names)
 
     def uses(self, action: Action) -> bool:
-        """Whether an action would type a secret."""
+        """Return True if an action would type a secret."""
         return isinstance(action, TypeText) and bool(self.by_name) and PLACEHOLDER.search(action.text) is not None
 
     def _filled(self, action: TypeText) -> TypeText:
@@ -122,10 +122,10 @@ def _forms(replacements: tuple[tuple[str, str], ...]) -> SecretForms:
 
 
 def load_secrets(path: Path) -> Secrets:
-    """Read a secrets file.
+    """Load a secrets file.
 
     Raises:
-        ConfigError: The file is missing, is not TOML, or holds something else than text.
+        ConfigError: If the file is missing, is not TOML, or contains other values than text.
     """
     raw = _read_toml(path, "secrets", 'lines such as: password = "..."')
     return Secrets({name: _secret(path, name, value) for name, value in raw.items()})
@@ -159,10 +159,10 @@ _KEYS = {"origin", "username", "password"}
 
 
 def load_http_auth(path: Path) -> tuple[HttpLogin, ...]:
-    """Read a file of logins.
+    """Load a file of logins.
 
     Raises:
-        ConfigError: The file is missing, is not TOML, or holds something else; no password is told.
+        ConfigError: If the file is missing, is not TOML, or has other content; the text contains no password.
     """
     raw = _read_toml(path, "http_auth", "tables [[login]]")
     entries = raw.get("login")

@@ -1,4 +1,4 @@
-"""One step of a run: what was seen, said and done, or called and answered; and the question that led to it."""
+"""Steps of a run: observation, reply and actions, or tool calls and results; and the question that led to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from envs import Action, Observation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A reply read by the protocol.
+    """Reply parsed by the protocol.
 
     Attributes:
         thought: Reasoning, or the text under `## Thought`.
-        action_text: The text under `## Action`, one sentence for a person.
-        code: The code block: pyautogui calls, `computer.wait()` or `computer.terminate(...)`.
+        action_text: Text under `## Action`, one sentence for a person.
+        code: Code block: pyautogui calls, `computer.wait()` or `computer.terminate(...)`.
     """
 
     thought: str
@@ -26,15 +26,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A finished step.
+    """Finished step of a GUI run.
 
     Attributes:
         index: 1-based number over all steps of the run, as the model counts them.
-        observation: What the model saw before it acted.
-        reply: The raw answer.
-        turn: The answer as the protocol read it.
-        actions: What was carried out, secrets still as `{{name}}`.
-        error: Why actions were refused or failed, as the model is told in the next observation.
+        observation: Observation before the actions.
+        reply: Raw reply.
+        turn: Reply as parsed by the protocol.
+        actions: Executed actions, secrets still as `{{name}}`.
+        error: Reason why actions were refused or failed, as the next observation reports it to the model.
         started_at: Unix time in seconds.
         timings: Seconds by stage: `model`, `interpret`, `guard`, `act`, `settle`, `observe`, `record`.
     """
@@ -51,13 +51,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """A tool call and its result.
+    """Tool call and its result.
 
     Attributes:
-        number: Number of the call over the whole run, from 0: the `idx` of its id, and how an answer cites it.
-        call: The call; its id follows K2.5's convention.
-        result: What came of it.
-        duration_s: Seconds.
+        number: Number of the call in the whole run, from 0: the `idx` of its id, and the number in citations.
+        call: Tool call; its id follows K2.5's convention.
+        result: Result of the call.
+        duration_s: Duration in seconds.
     """
 
     number: int
@@ -68,14 +68,13 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStep:
-    """A finished step.
+    """Finished step of a tool-using run.
 
     Attributes:
         index: 1-based number.
-        reply: The answer, its tool calls with rewritten ids.
+        reply: Reply, its tool calls with rewritten ids.
         outcomes: One for each of the reply's tool calls, in the same order.
-        remark: What the model is told after the results, when there is something to say: that its answer
-            cannot be used as it is, for example.
+        remark: Message to the model after the results, if any: for example that its answer is unusable.
         started_at: Unix time in seconds.
         timings: Seconds by stage: `model`, `tools`, `record`.
     """
@@ -93,10 +92,10 @@ class ToolTurn:
     """One question of a tool-using run with its steps.
 
     Attributes:
-        question: Images first, then words.
-        inputs: The files that came with it, as `RunHeader.settings` lists those of the first question.
+        question: Parts of the question: images first, then text.
+        inputs: Files of the question, in the format of `RunHeader.settings` for the first question.
         steps: Finished steps, in order.
-        result: How the run stood at its end; None while it goes on or when it broke off.
+        result: Result of the run at the end of the turn; None while it is running or if it was interrupted.
     """
 
     question: tuple[Part, ...]
@@ -106,12 +105,12 @@ class ToolTurn:
 
     @property
     def words(self) -> str:
-        """What was asked, without the lines about files."""
+        """Text of the question, without the lines about files."""
         texts = [part.text for part in self.question if isinstance(part, TextPart)]
         return texts[-1] if texts else ""
 
     @property
     def answer_text(self) -> str:
-        """The final reply as the model wrote it, marks and all; "" without an answer."""
+        """Final reply as the model wrote it, including marks; "" without an answer."""
         has_answer = self.result is not None and self.result.end.answer is not None
         return self.steps[-1].reply.content if has_answer and self.steps else ""

@@ -1,4 +1,4 @@
-"""Many episodes at once: given out, tried again where the infrastructure failed, and each accounted for."""
+"""Runs many episodes in parallel, retries infrastructure failures, and records a result for each."""
 
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, make_episodes
 from cua.batch.executor import Executor, make_executor

@@ -1,4 +1,4 @@
-"""One episode of a batch: which task, seed and repeat it is, how it is made, and how it ended."""
+"""One episode of a batch: its task, seed and repeat, the factories of its parts, and its result."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,8 +15,8 @@ from envs import Env, EnvSpec, Task, TaskSpec, registry
 from envs.foreign import contained
 
 EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "timeout", "stopped"]
-"""`scored`: the task gave a score, or the agent failed by its own word. `timeout`: the episode took too long.
-`stopped`: it was cut short from outside and is unfinished. The errors say whose they are; none counts as a failure."""
+"""`scored`: the task gave a score, or the agent reported failure. `timeout`: the episode took too long.
+`stopped`: it was interrupted from outside and is unfinished. Errors name their source; none counts as a failure."""
 
 MAX_REASON_CHARS = 2_000
 
@@ -26,14 +26,14 @@ class Episode:
     """One try of an agent at a task.
 
     Attributes:
-        task_id: Its name in its suite.
-        seed: What the task is drawn with; None when there is nothing to draw.
+        task_id: Id of the task in its suite.
+        seed: Seed of the task; None if the task is not random.
         repeat: Number of the repeat of the same task and seed, from 0.
-        make_task: Makes the task anew.
-        make_env: Makes the environment, or takes it out of a pool; whoever plays the episode closes it.
-        make_model: Makes the model, or gives one that many share; whoever made it closes it.
-        why_once: Why it cannot be played again from the same state once the agent has acted; "" if it can.
-        why_alone: Why no other episode can be played at the same time; "" if others can.
+        make_task: Creates a new task object.
+        make_env: Creates the environment or takes it from a pool; the player closes it.
+        make_model: Creates the model or returns a shared one; its creator closes it.
+        why_once: Reason why the episode cannot be retried from the same state after the agent has acted; "" if it can.
+        why_alone: Reason why no other episode can run at the same time; "" if others can.
     """
 
     task_id: str
@@ -47,7 +47,7 @@ class Episode:
 
     @property
     def key(self) -> tuple[str, int | None, int]:
-        """Unlike that of any other episode of the batch."""
+        """Key that is unique in the batch: task id, seed and repeat."""
         return self.task_id, self.seed, self.repeat
 
 
@@ -59,10 +59,10 @@ def make_episodes(
     make_model: Callable[[], Model],
     env: EnvSpec | None = None,
 ) -> tuple[Episode, ...]:
-    """The episodes of a suite.
+    """Create the episodes of a suite.
 
     Raises:
-        ConfigError: A task names no environment, and `env` is None. A task that cannot be made is not an error here.
+        ConfigError: If a task names no environment, and `env` is None. Tasks that cannot be created raise no error.
     """
 
     def needed(task_id: str, given: TaskSpec) -> EnvSpec:
@@ -73,10 +73,10 @@ def make_episodes(
     def make(task_id: str, seed: int | None, repeat: int) -> Episode:
         given, why_once = None, ""
         with contextlib.suppress(Exception), contained():
-            task = make_task(task_id, seed)  # a damaged task raises again, and is recorded, when it is played
+            task = make_task(task_id, seed)  # a damaged task raises again, and is recorded, when it is run
             given, why_once = task.spec, task.why_once
         spec = needed(task_id, given) if given is not None else None
-        kept = registry.why_once(spec) if spec is not None else ""  # one machine, which all episodes share
+        kept = registry.why_once(spec) if spec is not None else ""  # one machine that all episodes share
         return Episode(
             task_id=task_id,
             seed=seed,
@@ -92,38 +92,38 @@ def make_episodes(
 
 
 class Player(Protocol):
-    """Plays one episode from making its parts to closing them."""
+    """Callable that runs one episode, including the creation and closing of its parts."""
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """Play it within the limits of `scope`, a child of the batch's.
+        """Run the episode within the limits of `scope`, a child of the batch's scope.
 
         Raises:
-            Exception: What it raises is taken for a fault of the task's own code, errors of the closed set
-                (`EnvError`, `ModelError`, ...) for what they are.
+            Exception: Errors of known classes (`EnvError`, `ModelError`, ...) are classified by class; any other
+                exception counts as an error of the task's own code.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeResult:
-    """How an episode ended, or one try at it.
+    """Result of an episode, or of one try at it.
 
     Attributes:
-        task_id: As in `Episode`.
-        seed: As in `Episode`.
-        repeat: As in `Episode`.
+        task_id: Task id of the episode.
+        seed: Seed of the episode.
+        repeat: Repeat number of the episode.
         kind: See `EpisodeKind`.
-        score: In [0, 1], never rounded to success or failure; None but for `scored`.
+        score: Score in [0, 1], never rounded to success or failure; None unless `scored`.
         reason: One line for a person.
-        num_tries: Tries up to and with this one, those of a killed process included.
+        num_tries: Number of tries, including this one and the tries of a killed process.
         num_steps: Steps of the agent in this try.
-        usage: Tokens and money of this try.
+        usage: Tokens and cost of this try.
         duration_s: Seconds of this try.
-        run_dir: Folder of its record, relative to the batch's where it lies in there; None when nothing was recorded.
-        ending: How the agent's run ended (see `ending_of`); "" when it has no end.
-        is_retryable: For errors: whether another try may help. An agent's failure is never tried again.
-        other_scores: By name, the score by other rules, where the task tells such.
-        info: What else the task tells of its episode.
+        run_dir: Folder of its record, relative to the batch's folder if it is inside it; None if nothing was recorded.
+        ending: End of the agent's run (see `ending_of`); "" if it has no end.
+        is_retryable: True if another try may succeed after an error. An agent's failure is never retried.
+        other_scores: Scores by other rules, by name, if the task gives them.
+        info: Further information of the task about its episode.
     """
 
     task_id: str
@@ -144,11 +144,11 @@ class EpisodeResult:
 
     @property
     def key(self) -> tuple[str, int | None, int]:
-        """That of its episode."""
+        """Key of its episode."""
         return self.task_id, self.seed, self.repeat
 
     def to_json(self) -> dict[str, Any]:
-        """As one line of the journal holds it: the reason is clipped, and has no half of a surrogate pair."""
+        """Return a line of the journal: the reason is truncated and has no lone surrogates."""
         usage = {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
         shown = {name: getattr(self, name) for name in self.__slots__ if name != "usage"}
         reason = well_formed(self.reason[:MAX_REASON_CHARS])
@@ -156,7 +156,7 @@ class EpisodeResult:
 
 
 def ending_of(end: End) -> str:
-    """One word for how a run ended: `succeeded`, `claimed_success`, `gave_up`, `env_ended`, `steps_limit`, ..."""
+    """Return a word for the end of a run: `succeeded`, `claimed_success`, `gave_up`, `env_ended`, `steps_limit`, ..."""
     if end.status == "capped":
         return f"{end.cap}_limit"
     if end.status != "failed":
@@ -167,7 +167,7 @@ def ending_of(end: End) -> str:
 
 
 def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
-    """The kind and the score of an episode whose run ended so."""
+    """Return the kind and the score of an episode for the end of its run."""
     if end.status == "stopped":
         return "stopped", None
     if end.status == "error":
@@ -175,7 +175,7 @@ def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
         return kinds.get(end.source, "env_error"), None
     if end.status == "capped" and end.cap == "time":
         return "timeout", None
-    if end.source == "env":  # a limit was reached, and then the env could not be asked
+    if end.source == "env":  # a limit was reached, and then the environment could not be evaluated
         return "env_error", None
     if end.score is not None:
         return ("scored", end.score) if 0.0 <= end.score <= 1.0 else ("evaluator_error", None)

@@ -1,7 +1,7 @@
-"""Where the envs of a batch live: in this process, each in a process of its own, or on a Ray cluster.
+"""Locations of the environments of a batch: this process, a process for each, or a Ray cluster.
 
-Agents, models, budget and records stay in this process, whatever the executor is; so there is one gate in front of a
-model, one budget and one journal.
+With every executor, agents, models, budget and records stay in this process, so that there is one gate per model
+endpoint, one budget and one journal.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ ExecutorKind = Literal["local", "process", "ray"]
 
 
 class Executor:
-    """Hands out envs and the tasks that fit them. For one event loop.
+    """Provider of environments and matching tasks. Must be used on one event loop.
 
     Args:
-        make_task: Makes a task from its id and seed.
-        make_env: Makes an env that was not reset yet.
-        max_idle: Envs that are kept while nobody uses them: as many as there are episodes at a time.
+        make_task: Creates a task from its id and seed.
+        make_env: Creates an environment that is not reset yet.
+        max_idle: Maximum number of idle environments that are kept, usually the number of parallel episodes.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class Executor:
         self._pool = EnvPool(make_env, max_idle=max_idle)
 
     async def take_env(self, spec: EnvSpec) -> Env:
-        """An env for one episode; `close` gives it back."""
+        """Return an environment for one episode; `close` returns it to the pool."""
         return await self._pool.take(spec)
 
     async def close(self) -> None:
-        """End everything that it started. May be called twice."""
+        """Close all environments. Can be called twice."""
         await self._pool.close()
 
 
@@ -53,18 +53,18 @@ def make_executor(
     ray_address: str | None = None,
     secrets: EnvSecrets | None = None,
 ) -> Executor:
-    """The executor of that name.
+    """Create the executor of a kind.
 
     Args:
-        kind: `local`: envs of this process (browsers and displays are processes of their own anyway); `process`: each
-            env and its tasks' code in a process of its own; `ray`: each as an actor of a Ray cluster, for one CPU.
-        ref: Whose tasks are played.
-        max_idle: As for `Executor`.
-        ray_address: As for `connect_ray`.
-        secrets: What the envs work with besides; the environments that a suite makes by itself get none.
+        kind: `local`: environments of this process (browsers and displays are separate processes anyway); `process`:
+            each environment and its tasks' code in its own process; `ray`: each in an actor with one CPU on Ray.
+        ref: Suite of the tasks.
+        max_idle: See `Executor`.
+        ray_address: See `connect_ray`.
+        secrets: Secrets for the environments; environments that a suite creates itself get none.
 
     Raises:
-        EnvSetupError: There is no such suite or cluster.
+        EnvSetupError: If the suite or the cluster does not exist.
     """
     suite, given = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
     if kind == "local":
@@ -81,9 +81,9 @@ def make_executor(
 
 
 async def open_ray_channel(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> RayChannel:
-    """An `EnvServer` as an actor of the cluster that this process has joined.
+    """Start an `EnvServer` as an actor of the cluster that this process has joined.
 
     Raises:
-        EnvError: As making the suite or the env raises it; or no node has room for it in time, which is retryable.
+        EnvError: If the suite or the environment raises it, or no node has free resources in time, which is retryable.
     """
     return await open_actor(open_server, spec, suite, secrets)

@@ -1,4 +1,4 @@
-"""The journal of a batch: one line for each try begun and ended, and one, on disk, for each episode that is over."""
+"""Journal of a batch: a line for the start and end of each try, and a durable line for each finished episode."""
 
 import asyncio
 import contextlib
@@ -22,20 +22,20 @@ _Key = tuple[str, int | None, int]
 
 
 class EpisodeJournal:
-    """Append-only; written by one process at a time, off the event loop, with one wait for the disk for many lines.
+    """Append-only journal; one process writes at a time, outside of the event loop, with one sync for many lines.
 
     Attributes:
-        folder: The batch's folder.
-        ended: Results of the episodes that are over, by key, those of earlier processes included.
+        folder: Folder of the batch.
+        ended: Results of the finished episodes, by key, including results of earlier processes.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open or make the journal of a folder; a torn last line is dropped, a line that is not JSON is left out.
+        """Open or create the journal of a folder; a torn last line is dropped, a line that is not JSON is skipped.
 
-        What such a line may have held is unknown, so its episode counts as unfinished.
+        The content of such a line is unknown, so its episode counts as unfinished.
 
         Raises:
-            TrajectoryError: Another process writes it, it cannot be written, or it is no journal of a batch.
+            TrajectoryError: If another process writes it, it cannot be written, or it is not a journal of a batch.
         """
         self.folder = folder.absolute()
         self.ended: dict[_Key, EpisodeResult] = {}
@@ -65,11 +65,11 @@ class EpisodeJournal:
         self.close()
 
     def num_begun(self, key: _Key) -> int:
-        """How many tries at an episode were begun, in this process and before."""
+        """Return the number of tries at an episode that were started, in this and in earlier processes."""
         return self._num_begun[key]
 
     async def begun(self, episode: Episode) -> int:
-        """A try begins; its number, from 1."""
+        """Record the start of a try, and return its number, from 1."""
         self._num_begun[episode.key] += 1
         number = self._num_begun[episode.key]
         names = dict(zip(("task_id", "seed", "repeat"), episode.key, strict=True))
@@ -78,26 +78,26 @@ class EpisodeJournal:
         return number
 
     async def tried(self, result: EpisodeResult) -> None:
-        """A try failed or was cut short, and the episode is not over."""
+        """Record a try that failed or was interrupted; the episode is not finished."""
         await self._committer.write(lambda: self._write({"event": "tried", **result.to_json()}, is_durable=False))
 
     async def over(self, result: EpisodeResult) -> None:
-        """An episode is over. On disk when this returns."""
+        """Record the result of a finished episode. It is on disk when this returns."""
         await self._committer.write(lambda: self._write({"event": "ended", **result.to_json()}))
         self.ended[result.key] = result
 
     async def aclose(self) -> None:
-        """As `close`, without holding up the event loop."""
+        """Close without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Write what is queued and let file and lock go. May be called twice."""
+        """Write queued lines, close the file and release the lock. Can be called twice."""
         self._committer.close()
         self._lines.close()
         self._lock.release()
 
     def sync(self) -> None:
-        """Wait until the disk has all lines; called by the thread that writes."""
+        """Wait until all lines are on disk; called by the writing thread."""
         if not self._is_synced:
             with translate_os_errors("write", self.folder):
                 self._lines.sync()

@@ -1,4 +1,4 @@
-"""How an episode is played: by the GUI agent in an env, by one agent with tools, or by a swarm."""
+"""Players of episodes: the GUI agent in an environment, one agent with tools, or a swarm."""
 
 import contextlib
 import inspect
@@ -21,12 +21,12 @@ from envs.env import check_task
 
 
 class AgentPlayer:
-    """The `Player` of real agents.
+    """`Player` of GUI agents.
 
     Args:
         runs_dir: Folder of the runs.
-        watch: Who follows them; an event says in its ids whose it is.
-        settings: Of every run, by name, as for `cua.run_task`; what a task asks of its env holds besides.
+        watch: Callbacks that follow the runs; the ids of an event name its run.
+        settings: Settings of every run, by name, as for `cua.run_task`; requirements of a task apply in addition.
     """
 
     def __init__(self, runs_dir: Path, *, watch: Watch | None = None, **settings: Any) -> None:
@@ -34,12 +34,12 @@ class AgentPlayer:
         self._watch = watch
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """One run of the agent, from taking its env to giving it back.
+        """Run the agent, from taking its environment to returning it.
 
         Raises:
-            CuaError: A setting is wrong, or the record cannot be written.
-            EnvError: There is no env.
-            Exception: What the task's own code raises.
+            CuaError: If a setting is invalid, or the record cannot be written.
+            EnvError: If the environment cannot be created.
+            Exception: If the task's own code raises it.
         """
         task, model = episode.make_task(), episode.make_model()
         check_task(task)
@@ -62,7 +62,7 @@ class AgentPlayer:
 
 
 def _with_person(watch: Watch | None, task: Task) -> Watch | None:
-    """Add the task's own person as approver where the caller has given none."""
+    """Set the task's own approver if the caller has given none."""
     person = task.approve
     if person is None or (watch is not None and watch.approver is not None):
         return watch
@@ -74,11 +74,13 @@ def _with_person(watch: Watch | None, task: Task) -> Watch | None:
 
 
 class ToolsPlayer:
-    """The `Player` of one agent with tools: no env is made. To be entered; all episodes share one sandbox then.
+    """`Player` of one agent with tools, without an environment.
+
+    Must be entered as a context manager; all episodes share one sandbox.
 
     Args:
         runs_dir: Folder of the runs.
-        settings: Of every run, by name, as for `cua.ask`.
+        settings: Settings of every run, by name, as for `cua.ask`.
     """
 
     def __init__(self, runs_dir: Path, **settings: Any) -> None:
@@ -86,10 +88,10 @@ class ToolsPlayer:
         self._sandbox: Any = None
 
     async def __aenter__(self) -> Self:
-        """Start what all episodes share.
+        """Start the sandbox that all episodes share.
 
         Raises:
-            SandboxError: Code cannot be isolated here.
+            SandboxError: If code cannot be isolated on this machine.
         """
         from cua.tool_agent.assemble import start_sandbox
 
@@ -100,11 +102,11 @@ class ToolsPlayer:
         await self._sandbox.close()
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """One run.
+        """Run the agent.
 
         Raises:
-            CuaError: A setting is wrong, or the record cannot be written; or the task needs a screen.
-            EnvError: What the answer is found or judged with is not there.
+            CuaError: If a setting is invalid, the record cannot be written, or the task needs a screen.
+            EnvError: If resources to find or evaluate the answer are missing.
         """
         from cua.tool_agent.session import ask
 
@@ -113,22 +115,22 @@ class ToolsPlayer:
 
 
 class SwarmPlayer:
-    """The `Player` of swarms: no env is made.
+    """`Player` of swarms, without an environment.
 
     Args:
         runs_dir: Folder of the runs.
-        settings: Of every run, by name, as for `cua.ask`; `max_steps` bounds the tool calls of the orchestrator.
+        settings: Settings of every run, by name, as for `cua.ask`; `max_steps` limits the orchestrator's tool calls.
     """
 
     def __init__(self, runs_dir: Path, **settings: Any) -> None:
         self._settings = {**settings, "runs_dir": runs_dir}
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """One run; its steps are the critical steps.
+        """Run the swarm; the number of steps is the number of critical steps.
 
         Raises:
-            CuaError: A setting is wrong, or the record cannot be written; or the task needs a screen.
-            EnvError: What the answer is found or judged with is not there.
+            CuaError: If a setting is invalid, the record cannot be written, or the task needs a screen.
+            EnvError: If resources to find or evaluate the answer are missing.
         """
         from cua.swarm import PRESETS, SwarmOptions, run_swarm
 

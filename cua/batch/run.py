@@ -1,4 +1,4 @@
-"""Run the episodes of a batch, N at a time; where the infrastructure failed an episode is tried again."""
+"""Runs the episodes of a batch, N at a time, and retries episodes after infrastructure failures."""
 
 import asyncio
 import contextlib
@@ -32,16 +32,17 @@ from envs.foreign import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """How a batch is run.
+    """Options of a batch.
 
     Attributes:
-        num_parallel: Episodes at a time.
-        max_tries: Tries at an episode whose environment or model failed; an agent's failure is never tried again, and
-            neither is an episode whose environment keeps what the agent has done (`Episode.why_once`).
-        backoff_s: Seconds before the second try; doubled for each further one, at most `max_backoff_s`, with jitter.
+        num_parallel: Number of episodes at a time.
+        max_tries: Tries at an episode whose environment or model failed; an agent's failure is never retried, nor is an
+            episode whose environment keeps the effects of the agent (`Episode.why_once`).
+        backoff_s: Seconds before the second try; doubled for each further try up to `max_backoff_s`, with jitter.
         max_backoff_s: See `backoff_s`.
-        timeout_s: Longest an episode may take, the start of its environment and its verdict included; None: no limit.
-        close_s: Seconds that a cancelled episode has to close its parts; what does not end by then is left behind.
+        timeout_s: Timeout of an episode in seconds, including the start of its environment and its verdict; None: no
+            limit.
+        close_s: Seconds that a cancelled episode has to close its parts; after that it is abandoned.
         caps: Limits of each episode.
     """
 
@@ -61,12 +62,12 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSummary:
-    """How a batch stands when `run_batch` returns.
+    """State of a batch when `run_batch` returns.
 
     Attributes:
-        results: Of the episodes that are over, in the order in which they were given.
-        num_unfinished: Episodes that are not over; running the batch again goes on with them.
-        why_stopped: Why there are such: a limit of the whole batch, or a person; "" when there are none.
+        results: Results of the finished episodes, in the order in which they were given.
+        num_unfinished: Number of unfinished episodes; another run of the batch continues with them.
+        why_stopped: Reason why there are unfinished episodes: a limit of the batch, or a person; "" if there are none.
     """
 
     results: tuple[EpisodeResult, ...]
@@ -86,19 +87,19 @@ async def run_batch(
     """Run every episode that the journal does not have yet.
 
     Args:
-        episodes: All of the batch, in order; each key once.
-        play: Plays one.
-        journal: Has the results of earlier processes, and gets those of this one.
-        scope: Limits and switches of the whole batch: a stop ends it, its budget is shared by all episodes.
-        options: How it is run.
-        listener: Told each try that ended, also one that is made again.
+        episodes: All episodes of the batch, in order, with unique keys.
+        play: Player of one episode.
+        journal: Journal with the results of earlier processes; gets the results of this one.
+        scope: Limits and control of the whole batch: a stop ends it, all episodes share its budget.
+        options: Options of the batch.
+        listener: Called with the result of each try, including retried ones.
 
     Returns:
-        What is over, and how many episodes are not.
+        Results of the finished episodes, and the number of unfinished ones.
 
     Raises:
-        ConfigError: Two episodes have one key, or several at a time would share one environment.
-        TrajectoryError: The journal cannot be written; what was going on is stopped.
+        ConfigError: If two episodes have the same key, or parallel episodes would share one environment.
+        TrajectoryError: If the journal cannot be written; running episodes are stopped.
     """
     batch = _Batch(tuple(episodes), play, journal, scope or RunScope(caps=Caps(max_steps=None)), options, listener)
     return await batch.run()
@@ -147,7 +148,7 @@ class _Batch:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._options.num_parallel, max(1, len(self._episodes)))):
                     group.create_task(self._work())
-        except ExceptionGroup as failed:  # the journal: nothing can be accounted for any more
+        except ExceptionGroup as failed:  # the journal failed: results can no longer be recorded
             raise failed.exceptions[0] from None
         finally:
             loop.set_task_factory(earlier)
@@ -158,7 +159,7 @@ class _Batch:
         )
 
     async def _work(self) -> None:
-        """Take episodes until there are none; what is taken is given back when it is not over."""
+        """Run episodes until there are none left; unfinished ones are returned to the queue."""
         while (episode := await self._take()) is not None:
             is_over = False
             try:
@@ -185,13 +186,13 @@ class _Batch:
         return None
 
     async def _wait(self, timeout_s: float | None) -> None:
-        """Until an episode ended, one is due again, or a second has passed, in which somebody may have stopped it."""
+        """Wait until an episode ends, a retry is due, or one second has passed, after which a stop is checked."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(1.0, timeout_s if timeout_s is not None else 1.0)):
                 await self._changed.wait()
 
     def _is_stopped(self) -> bool:
-        """Whether nothing more may begin; remembers why."""
+        """Return True if no more episodes may start, and store the reason."""
         control = self._scope.control
         try:
             if control.is_stopped:
@@ -205,11 +206,11 @@ class _Batch:
     def _give_back(self, episode: Episode) -> None:
         options = self._options
         wait_s = min(options.max_backoff_s, options.backoff_s * 2 ** (self._journal.num_begun(episode.key) - 1))
-        due = time.monotonic() + wait_s * random.uniform(0.5, 1.0)  # not all at once
+        due = time.monotonic() + wait_s * random.uniform(0.5, 1.0)  # jitter
         heapq.heappush(self._again, (due, next(self._order), episode))
 
     async def _try(self, episode: Episode) -> bool:
-        """One try; whether the episode is over."""
+        """Run one try; return True if the episode is finished."""
         number = await self._journal.begun(episode)
         result = _without_replay(await self._played(episode, number), episode.why_once)
         is_over = result.kind != "stopped" and (not result.is_retryable or number >= self._options.max_tries)
@@ -218,7 +219,7 @@ class _Batch:
         return is_over
 
     async def _played(self, episode: Episode, number: int) -> EpisodeResult:
-        """Play an episode; whatever its code raises is its result."""
+        """Run an episode; exceptions of its code become its result."""
         started = time.monotonic()
         named = EpisodeResult(
             task_id=episode.task_id,
@@ -233,13 +234,13 @@ class _Batch:
         try:
             with kept_directory(self._directory):
                 run = await _within(self._options, self._play(episode, part))
-        except Exception as error:  # it runs tasks that others wrote
+        except Exception as error:  # it runs tasks of third parties
             used, took_s = part.budget, time.monotonic() - started
             run_dir = _shown_dir(self._journal.folder, part.run_dir)
             named = replace(named, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
             return self._failed(named, error)
         kind, score = judge_end(run.end)
-        if run.end.status == "capped" and self._is_stopped():  # by a limit of the whole batch
+        if run.end.status == "capped" and self._is_stopped():  # a limit of the whole batch
             kind, score = "stopped", None
         if kind == "stopped" and not self._is_stopped():
             return self._failed(named, StoppedError(run.end.reason))
@@ -259,7 +260,7 @@ class _Batch:
         )
 
     def _failed(self, named: EpisodeResult, error: Exception) -> EpisodeResult:
-        """The result of an episode that raised."""
+        """Return the result of an episode that raised an exception."""
         if isinstance(error, _OverdueError):
             return replace(named, kind="timeout", reason=str(error))
         if self._is_stopped() and isinstance(error, CapReachedError | StoppedError):
@@ -270,23 +271,23 @@ class _Batch:
 
 
 def _without_replay(result: EpisodeResult, why_once: str) -> EpisodeResult:
-    """Make an error final where another try would begin in what this one has left behind."""
+    """Make an error permanent if another try would start in the state that this one has left behind."""
     if not (why_once and result.is_retryable and result.num_steps):
         return result
     return replace(result, is_retryable=False, reason=f"{result.reason}; not tried again: {why_once}")
 
 
 class _OverdueError(Exception):
-    """An episode took too long."""
+    """Raised when an episode reaches its timeout."""
 
 
 async def _within(options: BatchOptions, work: Coroutine[Any, Any, RunResult]) -> RunResult:
-    """Await an episode in a task of its own, so that nothing in it can end or cancel the batch.
+    """Await an episode in its own task, so that its code cannot end or cancel the batch.
 
     Raises:
-        _OverdueError: The time is over.
-        ForeignCodeError: The episode's code tried to end the process, or cancelled itself.
-        Exception: As the episode raises it.
+        _OverdueError: If the timeout is reached.
+        ForeignCodeError: If the episode's code tried to end the process, or cancelled itself.
+        Exception: If the episode raises it.
     """
     task = asyncio.ensure_future(contained_result(work))
     try:
@@ -298,7 +299,7 @@ async def _within(options: BatchOptions, work: Coroutine[Any, Any, RunResult]) -
             await asyncio.wait({task}, timeout=options.close_s)
             abandon(task)
         if task.done() and not task.cancelled():
-            task.exception()  # read, so that asyncio does not report it as lost
+            task.exception()  # retrieve the exception, so that asyncio does not report it as lost
     if is_overdue:
         raise _OverdueError(f"over {options.timeout_s:g} s")
     if task.cancelled():
@@ -307,7 +308,7 @@ async def _within(options: BatchOptions, work: Coroutine[Any, Any, RunResult]) -
 
 
 def _shown_dir(folder: Path, run_dir: str | None) -> str | None:
-    """Where a run lies, as the batch's folder sees it, so that the folder can be moved."""
+    """Return a run's folder relative to the batch's folder, so that the batch's folder can be moved."""
     if run_dir is None or not Path(run_dir).is_relative_to(folder):
         return run_dir
     return Path(run_dir).relative_to(folder).as_posix()
@@ -322,7 +323,7 @@ def _kind_of(error: Exception) -> EpisodeKind:
 
 
 def _line(error: Exception) -> str:
-    """What was raised; for a defect also where."""
+    """Describe an exception; for a defect also its location."""
     if isinstance(error, TaskError):
-        return str(error)  # it names the error and the place
+        return str(error)  # it names the error and its location
     return describe_error(error) if isinstance(error, EnvError | CuaError | CapReachedError) else describe_defect(error)

@@ -1,4 +1,4 @@
-"""What an answer rests on: claims with the results they cite, a notebook that runs again, and its check."""
+"""Evidence of an answer: claims with the results they cite, a notebook that can be run again, and its verification."""
 
 from cua.answer import Citation, Claim, find_claims
 from cua.evidence.bundle import Bundle, CellCheck, Verification, write_bundle

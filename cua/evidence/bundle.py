@@ -1,4 +1,4 @@
-"""Writes the evidence of a run beside its record, `answer.json` and `notebook.ipynb`, and what a check of it found."""
+"""Writes the evidence of a run next to its record, as `answer.json` and `notebook.ipynb`, and its verification."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ CellVerdict = Literal["same", "differs", "not repeated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCheck:
-    """One cell, run again.
+    """Result of running one cell again.
 
     Attributes:
-        number: The tool call.
-        verdict: `not repeated` for cells that were cut off or lost their kernel the first time.
-        why: What differs.
+        number: Number of the tool call.
+        verdict: `not repeated` for cells that were interrupted or lost their kernel in the original run.
+        why: Description of the difference.
     """
 
     number: int
@@ -38,16 +38,16 @@ class CellCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What came of running a run again.
+    """Result of running a run again.
 
     Attributes:
-        cells: One for each call that ran something.
-        num_claims: Statements of the answer that cite results.
-        num_reproduced: Those of them whose every cited result exists and came out the same.
-        has_answer: Whether there is an answer; then it must cite something.
-        findings: What was changed since the run ended, in words.
-        chain: Whether the lines of the record follow from each other; `none` in records of earlier versions.
-        fingerprint: Of the record.
+        cells: One check for each call that ran code.
+        num_claims: Number of statements of the answer that cite results.
+        num_reproduced: Number of them whose cited results all exist and were reproduced.
+        has_answer: True if there is an answer; then it must cite at least one result.
+        findings: Descriptions of changes since the run ended.
+        chain: Status of the hash chain of the record; `none` in records of earlier versions.
+        fingerprint: Fingerprint of the record.
     """
 
     cells: tuple[CellCheck, ...]
@@ -60,13 +60,13 @@ class Verification:
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether nothing was changed, nothing differs, and every claim's evidence was repeated."""
+        """True if nothing was changed, no cell differs, and the evidence of every claim was reproduced."""
         is_same = all(cell.verdict != "differs" for cell in self.cells)
         is_cited = self.num_claims > 0 or not self.has_answer
         return is_same and is_cited and self.num_claims == self.num_reproduced and not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in `answer.json`."""
+        """Return the content for `answer.json`."""
         return {"is_reproduced": self.is_reproduced, **asdict(self)}
 
 
@@ -76,7 +76,7 @@ NOTEBOOK = "notebook.ipynb"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """The folder of the evidence and its content."""
+    """Files of the evidence and its claims."""
 
     answer_path: Path
     notebook_path: Path
@@ -84,10 +84,10 @@ class Bundle:
 
 
 def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bundle:
-    """Write the evidence of a tool-using run; may be repeated.
+    """Write the evidence of a tool-using run; can be repeated.
 
     Raises:
-        TrajectoryError: The record cannot be read, or a file cannot be written.
+        TrajectoryError: If the record cannot be read, or a file cannot be written.
     """
     record = load_run(run_dir, images=None)
     claims = _claims(record)
@@ -99,7 +99,7 @@ def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bun
 
 
 def derived_files(record: RunRecord) -> Mapping[str, Mapping[str, Any]]:
-    """What the files of the evidence hold for a record, by name."""
+    """Return the content of the evidence files for a record, by name."""
     return {ANSWER: _answer(record, _claims(record), None), NOTEBOOK: make_notebook(record)}
 
 
@@ -108,7 +108,7 @@ def _claims(record: RunRecord) -> tuple[Claim, ...]:
 
 
 def _earlier(record: RunRecord) -> Mapping[str, Any]:
-    """The questions before the last one with their answers, where there are several."""
+    """Return the questions before the last one with their answers, if there are several."""
     turns = [
         {
             "question": turn.words,
@@ -123,7 +123,7 @@ def _earlier(record: RunRecord) -> Mapping[str, Any]:
 
 
 def _end(end: End) -> dict[str, Any]:
-    """How a run ended; what a task tells besides only where there is any, as earlier versions wrote none."""
+    """Return the end of a run as JSON; empty fields of the task are left out, as in files of earlier versions."""
     return {
         name: value for name, value in asdict(end).items() if name not in ("claim", "other_scores", "info") or value
     }
@@ -193,7 +193,7 @@ def _result(outcome: CallOutcome) -> dict[str, Any]:
 
 
 def _image_files(outcome: CallOutcome) -> list[str]:
-    """Files of a result's images, relative to the run's folder."""
+    """Return the files of a result's images, relative to the run's folder."""
     return [f"{FOLDER}/{sha256_of(part.data)}.png" for part in outcome.result.parts if isinstance(part, ImagePart)]
 
 

@@ -1,4 +1,4 @@
-"""A run as a Jupyter notebook: the question, what the model thought, the cells with their outputs, the answer."""
+"""Conversion of a run to a Jupyter notebook: question, reasoning, cells with their outputs, answer."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -14,16 +14,16 @@ from cua.trajectory.run_record import RunRecord
 
 
 class CellData(BaseModel):
-    """Fields that `cua.tools.service.to_tool_result` writes; a call that ran nothing has none of them.
+    """Fields that `cua.tools.service.to_tool_result` writes; empty for a call that ran no code.
 
     Attributes:
-        kind: `ipython`, `shell` or `service`; "" for a call that ran nothing.
-        code: The notebook's cell.
-        status: How it ended.
-        text: What it printed.
-        outputs: The same in nbformat's form, images named by their place.
+        kind: `ipython`, `shell` or `service`; "" for a call that ran no code.
+        code: Code of the notebook's cell.
+        status: Status at the end of the cell.
+        text: Printed text.
+        outputs: Outputs in nbformat's format, images given by their index.
         execution_count: Number of the cell.
-        files_written: Files that it made or changed.
+        files_written: Files that the cell created or changed.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -38,10 +38,10 @@ class CellData(BaseModel):
 
 
 def cell_data(outcome: CallOutcome) -> CellData:
-    """The fields of a call's result.
+    """Parse the fields of a call's result.
 
     Raises:
-        TrajectoryError: They are damaged.
+        TrajectoryError: If they are damaged.
     """
     try:
         return CellData.model_validate(dict(outcome.result.data))
@@ -52,13 +52,13 @@ def cell_data(outcome: CallOutcome) -> CellData:
 
 
 SETUP = "setup"
-"""Tag of the first cell, which goes to the folder with the files; a check of the run skips it."""
+"""Tag of the first cell, which changes to the folder with the files; a verification of the run skips it."""
 
 _SERVICE_IMPORT = "from visual_tools.sandbox import inside"
 
 
 def make_notebook(record: RunRecord) -> dict[str, Any]:
-    """The notebook, nbformat 4, of a tool-using run that is loaded with its images."""
+    """Build the notebook, nbformat 4, of a tool-using run that was loaded with its images."""
     cells: list[dict[str, Any]] = []
     for number, turn in enumerate(record.turns):
         cells.append(_markdown("\n\n".join(part.text.strip() for part in turn.question if isinstance(part, TextPart))))
@@ -78,7 +78,7 @@ def make_notebook(record: RunRecord) -> dict[str, Any]:
 
 
 def code_of(outcome: CallOutcome) -> str | None:
-    """The notebook cell that does what a call did; None for a call that ran nothing."""
+    """Return the notebook cell for a call; None for a call that ran no code."""
     data = cell_data(outcome)
     match data.kind:
         case "ipython":
@@ -92,7 +92,7 @@ def code_of(outcome: CallOutcome) -> str | None:
 
 
 def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
-    """A cell that does a call over again, by the way it was done; None for a call that ran nothing."""
+    """Return a cell that repeats a call in the way it was made; None for a call that ran no code."""
     data = cell_data(outcome)
     if data.kind == "shell":
         return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s={limit_s:g})"
@@ -119,7 +119,7 @@ def _outputs(outcome: CallOutcome) -> list[dict[str, Any]]:
 
 
 def _with_image(output: Mapping[str, Any], images: list[bytes]) -> dict[str, Any]:
-    """A notebook output with its image put back; `ipython.to_tool_result` took it out."""
+    """Restore the image of a notebook output, which `ipython.to_tool_result` replaced by an index."""
     shown = output.get("data")
     if not isinstance(shown, Mapping) or PNG not in shown:
         return dict(output)

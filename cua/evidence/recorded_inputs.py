@@ -1,4 +1,4 @@
-"""The inputs that a record names, checked: a record may come from a stranger."""
+"""Validation of the inputs that a record names: a record may come from an untrusted source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,16 +15,17 @@ INPUTS = "inputs"
 MAX_INPUTS = 1000
 MAX_INPUT_BYTES = 512 * 2**20
 MAX_TOTAL_BYTES = 2 * 2**30
-"""What the working folder of a kernel may hold."""
+"""Limit on the total size of the inputs in the working folder of a kernel."""
 
 
 class RecordedInput(BaseModel):
-    """One file as the record's header names it.
+    """Input file, as in the record's header.
 
     Attributes:
-        name: In `inputs/`, or an absolute path for a file that was read where it lay.
-        is_copied: Whether the run holds a copy.
-        sha256: Of the content; "" in records of earlier versions.
+        name: Name in `inputs/`, or an absolute path for a file that was read in place.
+        is_copied: True if the run has a copy.
+        size_bytes: Size of the file.
+        sha256: Hash of the content; "" in records of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -37,11 +38,11 @@ class RecordedInput(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaidOut:
-    """The inputs in a fresh folder.
+    """Inputs in a new folder.
 
     Attributes:
-        readable: Files that are read where they lie.
-        findings: What is not as it was recorded, in words.
+        readable: Files that are read in place.
+        findings: Descriptions of differences from the record.
     """
 
     readable: tuple[Path, ...]
@@ -49,17 +50,17 @@ class LaidOut:
 
 
 def listed_inputs(record: RunRecord) -> tuple[Any, ...]:
-    """The inputs as a record lists them, those of later questions behind those of the first; not checked."""
+    """Return the inputs that a record lists, in the order of the questions; not validated."""
     given = record.header.settings.get("inputs", [])
     later = [entry for turn in record.turns for entry in turn.inputs]
     return (*(given if isinstance(given, list | tuple) else [given]), *later)
 
 
 def recorded_inputs(record: RunRecord) -> tuple[RecordedInput, ...]:
-    """The inputs of a run.
+    """Return the validated inputs of a run.
 
     Raises:
-        TrajectoryError: The header's list is damaged, or names a file twice.
+        TrajectoryError: If the header's list is damaged, too long, or names a file twice.
     """
     try:
         inputs = TypeAdapter(tuple[RecordedInput, ...]).validate_python(listed_inputs(record))
@@ -75,16 +76,16 @@ def recorded_inputs(record: RunRecord) -> tuple[RecordedInput, ...]:
 
 
 def lay_out(record: RunRecord, work_dir: Path, allowed: Sequence[Path] = ()) -> LaidOut:
-    """Copy the inputs into a fresh folder, and compare them with their hashes.
+    """Copy the inputs to a new folder, and compare them with their hashes.
 
     Args:
-        record: The run.
-        work_dir: Made here.
-        allowed: Files outside the run that may be read where they lie; the user names them, never the record.
+        record: Record of the run.
+        work_dir: Folder to create.
+        allowed: Files outside the run that may be read in place; given by the user, never by the record.
 
     Raises:
-        TrajectoryError: A name leads out of the run's folder, or an input is a link or no regular file.
-        ConfigError: An input is gone, or lies outside and was not allowed.
+        TrajectoryError: If a name leads out of the run's folder, or an input is a link or not a regular file.
+        ConfigError: If an input is missing, or is outside of the run and not allowed.
     """
     work_dir.mkdir()
     readable, findings, total_bytes = [], [], 0

@@ -1,7 +1,7 @@
-"""Runs the cells of a run again in a fresh kernel and compares what comes out; finds what was edited since.
+"""Runs the cells of a run again in a new kernel and compares the results; detects edits since the run.
 
-`find_edits` looks at the chain of the record, files, images and the derived evidence. It notices changes by anybody who
-does not write the whole record anew. Who does gets another fingerprint.
+`find_edits` checks the hash chain of the record, files, images and the derived evidence. It detects all changes except
+a complete rewrite of the record, which changes its fingerprint.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from cua.trajectory.run_record import RunRecord
 from visual_tools.sandbox import CellResult, KernelMaker
 
 MAX_PIXEL_DIFFERENCE = 2.0
-"""Mean difference of two images, in levels of 255, below which they count as equal: encoders and fonts wobble."""
+"""Maximum mean difference of equal images, in levels of 255: encoders and fonts cause small differences."""
 
 MAX_DERIVED_BYTES = 512 * 2**20
 MAX_TOLD = 20
-"""Findings of one kind; a folder may hold very many files."""
+"""Maximum number of findings of one kind; a folder may contain very many files."""
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _NEVER_SAME = ("interrupted", "died")
 _NEVER_CHECKED = ("verification",)
-"""What is written into the answer's file later."""
+"""Keys that are added to the answer's file after the run."""
 
 
 async def verify_run(
@@ -51,19 +51,19 @@ async def verify_run(
     expect: str | None = None,
     say: Callable[[CellCheck], None] = lambda check: None,
 ) -> Verification:
-    """Look for what was changed, run every cell again on untouched copies of the inputs, compare text and images.
+    """Check for changes, run every cell again on unmodified copies of the inputs, and compare text and images.
 
     Args:
-        run_dir: The run's folder.
-        maker: Makes the fresh kernel.
-        inputs: Files that the run read where they lay and may be read there again; a record alone opens none.
-        expect: The fingerprint that the record must have.
-        say: Told each cell as it is done.
+        run_dir: Folder of the run.
+        maker: Creates the new kernel.
+        inputs: Files that the run read in place and that may be read there again; a record alone opens none.
+        expect: Fingerprint that the record must have.
+        say: Called with the check of each cell.
 
     Raises:
-        ConfigError: It is no tool-using run, or its inputs are gone.
-        TrajectoryError: The record cannot be read, or names files that are not the run's.
-        SandboxError: No kernel can be had.
+        ConfigError: If it is not a tool-using run, or its inputs are missing.
+        TrajectoryError: If the record cannot be read, or names files that do not belong to the run.
+        SandboxError: If no kernel can be started.
     """
     record = load_run(run_dir, images=None)
     if not record.is_tool_run:
@@ -88,7 +88,7 @@ async def verify_run(
 
 
 def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
-    """A finding when the record's fingerprint is not the one that was demanded."""
+    """Return a finding if the record does not have the expected fingerprint."""
     found = record.chain.fingerprint
     if expect is None or "".join(expect.split()).replace("-", "").lower() == found:
         return ()
@@ -105,7 +105,7 @@ async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
 
 
 def why_different(outcome: CallOutcome, result: CellResult) -> str:
-    """In what a cell's result differs from the recorded one; "" when it is the same."""
+    """Describe the difference between a cell's result and the recorded one; "" if they are equal."""
     data = cell_data(outcome)
     if (result.status == "ok") != (data.status == "ok"):
         return f"it ended with {result.status}, the first time with {data.status}"
@@ -121,7 +121,7 @@ def why_different(outcome: CallOutcome, result: CellResult) -> str:
 
 
 def _comparable(text: str) -> str:
-    """Text without memory addresses and trailing blanks, which differ from run to run."""
+    """Remove memory addresses and trailing blanks, which differ between runs."""
     return "\n".join(line.rstrip() for line in _ADDRESS.sub("0x...", text).strip().splitlines())
 
 
@@ -132,7 +132,7 @@ def _first_difference(before: str, now: str) -> str:
 
 
 def _image_difference(before: bytes, now: bytes) -> float:
-    """Mean difference in levels; infinite for images of different size, and for what is none."""
+    """Return the mean difference in levels; infinite for images of different size, and for invalid images."""
     import numpy as np
 
     if before == now:
@@ -162,7 +162,7 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tupl
 
 
 def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """What was changed since the run ended, in words; nothing for a run that is as it was."""
+    """Return descriptions of changes since the run ended; empty for an unchanged run."""
     finders: tuple[Callable[[], Iterator[str]], ...] = (
         lambda: _of_chain(record),
         lambda: _of_answer(record),
@@ -192,7 +192,7 @@ def _of_chain(record: RunRecord) -> Iterator[str]:
 
 
 def _of_answer(record: RunRecord) -> Iterator[str]:
-    """The answer at the end must be what the last reply says, as it is or as the JSON in it."""
+    """Check that the recorded answer is the text of the last reply, or the JSON in it."""
     for turn in record.turns:
         answer = turn.result.end.answer if turn.result else None
         if answer is not None and answer != turn.answer_text.strip() and not _is_json_in(answer, turn.answer_text):
@@ -230,7 +230,7 @@ def _of_call(outcome: CallOutcome) -> Iterator[str]:
 
 
 def _asked_code(outcome: CallOutcome) -> str | None:
-    """What a call asks to run, for tools that take it as one text."""
+    """Return the code that a call requests to run, for tools that take it as one text."""
     name = {"ipython": "code", "shell": "command"}.get(outcome.call.name)
     if name is None:
         return None
@@ -239,7 +239,7 @@ def _asked_code(outcome: CallOutcome) -> str | None:
 
 
 def _of_images(record: RunRecord) -> Iterator[str]:
-    """Images are named by their hash, which loading them has checked; here: those that no line names."""
+    """Find images that no line of the record names; loading has checked the hashes of the others."""
     known = {f"{sha256_of(part.data)}.png" for part in _parts(record) if isinstance(part, ImagePart)}
     try:
         names = sorted(os.listdir(record.run_dir / IMAGES))  # noqa: PTH208
@@ -258,7 +258,7 @@ def _parts(record: RunRecord) -> Iterator[Any]:
 
 
 def _of_derived(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Files that are made from the record must still hold what it says; earlier versions made them otherwise."""
+    """Check that derived files match the record; not for earlier versions, which derived them differently."""
     if record.chain.status == "none":
         return
     for name, expected in derived.items():

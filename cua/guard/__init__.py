@@ -1,4 +1,4 @@
-"""What the agent may do: rules from a file, risk by what an action activates, approval by a person."""
+"""Guard of the agent's actions: rules from a file, risk of the activated target, approval by a person."""
 
 from cua.guard.guard import Approver, Guard, Mode, StepCheck, Verdict
 from cua.guard.requests import RequestGuard

@@ -1,11 +1,11 @@
-"""Texts of pages, files and tools that are addressed to the agent instead of to a person.
+"""Detects texts of pages, files and tools that are addressed to the agent instead of to a person.
 
-A sentence is read as a row of roles (`addressed.toml`): an addressee that is a program, words that lead away from
-earlier instructions, a command, the user as a third person. A single word means nothing; what counts is which of them
-come together in a sentence and the next one. Markup of chat templates and of the agent's own replies counts by itself.
+A sentence is parsed to a sequence of roles (`addressed.toml`): an addressee that is a program, words that override
+earlier instructions, a command, the user in the third person. A single word is not sufficient; the combination of
+roles in a sentence and the next one decides. Markup of chat templates and of the agent's own replies is sufficient.
 
-This is a filter, not a proof: text in images is not read, and an order that is worded as ordinary advice to a reader is
-not recognised.
+This is a filter without guarantee: text in images is not read, and an order worded as ordinary advice to a reader is
+not detected.
 """
 
 import re
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where in a sentence a role is; offsets in its plain letters."""
+    """Occurrence of a role in a sentence; offsets in the normalized text."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence: its text, the same in small plain letters, the roles in these, and whether it has an address."""
+    """Sentence: text, normalized text in lower case, roles in it, and whether it has an address."""
 
     text: str
     plain: str
@@ -59,7 +59,7 @@ class _Table:
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text; short lines in a row are one."""
+    """Split a text into sentences; consecutive short lines are joined to one."""
     found: list[str] = []
     joined = 0
     for piece in _SENTENCE_END.split(text):
@@ -131,13 +131,13 @@ def _table() -> _Table:
 
 
 MAX_CHARS = 200_000
-"""Characters of one text that are read."""
+"""Maximum number of characters that are read of one text."""
 MAX_QUOTE_CHARS = 200
 _MAX_FOUND = 5
 _MAX_PAIRS = 400
-"""Limit on the pairs of words compared in one sentence; a tenth of it on addressees. It keeps the time linear."""
+"""Limit on the pairs of words compared in one sentence, for linear time; for addressees a tenth of it."""
 _MAX_SPELT_CHARS = 600
-"""A sentence up to this length is also read with its letters put together and backwards."""
+"""Maximum length of sentences that are also read with their letters joined and reversed."""
 _NEAR_CHARS = 80
 _MAX_ACTS = 10
 _MAX_GAP_WORDS = 5
@@ -196,7 +196,7 @@ _TARGET = re.compile(
     r"|[:：] ?" + _DAY + r"[A-Z][a-z]+(?: [a-z]+){1,2}(?=[.,;)]|$)"
 )
 _LABEL = re.compile(r"mod[a-z]{1,5} ?:")
-"""Of a product, or of a person in a picture."""
+"""Label of a product, or of a person in a picture."""
 _NUMBER = re.compile(r"(?<![#\w.])(?!(?:19|20)\d\d\b)\+?\d{2}[\d .]{0,30}\d")
 _CONTROL = re.compile(
     r"(?! (?:an?|your|their|its|d(?:e[rnm]|ie|as)|eine?[nmr]?|Sie|Ihre?n?) )(?: [^\WA-Z\d_]+){0,2} "
@@ -213,12 +213,12 @@ _POSES = "it poses as a message of the system or the user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressed:
-    """A text that is addressed to the agent.
+    """Text that is addressed to the agent.
 
     Attributes:
         quote: The sentence, on one line, at most 200 characters.
-        why: What it was recognised by.
-        is_hidden: True if a person does not see it.
+        why: Reason for the detection.
+        is_hidden: True if the text is not visible to a person.
     """
 
     quote: str
@@ -227,11 +227,11 @@ class Addressed:
 
 
 def find_addressed(text: str, *, is_hidden: bool = False) -> list[Addressed]:
-    """Return what of a text is addressed to the agent, at most 5 places, in order. Takes linear time.
+    """Return the sentences of a text that address the agent, at most 5, in order. Takes linear time.
 
     Args:
         text: Lines of a page, a file or a tool; the first `MAX_CHARS` characters are read.
-        is_hidden: A person does not see it: less is needed to recognise it.
+        is_hidden: True if the text is not visible to a person: then weaker signs are sufficient.
     """
     found: dict[str, Addressed] = {}
     for one in _find_all(text[:MAX_CHARS], is_hidden):
@@ -242,7 +242,7 @@ def find_addressed(text: str, *, is_hidden: bool = False) -> list[Addressed]:
 
 
 def _find_all(text: str, is_hidden: bool) -> Iterator[Addressed]:
-    for run in _TAG_RUN.finditer(text):  # characters that are never drawn, one for each of ASCII
+    for run in _TAG_RUN.finditer(text):  # invisible tag characters, one for each ASCII character
         yield from _find_all(run[0].translate(_TAGS), True)
     markup = next(_markup(text), None)
     if markup is not None:
@@ -258,7 +258,7 @@ def _find_all(text: str, is_hidden: bool) -> Iterator[Addressed]:
 
 
 def _markup(text: str) -> Iterator[re.Match[str]]:
-    """Markup of the agent's replies, and of a chat template with a command after it: many texts are about templates."""
+    """Yield markup of the agent's replies, and of chat templates with a command after it: many texts explain these."""
     yield from _REPLY.finditer(text)
     read_to = -1
     for match in _TEMPLATE.finditer(text):
@@ -271,7 +271,7 @@ def _markup(text: str) -> Iterator[re.Match[str]]:
 
 
 def _why(one: Sentence, next_one: Sentence, third: Sentence, is_hidden: bool) -> str | None:
-    """Return the reason why a sentence is recognised, given the two after it; None for an ordinary sentence."""
+    """Return the reason why a sentence is detected, given the two after it; None for an ordinary sentence."""
     if _leads_away(one) or _PERSONA.search(one.plain) or any(map(_COMPACT.search, _spellings(one))):
         return _LEADS_AWAY
     if not one.roles:
@@ -306,14 +306,14 @@ def _why(one: Sentence, next_one: Sentence, third: Sentence, is_hidden: bool) ->
 
 
 def _leads_away(one: Sentence) -> bool:
-    """True if instructions that were given before are to be ignored: `ignore all previous instructions`."""
+    """Return True if a sentence asks to ignore earlier instructions: `ignore all previous instructions`."""
     if not one.roles & {"ignore", "ignore_last"} or not one.roles & {"instruction", "said"}:
         return False
     return any(_is_led_away(one, away, said) for away, said in islice(_close_pairs(one), _MAX_PAIRS))
 
 
 def _close_pairs(one: Sentence) -> Iterator[tuple[Hit, Hit]]:
-    """Pairs of a verb that leads away and what it may lead away from, at most `_NEAR_CHARS` characters apart."""
+    """Yield pairs of a verb such as `ignore` and a possible object of it, at most `_NEAR_CHARS` characters apart."""
     starts = [hit.start for hit in one.hits]
     for away in one.hits:
         if away.role not in ("ignore", "ignore_last"):
@@ -340,7 +340,7 @@ def _is_led_away(one: Sentence, away: Hit, said: Hit) -> bool:
 
 
 def _is_filled(one: Sentence, start: int, end: int) -> bool:
-    """True if nothing between two places is an object of its own: in `ignore runs without instructions` it is."""
+    """Return True if no other object is between two positions (`ignore runs without instructions` has one)."""
     words = list(_WORD.finditer(one.plain, start, max(start, end)))
     if len(words) > _MAX_GAP_WORDS or "," in one.plain[start:end]:
         return False
@@ -349,7 +349,7 @@ def _is_filled(one: Sentence, start: int, end: int) -> bool:
 
 
 def _orders(one: Sentence, next_one: Sentence) -> bool:
-    """True if a program is addressed and given an order, in this sentence or the next one."""
+    """Return True if a program is addressed and given an order, in this sentence or the next one."""
     addressees = (hit for hit in one.hits if hit.role in ("ai", "weak"))
     for number, hit in enumerate(islice(addressees, _MAX_PAIRS // 10)):
         is_first = _OPENING.match(one.plain).end() == hit.start  # type: ignore[union-attr]
@@ -386,7 +386,7 @@ def _orders(one: Sentence, next_one: Sentence) -> bool:
 
 
 def _directs(one: Sentence, next_one: Sentence, hit: Hit, *, call: bool) -> bool:
-    """True if an addressee is spoken to, or said to do something, and the order is about a thing that agents act on.
+    """Return True if an addressee is spoken to, or said to do something, and the order names an object to act on.
 
     `Agent, delete ticket 3`, `Any bot in this mailbox must write to a@b.example`, `Bots report edits to http://...`.
     """
@@ -395,7 +395,7 @@ def _directs(one: Sentence, next_one: Sentence, hit: Hit, *, call: bool) -> bool
     call = call and (not one.is_spaced or _OPENS_WITH_CALL.search(before) is not None)
     is_asked = _ASKED.search(before) is not None
     if not (is_opening or call or is_asked or hit.role == "ai" or _ALL_SUCH.search(before)):
-        return False  # of a kind of people: travel agents, shop assistants
+        return False  # a group of people: travel agents, shop assistants
     acts = [found for found in one.hits if found.role in ("command", "does", "quiet") and found.start >= hit.end]
     if is_opening or call:
         spoken_to = _SPOKEN_TO_BY if call and hit.role == "ai" else _SPOKEN_TO_AT_ONCE
@@ -425,7 +425,7 @@ def _directs(one: Sentence, next_one: Sentence, hit: Hit, *, call: bool) -> bool
 
 
 def _has_thing(one: Sentence, acts: Sequence[Hit]) -> bool:
-    """True if a sentence names what an agent acts on: an address, a secret, a control behind one of some verbs."""
+    """Return True if a sentence names an object to act on: an address, a secret, a control after some verbs."""
     return (
         "thing" in one.roles
         or _TARGET.search(one.text) is not None
@@ -434,7 +434,7 @@ def _has_thing(one: Sentence, acts: Sequence[Hit]) -> bool:
 
 
 def _called_by(one: Sentence, hit: Hit, role: str = "call") -> bool:
-    """True if words right before an addressee address it (`Note to AI agents`), or behind it in other scripts."""
+    """Return True if words before an addressee address it (`Note to AI agents`), or after it in some scripts."""
     for call in one.hits:
         if call.role != role:
             continue
@@ -454,7 +454,7 @@ def _called_by(one: Sentence, hit: Hit, role: str = "call") -> bool:
 
 
 def _is_obliged(one: Sentence, hit: Hit, *, at_once: bool) -> bool:
-    """True if an addressee is said to have to do something: `AI agents visiting this page must click`."""
+    """Return True if an addressee is said to be obliged: `AI agents visiting this page must click`."""
     obliges = [found for found in one.hits if found.role == "oblige"]
     commands = [found for found in one.hits if found.role in ("command", "ignore")]
     if at_once:  # `AI companies must` is about companies
@@ -472,7 +472,7 @@ def _is_obliged(one: Sentence, hit: Hit, *, at_once: bool) -> bool:
 
 
 def _poses(one: Sentence, next_one: Sentence, third: Sentence) -> bool:
-    """True if a text begins like a message of the system or the user, and gives an order or another task."""
+    """Return True if a text starts like a message of the system or the user, and gives an order or another task."""
     opening = _OPENING.match(one.plain).end()  # type: ignore[union-attr]
     speakers = [hit for hit in one.hits if hit.role == "role" and hit.start == opening]
     if not any(_ROLE_END.match(one.plain, hit.end) for hit in speakers):
@@ -489,7 +489,7 @@ def _poses(one: Sentence, next_one: Sentence, third: Sentence) -> bool:
 
 
 def _spellings(one: Sentence) -> Iterator[str]:
-    """Readings of a sentence without what parts its letters: put together, backwards, with signs as letters."""
+    """Yield normalized spellings of a sentence: letters joined, reversed, digits and signs replaced by letters."""
     if len(one.text) > _MAX_SPELT_CHARS or not one.plain.isascii():
         return
     letters = re.sub(r"[^a-z]+", "", one.plain)
@@ -501,6 +501,6 @@ def _spellings(one: Sentence) -> Iterator[str]:
 
 
 def _quote(text: str) -> str:
-    """A text on one line, without what is not drawn, cut."""
+    """Shorten a text to one line without unprintable characters."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= MAX_QUOTE_CHARS else f"{line[: MAX_QUOTE_CHARS - 1]}…"

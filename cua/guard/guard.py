@@ -1,4 +1,4 @@
-"""The guard: allowed, ask, or denied, for all actions of a step at once, and for each input while it is carried out."""
+"""Guard that allows, asks about or denies the actions of a step before it, and each input during its execution."""
 
 import asyncio
 import time
@@ -31,22 +31,22 @@ from envs import (
 from envs.hosts import site_of
 
 Mode = Literal["ask", "auto", "yolo"]
-"""`ask`: a person approves every step that does something; `auto`: risky steps only; `yolo`: no questions.
-Deny rules hold in every mode."""
+"""`ask`: a person approves every step that does something; `auto`: only risky steps; `yolo`: no questions.
+Deny rules apply in every mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the guard says about a step.
+    """Decision of the guard about a step.
 
     Attributes:
         decision: `allow`, `ask` or `deny`.
-        reason: One line for the person who is asked, and for the model when it is refused.
-        risk: The kind of risk, when there is one; `page_text` for a text that is addressed to the agent, `take_over`
-            for a form that a person may want to fill in.
-        site: Site of the page that it is about.
+        reason: One line for the person who is asked, and for the model if the step is refused.
+        risk: Kind of risk, if any; `page_text` for a text that is addressed to the agent, `take_over` for a form that a
+            person may want to fill in.
+        site: Site of the page in question.
         can_take_over: True if the person can use the agent's screen with their own mouse and keyboard.
-        passed: Numbers of actions with the reasons that a person was asked about them for, and said yes.
+        passed: Pairs of an action's number and the reason of a question about it that a person has approved.
     """
 
     decision: PolicyDecision
@@ -58,7 +58,7 @@ class Verdict:
 
 
 Approver = Callable[[Verdict, Turn, Sequence[Action]], Awaitable[bool]]
-"""Asks a person; True lets the step pass."""
+"""Asks a person for approval; True allows the step."""
 
 _HARMLESS = {"wait", "terminate", "move", "scroll"}
 _ORDER: tuple[PolicyDecision, ...] = ("allow", "ask", "deny")
@@ -66,12 +66,12 @@ _ORDER: tuple[PolicyDecision, ...] = ("allow", "ask", "deny")
 
 @dataclass(slots=True)
 class _Answers:
-    """What a person has allowed in a run, beyond the step that they were asked about.
+    """Permissions that a person's answers give in a run beyond the approved step.
 
     Attributes:
-        num_steps: Steps so far.
-        sites: Where credentials may be used.
-        last: Kind of the last risk that was allowed, and in which step.
+        num_steps: Number of steps so far.
+        sites: Sites on which credentials may be used.
+        last: Kind of the last approved risk, and the number of its step.
     """
 
     num_steps: int = 0
@@ -84,7 +84,7 @@ class _Answers:
         self.last = (verdict.risk, self.num_steps)
 
     def cover(self, risk: Risk, facts: Facts) -> bool:
-        """Return whether a risk was allowed before: the login of a site, or what its own dialog asks once more."""
+        """Return True if a risk was approved before: a site's login, or the previous step, which a dialog confirms."""
         if risk.kind == "credentials":
             return site_of(facts.url or "") in self.sites
         is_again = facts.target is not None and facts.target.is_element and is_neutral(facts.target)
@@ -93,16 +93,16 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Checks steps before they are carried out.
+    """Guard that checks steps before they are executed.
 
     Attributes:
-        mode: How much is asked.
-        rules: Rules from a policy file; they come before the mode.
-        allowed_domains: Domains that belong to the task; `*` lifts the question at the first foreign site.
-        secrets: Which names are secrets.
-        approver: Whom to ask; None means that nobody is there, and what would be asked is denied.
-        sees_requests: Whether requests of pages are held and judged, see `RequestGuard`: risks that show by them are
-            left to them.
+        mode: Mode, which decides when a person is asked.
+        rules: Rules from a policy file; they take precedence over the mode.
+        allowed_domains: Domains that belong to the task; `*` disables the question at the first foreign site.
+        secrets: Secrets whose placeholders are recognized in actions.
+        approver: Asks a person; None if no person is available, then questions become denials.
+        sees_requests: True if requests of pages are held and judged, see `RequestGuard`: risks that are visible in
+            requests are left to it.
     """
 
     mode: Mode = "auto"
@@ -115,7 +115,7 @@ class Guard:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
 
     def for_run(self, away: Callable[[Awaitable[bool]], Awaitable[bool]], *, sees_requests: bool = False) -> "Guard":
-        """Return a guard for one run, which awaits a person through `away`: their time does not count as the run's."""
+        """Return a guard for one run; it asks a person through `away`, which stops the clock of the run."""
         approver = self.approver
         if approver is None:
             return replace(self, sees_requests=sees_requests, _answers=_Answers())
@@ -127,14 +127,14 @@ class Guard:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything passes unseen."""
+        """True if everything is allowed without a check."""
         return self.mode == "yolo" and not self.rules.rules and self.rules.default is None
 
     async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> Verdict:
-        """The strictest verdict over all actions as far as it can be told before the first of them is carried out.
+        """Return the strictest verdict over all actions that is possible before the first of them is executed.
 
-        A person is asked here, so `ask` never comes back. What keys activate is told only up to the first
-        action that may move the focus; `StepCheck` judges all of it again in time.
+        A person is asked here, so the result is never `ask`. Targets of keys are judged only up to the first
+        action that may move the focus; `StepCheck` judges all of them again during execution.
         """
         if self.is_idle:
             return Verdict(decision="allow")
@@ -149,7 +149,7 @@ class Guard:
         return replace(answer, passed=passed) if answer.decision == "allow" else answer
 
     async def ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> Verdict:
-        """Put an `ask` to a person; without one it is `deny`."""
+        """Ask a person about an `ask` verdict; without an approver it becomes `deny`."""
         if self.approver is None:
             return replace(verdict, decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
         async with self._asking:  # one question at a time
@@ -160,9 +160,9 @@ class Guard:
         return replace(verdict, decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
 
     def judge(self, facts: Facts, *, is_late: bool = False) -> Verdict:
-        """The verdict on one action and one target that it activates, without asking a person.
+        """Return the verdict on one action and one target that it activates, without asking a person.
 
-        Where the step has been let pass already (`is_late`), mode `ask` need not ask about all of it.
+        If the step was already allowed (`is_late`), mode `ask` does not ask about every input again.
         """
         decision, reason = self.rules.decide(facts)
         if decision is not None:
@@ -199,7 +199,7 @@ class Guard:
         return facts
 
     def facts(self, turn: Turn, action: Action, target: Target | None, observation: Observation) -> Facts:
-        """Facts about an action and one target that it activates; text in a field activates nothing."""
+        """Return facts about an action and one target that it activates; typing into a field activates nothing."""
         fills_in = target is not None and target.is_field and isinstance(action, TypeText) and _is_one_line(action)
         return Facts(
             action=action,
@@ -212,12 +212,12 @@ class Guard:
 
 
 def strictest(verdicts: Sequence[Verdict]) -> Verdict:
-    """The first of the strictest verdicts."""
+    """Return the first of the strictest verdicts."""
     return max(verdicts, key=lambda verdict: _ORDER.index(verdict.decision), default=Verdict(decision="allow"))
 
 
 def _asked_by(observation: Observation, target: Target) -> Target:
-    """The target with what the open dialog asks: an OK button means that."""
+    """Add the message of the open dialog to the target: an OK button confirms that message."""
     asks = observation.dialog.message if observation.dialog else ""
     return replace(target, context=(*target.context, asks)) if asks and asks not in target.context else target
 
@@ -227,15 +227,15 @@ def _is_one_line(action: TypeText) -> bool:
 
 
 def _at(action: Click | MouseDown | MouseUp | Drag, point_px: tuple[int, int] | None) -> Action:
-    """The action with its point filled in, where earlier actions put the pointer."""
+    """Fill in the position of the pointer after earlier actions."""
     return replace(action, x_px=point_px[0], y_px=point_px[1]) if point_px is not None else action
 
 
 async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outside: bool = False) -> Verdict:
-    """Whether a tool call may run; a person is asked here, so `ask` never comes back.
+    """Check if a tool call is allowed; a person is asked here, so the result is never `ask`.
 
-    In mode `ask` a person sees every call; in mode `auto` only calls that are not isolated; `yolo` asks
-    nothing. Rules of a policy file come first in every mode.
+    In mode `ask` a person approves every call; in mode `auto` only calls that are not isolated; `yolo` asks
+    nothing. Rules of a policy file take precedence in every mode.
     """
     verdict = _judge(guard, call, is_isolated, is_outside)
     if verdict.decision != "ask":
@@ -257,24 +257,24 @@ def _judge(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) ->
 
 
 class StepCheck:
-    """The `envs.Check` of one step.
+    """Check of one step during its execution; implements `envs.Check`.
 
-    The verdict before the step knows what the screen showed then. A click may since have moved the focus,
-    a label may have changed under the pointer: what was not seen then is asked about now.
+    The verdict before the step is based on the screen at that time. Since then a click may have moved the focus, or a
+    label may have changed under the pointer: targets that were not visible then are judged now.
 
     Args:
-        guard: The rules.
-        turn: What the model said.
-        actions: The actions of the step, secrets still as placeholders.
-        observation: What it was decided on.
-        verdict: The verdict before the step, with what a person has let pass.
+        guard: Guard with the rules.
+        turn: Turn of the model.
+        actions: Actions of the step, secrets still as placeholders.
+        observation: Observation on which the step was decided.
+        verdict: Verdict before the step, with the questions that a person has approved.
 
     Attributes:
-        inputs: Number of the action, action and targets of each input that was let pass.
-        is_approved: Whether a person, or a rule of the policy, has allowed something of it in particular.
-        kinds: Risks that were allowed.
-        begun_s: When it began, monotonic clock.
-        last_input_s: When the last input was let pass.
+        inputs: Number of the action, action and targets of each allowed input.
+        is_approved: True if a person or a rule of the policy has explicitly allowed a part of the step.
+        kinds: Kinds of risk that were allowed.
+        begun_s: Start of the step, monotonic clock.
+        last_input_s: Time of the last allowed input, monotonic clock.
     """
 
     def __init__(
@@ -294,14 +294,14 @@ class StepCheck:
         self.num_done = 0
 
     async def __call__(self, number: int, action: Action, targets: Sequence[Target]) -> None:
-        """Let an input pass, ask a person, or object.
+        """Allow an input, ask a person, or refuse it.
 
         Raises:
-            ActionError: It is not allowed.
+            ActionError: If the input is not allowed.
         """
         if self._is_over:
             raise ActionError("the step is over")
-        own = self.actions[number]  # `action` has the secrets filled in
+        own = self.actions[number]  # `action` has its secrets filled in
         facts = [self._guard.facts(self.turn, own, target, self._observation) for target in targets]
         verdicts = [self._guard.judge(fact, is_late=True) for fact in facts]
         worst = strictest([verdict for verdict in verdicts if (number, verdict.reason) not in self._passed])
@@ -319,7 +319,7 @@ class StepCheck:
         self.last_input_s = time.monotonic()
 
     def end(self) -> None:
-        """The step is over: input of it that is still under way is not let through."""
+        """End the step: further inputs of it are refused."""
         self._is_over = True
 
     def _so_far(self, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Requests of pages judged by their effect: changes, data for another site, and the first page of a foreign site."""
+"""Judges requests of pages by their effect: changes, data for another site, and the first page of a foreign site."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ _MAX_OPERATION_CHARS = 80
 _MAX_NAME_CHARS = 60
 _MAX_TYPED, _MIN_TYPED_CHARS = 100, 4
 _MAX_NOES = 3
-"""Refusals in a step after which the rest is refused without a question."""
+"""Refusals in one step after which further requests are refused without a question."""
 _ACTION_KEYS = frozenset(
     "_method action op operation operationname method cmd command intent do task verb status state".split()
 )
@@ -42,7 +42,7 @@ _SENSITIVE_FIELDS = frozenset(
 )
 _MAX_OBJECTS = 100
 _PART = re.compile(r'; name="([^"\r\n]{1,60})"\r\n\r\n([^\r\n]{0,80})')
-"""A short field of a multipart body."""
+"""Short field of a multipart body."""
 _QUERY = re.compile(r"(?:\s|#[^\n]*\n)*(?:query\b|\{)")
 _DRAFT = re.compile(r"draft|autosave|\blocks?\b", re.I)
 _CONTACT = re.compile(
@@ -56,7 +56,7 @@ _HOST = re.compile(
 )
 _MAX_INSTRUCTION_CHARS = 20_000
 _RECENT_S = 10.0
-"""Time in which an earlier step may still have an effect: most toasts that offer to undo stay that long."""
+"""Seconds in which an earlier step can still have effects: most toasts with an undo button are visible that long."""
 _AT_ONCE_S = 2.5
 _NO_TURN = Turn(thought="", action_text="(the page by itself)", code="")
 _NO_ACT = (Wait, Move, Scroll, Terminate)
@@ -67,12 +67,12 @@ _FILE_ENDINGS = frozenset("md py sh rs pl zip mov ps".split())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """What a person is asked about a request.
+    """Question to a person about a request.
 
     Attributes:
-        verdict: The decision without a person.
-        key: Requests with the same key share one answer; empty: the answer is about this one alone.
-        is_kept: Whether a refusal holds for the rest of the run, else for the rest of the step.
+        verdict: Decision without a person.
+        key: Requests with the same key share one answer; empty: the answer applies to this request only.
+        is_kept: True if a refusal applies to the rest of the run, False if to the rest of the step.
     """
 
     verdict: Verdict
@@ -81,19 +81,19 @@ class _Question:
 
 
 class RequestGuard:
-    """The `envs.RequestCheck` of a run: lets requests pass, asks a person, or refuses.
+    """Check of a run's requests: allows them, asks a person, or refuses; implements `envs.RequestCheck`.
 
-    A plain GET passes, except for the first page of a foreign site in a tab. What else changes something is asked
-    about, unless a person has approved the step that causes it, or the step names an expected change (Save, Search)
-    on the site of the page. What a document sends before it had an input is the page's own traffic and passes, unless
-    it names a risk or takes something along that the agent has typed.
+    A plain GET is allowed, except for the first page of a foreign site in a tab. A person is asked about other changes,
+    unless a person has approved the step that causes them, or the step names an expected change (Save, Search)
+    on the site of the page. Requests that a document sends before its first input are the page's own traffic and are
+    allowed, unless they name a risk or contain text that the agent has typed.
 
     Args:
-        guard: Mode, policy rules, whom to ask.
-        run: Awaits a person as long as the run goes on, `Control.unless_stopped`.
+        guard: Guard with mode, policy rules and approver.
+        run: Awaits a person's answer while the run continues, `Control.unless_stopped`.
 
     Attributes:
-        is_strict: Whether each change is asked about, whatever names it: a page has tried to give orders.
+        is_strict: True to ask about every change. Set after a page text was addressed to the agent.
     """
 
     def __init__(self, guard: Guard, run: Callable[[Awaitable[Verdict]], Awaitable[Verdict]]) -> None:
@@ -118,23 +118,23 @@ class RequestGuard:
         self.is_strict = False
 
     def begin(self, url: str | None, instruction: str) -> None:
-        """Begin a run: the sites of the task are that of the start page and those that the user names.
+        """Begin a run: the sites of the task are the site of the start page and the sites that the user names.
 
         Args:
-            url: Address of the page that the run begins at; blank: the first site that is opened is one of the task.
-            instruction: Words of the user.
+            url: Address of the start page; if it is blank, the first site that is opened belongs to the task.
+            instruction: Instruction of the user.
         """
         self._forget()
         self._homes = {"file:"} if url and url.startswith("file:") else {site_of(url or "")} - {""}
         self.add_instruction(instruction)
 
     def add_instruction(self, instruction: str) -> None:
-        """Take further words of the user: the sites and contacts in them belong to the task."""
+        """Add an instruction of the user: the sites and contacts in it belong to the task."""
         self._instruction += f"\n{instruction[:_MAX_INSTRUCTION_CHARS].casefold()}"
         self._homes |= set(_sites_in(instruction)) - {""}
 
     def begin_step(self, step: StepCheck) -> None:
-        """Take requests as effects of this step from now on, if it gives an input."""
+        """Attribute requests to this step from now on, if it has an input."""
         if not all(isinstance(action, _NO_ACT) for action in step.actions):
             self._steps.append(step)
             self._refused_in_step.clear()
@@ -147,15 +147,15 @@ class RequestGuard:
             }
 
     async def __call__(self, request: PageRequest) -> str | None:
-        """Return why a request must not leave, or None to let it go; a person may be asked.
+        """Return the reason why a request is refused, or None to allow it; a person may be asked.
 
         Raises:
-            StoppedError: The run was stopped meanwhile.
-            CapReachedError: The time of the run was used up meanwhile.
+            StoppedError: If the run was stopped meanwhile.
+            CapReachedError: If the time limit of the run was reached meanwhile.
         """
         if self._question(request) is None:
             return None
-        async with self._lock:  # one question at a time; the answer to an earlier one may settle this one
+        async with self._lock:  # one question at a time; an earlier answer may also decide this one
             question = self._question(request)
             if question is None or question.key in self._allowed:
                 return None
@@ -179,7 +179,7 @@ class RequestGuard:
         turn, actions = (step.turn, step.actions) if step is not None else (_NO_TURN, ())
         try:
             return await self._run(self._guard.ask(verdict, turn, actions))
-        except asyncio.CancelledError:  # this request is given up, and the run may go on
+        except asyncio.CancelledError:  # this request is cancelled, and the run may continue
             raise
         except BaseException:  # the run has ended
             self._is_over = True
@@ -222,21 +222,21 @@ class RequestGuard:
         return _ask("submit", f"a change on the server, {what}", ("change", site, _endpoint(request)))
 
     def _contact_in(self, request: PageRequest) -> str | None:
-        """An address, a number or an account that the agent has typed and that is sent, but not from the user."""
+        """Return a sent address, phone number or account number that the agent has typed but the user has not given."""
         if not self._contacts:
             return None
         sent = _sent_text(request)
         return next((contact for contact in self._contacts if contact in sent), None)
 
     def _takes_along(self, request: PageRequest) -> bool:
-        """Return whether something that the agent has typed is sent."""
+        """Return True if the request contains a text that the agent has typed."""
         sent = _sent_text(request)
         return any(text in sent for text in self._typed)
 
     def _of_navigation(self, request: PageRequest, site: str) -> _Question | None:
         if not self._has_limit or self._guard.mode == "yolo" or self._is_home(request.url, site):
             return None
-        if not self._homes or request.is_by_person:  # nothing was seen yet that could have led astray
+        if not self._homes or request.is_by_person:  # nothing that could mislead the agent was seen yet
             self._homes.add(site)
             return None
         begun = ", ".join(sorted(self._homes))[:_MAX_SHOWN_CHARS]
@@ -244,7 +244,7 @@ class RequestGuard:
         return _ask("leave_domains", text, ("page", site), is_kept=True)
 
     def _of_read(self, request: PageRequest, site: str) -> _Question | None:
-        """Data in an address of another site: what the agent has typed, or any once a page has tried to give orders."""
+        """Return a question about data in another site's URL: text that the agent typed; in strict mode any data."""
         if request.is_by_person or self._is_home(request.url, site) or site == site_of(request.page_url):
             return None
         if self._guard.mode == "yolo" or not (self._takes_along(request) or self.is_strict):
@@ -256,11 +256,11 @@ class RequestGuard:
         return site in self._homes or (bool(self._rules.allowed) and self._rules.why_blocked(url) is None)
 
     def _is_expected(self, request: PageRequest) -> bool:
-        """Return whether the last step names an expected change; a late one only if text was typed and nothing else."""
+        """Return True if the last step names an expected change; later requests only if nothing but text was typed."""
         now = time.monotonic()
         recent = [step for step in self._steps if now - step.begun_s < _RECENT_S]
         is_at_once = request.kind == "document" or (bool(recent) and now - recent[-1].last_input_s < _AT_ONCE_S)
-        if is_at_once:  # a form is submitted by the last input, however long its page takes
+        if is_at_once:  # a form is submitted by the last input, even if its page takes long
             recent = recent[-1:]
         elif not all(is_text_field(target) for step in recent for _, _, targets in step.inputs for target in targets):
             return False
@@ -273,13 +273,13 @@ class RequestGuard:
 
 
 def _sites_in(instruction: str) -> Iterator[str]:
-    """Sites that a text names, by an address or by a name that is no file's."""
+    """Yield sites that a text names, by a URL or by a host name that is not a file name."""
     for found in _HOST.finditer(instruction[:_MAX_INSTRUCTION_CHARS]):
         host, port = found["host"], found["port"] or ""
         is_certain = bool(found["scheme"] or port) or host.startswith("www.")
         last = host.rpartition(".")[2]
         if not is_certain and ((last[:1].isupper() and not host[:1].isupper()) or any(map(str.isdigit, host))):
-            continue  # two sentences without a space between them, or a version
+            continue  # two sentences without a space between them, or a version number
         if is_certain or (is_public_name(host) and last.lower() not in _FILE_ENDINGS):
             yield site_of(f"http://{host}{port}")
 
@@ -290,13 +290,13 @@ def _ask(kind: RiskKind, text: str, key: tuple[str, ...] = (), *, is_kept: bool 
 
 
 def _cause_of(step: StepCheck) -> str:
-    """The last thing that a step activated, or the words of the model."""
+    """Return the last thing that a step activated, or the model's text."""
     texts = (target.text for _, _, targets in reversed(step.inputs) for target in targets)
     return next((text for text in texts if text), "") or step.turn.action_text or "the last step"
 
 
 def _names_expected(step: StepCheck, method: str) -> bool:
-    """Return whether each action of a step that gives an input is seen to do something ordinary."""
+    """Return True if every action of a step that has an input is known to do something ordinary."""
     numbers = {number for number, action in enumerate(step.actions) if not _is_quiet(action)}
     quiet = {
         number for number, action in enumerate(step.actions) if _is_quiet(action) and not isinstance(action, TypeText)
@@ -308,14 +308,14 @@ def _names_expected(step: StepCheck, method: str) -> bool:
 
 
 def _is_quiet(action: Action) -> bool:
-    """Return whether an action changes nothing on a server, or saves by the usual shortcut."""
+    """Return True if an action changes nothing on a server, or saves by the usual shortcut."""
     match action:
         case PressKey(key=key) | KeyDown(key=key) | KeyUp(key=key):
             return key.lower() in _QUIET_KEYS
         case Hotkey(keys=keys):
             return [key.lower() for key in keys] in _QUIET_SHORTCUTS
         case TypeText(text=text):
-            return len(text) > 2 and text.isprintable()  # where it activates something, that is judged below
+            return len(text) > 2 and text.isprintable()  # if it activates something, its targets are judged
     return isinstance(action, _NO_ACT)
 
 
@@ -325,24 +325,24 @@ def _is_ordinary(action: Action, target: Target, method: str) -> bool:
         is_enter |= isinstance(action, TypeText) and not action.text.isprintable()
         return is_text_field(target) and not is_enter
     leads_nowhere = (target.url or "").startswith("javascript:") or (target.url or "").endswith("#")
-    if target.role in _OPENS_ROLES and not leads_nowhere:  # by POST in many apps, or noted so
+    if target.role in _OPENS_ROLES and not leads_nowhere:  # many apps open pages, or record the visit, by POST
         return method in ("POST", "PUT") and target.is_element and not is_neutral(target)
     return target.is_element and any(map(names_ordinary_change, target.names))
 
 
 def _endpoint(request: PageRequest) -> str:
-    """Method, path with its ids left out, and the operation: what alike requests have in common."""
+    """Return method, path without ids, and operation: the common part of similar requests."""
     path = _VARIABLE.sub("*", urlsplit(request.url).path)
     return " ".join([request.method, path, *sorted(value for _, value in _operations(request))])
 
 
 def _is_of_draft(request: PageRequest) -> bool:
-    """Return whether a request is about a draft or a lock, which editors make and remove by themselves."""
+    """Return True if a request is about a draft or a lock, which editors create and remove automatically."""
     return _DRAFT.search(urlsplit(request.url).path) is not None
 
 
 def _is_harmless_endpoint(request: PageRequest) -> bool:
-    """Return whether the path names a search, a measurement or the like, or the body a query of GraphQL."""
+    """Return True if the path names a search, a measurement or similar, or the body is a GraphQL query."""
     parts = urlsplit(request.url).path.lower().split("/")
     queries = [value for name, value in _fields(request) if name == "query" and isinstance(value, str)]
     is_query = bool(queries) and all(_QUERY.match(query) for query in queries)
@@ -351,14 +351,14 @@ def _is_harmless_endpoint(request: PageRequest) -> bool:
 
 
 def _kind_of(request: PageRequest) -> RiskKind | None:
-    """The risk that method, path and operations of a request name."""
+    """Return the risk that method, path and operations of a request name."""
     if request.method == "DELETE":
         return "delete"
     parts = urlsplit(request.url)
     if kind_of_handler(f"path {parts.path}?{parts.query}") == "delete":
         return "delete"
     *_, before, last = ["", *parts.path.rstrip("/").split("/")]
-    where = "" if before == "checkout" else before  # of an order that is prepared: /checkout/shipping-address
+    where = "" if before == "checkout" else before  # an order in preparation: /checkout/shipping-address
     texts = [f"path /{where}/{last}", *(f"{name} {value}" for name, value in _operations(request))]
     return next((kind for text in texts if (kind := kind_of_handler(text))), None)
 
@@ -369,14 +369,14 @@ def _sent_text(request: PageRequest) -> str:
 
 
 def _is_sensitive(request: PageRequest) -> bool:
-    """Return whether path or fields of a request are about an account, rights or keys."""
+    """Return True if path or fields of a request are about an account, permissions or keys."""
     parts = urlsplit(request.url).path.lower().split("/")
     names = {part for name, _ in _fields(request) for part in re.split(r"[^a-z]+", name[:_MAX_NAME_CHARS].lower())}
     return bool(_SENSITIVE_PARTS & set(parts) or _SENSITIVE_FIELDS & names)
 
 
 def _fields(request: PageRequest) -> list[tuple[str, object]]:
-    """Fields of query and body, of a form or a JSON object."""
+    """Return the fields of query and body, of a form or a JSON object."""
     query, body = parse_qsl(urlsplit(request.url).query), _json_of(request.body)
     if body is not None:
         objects = body[:_MAX_OBJECTS] if isinstance(body, list) else [body]
@@ -386,7 +386,7 @@ def _fields(request: PageRequest) -> list[tuple[str, object]]:
 
 
 def _operations(request: PageRequest) -> Iterator[tuple[str, str]]:
-    """Fields of query and body that name what is to be done: `_method=delete`, a mutation of GraphQL."""
+    """Yield fields of query and body that name an operation: `_method=delete`, a GraphQL mutation."""
     for name, value in _fields(request):
         if not isinstance(value, str):
             continue

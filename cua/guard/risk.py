@@ -1,4 +1,4 @@
-"""Which actions are risky: all that says what they do counts, on the screen, in the page and in the model's words."""
+"""Classification of risky actions by the target's texts, the page's code and the model's own text."""
 
 import re
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from envs import Action, Click, Hotkey, KeyDown, KeyUp, PressKey, Target, TypeTe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One action with one thing that it activates.
+    """One action with one target that it activates.
 
     Attributes:
-        action: The action, secrets still as placeholders.
-        verb: Its class name in lower case: `click`, `typetext`, `hotkey`, ...
-        target: What it activates, `UNKNOWN` when the env cannot tell; None when it activates nothing.
-        claim: What the model says that it does, the text under `## Action`; its thought where it gives none.
-        url: Address of the active page.
-        uses_secret: Whether a secret would be typed.
+        action: Action, secrets still as placeholders.
+        verb: Class name of the action in lower case: `click`, `typetext`, `hotkey`, ...
+        target: Activated target, `UNKNOWN` if the environment cannot determine it; None if nothing is activated.
+        claim: Action as the model describes it under `## Action`; its thought if that is empty.
+        url: URL of the active page.
+        uses_secret: True if a secret would be typed.
     """
 
     action: Action
@@ -30,7 +30,7 @@ class Facts:
 
     @property
     def is_key(self) -> bool:
-        """True if it is done with the keyboard."""
+        """True if the action uses the keyboard."""
         return isinstance(self.action, PressKey | Hotkey | KeyDown | KeyUp | TypeText)
 
 
@@ -49,11 +49,11 @@ _QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|'[^']*'(?!\w)|`[^`]*`")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """Why an action is risky.
+    """Risk of an action.
 
     Attributes:
-        kind: What it does.
-        why: The text that says so, one line for a person.
+        kind: Kind of risk.
+        why: Text that indicates the risk, one line for a person.
     """
 
     kind: RiskKind
@@ -61,10 +61,10 @@ class Risk:
 
 
 def classify(facts: Facts) -> Risk | None:
-    """The risk of an action, or None for an ordinary one.
+    """Return the risk of an action, or None for an ordinary one.
 
-    What the action activates counts under each of its names, with its handlers and addresses, and so do the key and the
-    model's own words; where no name says what it does, also what stands around it and the names of its icons.
+    All names of the target count, and its handlers and addresses, the key and the model's own text. If no name says
+    what the target does, the text around it and the names of its icons count as well.
     """
     action = facts.action
     if facts.uses_secret:
@@ -76,7 +76,7 @@ def classify(facts: Facts) -> Risk | None:
 
 
 def _evidence(facts: Facts, target: Target) -> Iterator[tuple[RiskKind | None, str]]:
-    """All that says what an action does: the kind of risk in it, and the text for a person."""
+    """Yield all evidence of an action's effect: the kind of risk in it, and the text for a person."""
     is_typed_in = facts.is_key and target.is_field
     is_vague = not target.is_element or is_neutral(target) or is_typed_in
     for name in target.names:
@@ -100,14 +100,14 @@ def _evidence(facts: Facts, target: Target) -> Iterator[tuple[RiskKind | None, s
 
 
 def is_text_field(target: Target) -> bool:
-    """Return whether a target takes text: its name says what to type, and using it does nothing by itself."""
+    """Return True if a target takes text: its name says what to type, and using it has no effect by itself."""
     return target.is_field and not _CHOICE.search(target.role)
 
 
 def shows_by_requests(risk: Risk, facts: Facts) -> bool:
-    """Return whether an act of this risk can be left to the requests that it causes, where these are held.
+    """Return True if an action of this risk can be left to the check of its requests, if these are held.
 
-    A form that is submitted sends one, and so does a choice that is saved at once; a right click opens a menu, and a
+    A submitted form sends a request, and so does a choice that is saved at once; a right click opens a menu, and a
     link without handlers another page, though it may delete by a plain GET.
     """
     target = facts.target
@@ -129,10 +129,10 @@ def _keys(action: Action) -> tuple[str, ...]:
 
 
 def _of_context(text: str) -> RiskKind | None:
-    """What a heading, a dialog or a text beside a button that says nothing speaks of.
+    """Return the risk in the heading, the dialog or the text next to a button with a neutral name.
 
-    A long text mentions much (a notice about cookies that are shared): its questions count, and all of it for
-    what cannot be undone.
+    A long text mentions many subjects (a notice about shared cookies): only its questions count, and the whole text for
+    `pay` and `delete`.
     """
     if len(text) <= _SHORT_CHARS:
         return kind_of(text)
@@ -142,16 +142,16 @@ def _of_context(text: str) -> RiskKind | None:
 
 
 def _claims(facts: Facts, is_vague: bool) -> tuple[str, ...]:
-    """What the model says that it does, without addresses and without the text that it says it types; quotes apart.
+    """Return the model's description without addresses and without the text to type; quoted texts are separate.
 
-    A click on something with a telling name does what its main clause says: `Click Help to find out how ...`.
+    For a click on something with a clear name only the main clause counts: `Click Help to find out how ...`.
     """
     claim = " ".join(word for word in facts.claim.split() if not _is_address(word))
     if isinstance(facts.action, TypeText):
         return (_QUOTED.sub(" ", facts.claim.replace(facts.action.text.strip() or "\n", " ")),)
     if not (is_vague or facts.is_key) and _POINTING.match(claim):
         claim = _PURPOSE.split(claim, maxsplit=1)[0]
-    quoted = [] if facts.is_key else _QUOTED.findall(claim)  # with a key, what was typed before
+    quoted = [] if facts.is_key else _QUOTED.findall(claim)  # with a key, quotes contain what was typed before
     return (_QUOTED.sub(" ", claim), *(found[1:-1] for found in quoted))
 
 
@@ -160,7 +160,7 @@ def _is_address(word: str) -> bool:
 
 
 def _seen(target: Target, name: str) -> str:
-    """The target under the name that says it, with the place where a long one does."""
+    """Describe the target by a name, with an excerpt if the name is too long to be shown."""
     line = target.text_as(name) or name
     if name in line:
         return line

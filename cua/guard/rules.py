@@ -1,13 +1,13 @@
-"""Action rules from a TOML file. A missing or wrong file stops the run before it starts: it fails closed.
+"""Action rules from a TOML file. A missing or invalid file stops the run before it starts: it fails closed.
 
-default = "allow"                  # for actions that no rule names
+default = "allow"                  # for actions without a matching rule
 
 [[rule]]
 decision = "deny"                  # deny | ask | allow; the first rule that matches decides
-actions = ["click"]                # verbs; leave out for all; "request" is what a page is about to send
+actions = ["click"]                # verbs; leave out for all; "request" is a request that a page is about to send
 tools = ["shell"]                  # or tools: then the rule is about tool calls, and `text` is searched in arguments
-target = "(?i)delete account"      # regular expression, searched in what the action activates, or in "POST https://..."
-text = "(?i)drop table"            # the same for typed text and keys ("ctrl+w")
+target = "(?i)delete account"      # regular expression, searched in the activated target, or in "POST https://..."
+text = "(?i)drop table"            # regular expression, searched in typed text and keys ("ctrl+w")
 domains = ["admin.example.com"]    # only on these pages
 reason = "accounts are deleted by people"
 """
@@ -34,7 +34,7 @@ VERBS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One line of policy; every condition that is given must hold."""
+    """Rule of the policy; all given conditions must match."""
 
     decision: PolicyDecision
     actions: tuple[str, ...] = ()
@@ -45,9 +45,9 @@ class Rule:
     reason: str = ""
 
     def decide_call(self, name: str, arguments: str) -> PolicyDecision | None:
-        """This rule's decision about a tool call, or None when it does not apply.
+        """Return this rule's decision about a tool call, or None if it does not apply.
 
-        A rule with neither `tools` nor a condition on screens holds for both; the arguments are the call's JSON.
+        A rule with neither `tools` nor a condition on screens applies to both; the arguments are the call's JSON.
         """
         is_about_screens = self.actions or self.target or self.domains
         if is_about_screens or (self.tools and name not in self.tools):
@@ -55,11 +55,11 @@ class Rule:
         return None if self.text and not self.text.search(arguments) else self.decision
 
     def decide(self, facts: Facts) -> PolicyDecision | None:
-        """This rule's decision, or None when it does not apply.
+        """Return this rule's decision, or None if it does not apply.
 
-        A target has several names when its label lies: `deny` and `ask` apply when one of them matches, or a handler;
-        for keys and for what nobody can describe also the model's own words. `allow` applies when all names match.
-        A `deny` rule about a target that nobody can describe becomes `ask`: it may well apply.
+        A target may have several names, for example a misleading label: `deny` and `ask` apply if one of the names or a
+        handler matches; for keys and undescribed targets also the model's own text. `allow` applies if all names match.
+        A `deny` rule about an undescribed target becomes `ask`, because it might apply.
         """
         if self.tools or (self.actions and facts.verb not in self.actions):
             return None
@@ -72,7 +72,7 @@ class Rule:
         return self._decide_target(self.target, facts, facts.target) if facts.target else None
 
     def _is_about(self, url: str) -> bool:
-        """Whether a page is on the rule's domains: in every spelling of an address, but for `allow` only as written."""
+        """Return True if a page is on the rule's domains: in any spelling of its URL, for `allow` only as written."""
         if not url.startswith(("http:", "https:")):
             return False
         if self.decision == "allow":
@@ -92,21 +92,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """All rules in order, and what holds where none applies (None: the mode decides)."""
+    """All rules in order, and the default decision if none applies (None: the mode decides)."""
 
     rules: tuple[Rule, ...] = ()
     default: PolicyDecision | None = None
 
     def decide(self, facts: Facts) -> tuple[PolicyDecision | None, str]:
-        """The first decision that applies to an action, with its reason."""
+        """Return the first decision that applies to an action, with its reason."""
         return self._first(lambda rule: rule.decide(facts))
 
     def decide_request(self, facts: Facts) -> tuple[PolicyDecision | None, str]:
-        """Return the decision of the first rule that applies to a request of a page, with its reason; no default."""
+        """Return the first decision that applies to a request of a page, with its reason; without the default."""
         return replace(self, default=None).decide(facts)
 
     def decide_call(self, name: str, arguments: str) -> tuple[PolicyDecision | None, str]:
-        """The first decision that applies to a tool call, with its reason."""
+        """Return the first decision that applies to a tool call, with its reason."""
         return self._first(lambda rule: rule.decide_call(name, arguments))
 
     def _first(self, decide: Callable[[Rule], PolicyDecision | None]) -> tuple[PolicyDecision | None, str]:
@@ -118,10 +118,11 @@ class Rules:
 
 
 def load_rules(path: Path) -> Rules:
-    """Read a policy file.
+    """Load a policy file.
 
     Raises:
-        ConfigError: Missing, not TOML, an unknown key, verb or decision, or a broken regular expression.
+        ConfigError: If the file is missing or not TOML, or has an unknown key, verb or decision, or an invalid regular
+            expression.
     """
     from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 

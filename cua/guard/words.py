@@ -1,7 +1,7 @@
-"""What a text says that a button does: the words of `words.toml`, found in texts as a person reads them.
+"""Finds the words of `words.toml`, which indicate a button's effect, in texts as a person reads them.
 
-A page may write "Delete" with letters of other alphabets, full-width or in circles, with zero-width characters,
-marks or spaces between them. All of that becomes plain letters here, for comparing and for nothing else.
+A page may write "Delete" with letters of other alphabets, full-width or circled letters, with zero-width characters,
+marks or spaces between them. All of these are normalized to plain letters here, only for comparison.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Literal
 
 from envs import Target
 
-_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0")  # letters and symbols that draw nothing
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0")  # letters and symbols that are invisible
 _BASE_LETTER = re.compile(
     r"(?:LATIN (?:SMALL|CAPITAL) LETTER|LATIN LETTER SMALL CAPITAL|NEGATIVE (?:SQUARED|CIRCLED) LATIN CAPITAL LETTER"
     r"|REGIONAL INDICATOR SYMBOL LETTER|CROSSED NEGATIVE SQUARED LATIN CAPITAL LETTER) ([A-Z])(?: WITH .*)?"
@@ -28,7 +28,7 @@ _MAX_CHARS = 2000
 
 @lru_cache(maxsize=4096)
 def forms(text: str) -> tuple[str, ...]:
-    """A text as it is, and the ways in which a person may read it, each once."""
+    """Return a text and the readings of it that a person may see, without duplicates."""
     plain = plain_letters(text[:_MAX_CHARS])
     found = [text, plain, *spread_letters(text)]
     found += [_IN_WORD.sub(partial(_mixed, like=like), plain) for like in _LIKE_LETTERS]
@@ -38,12 +38,12 @@ def forms(text: str) -> tuple[str, ...]:
 
 
 def spread_letters(text: str) -> tuple[str, ...]:
-    """The runs of single letters in a text (`D e l e t e`), each put together."""
+    """Return the runs of single letters in a text (`D e l e t e`), each joined."""
     return tuple(re.sub(r"[\W_]+", "", found) for found in _SPREAD.findall(plain_letters(text[:_MAX_CHARS])))
 
 
 def plain_letters(text: str) -> str:
-    """Compatibility forms, accents and look-alikes dissolved, what draws nothing left out, spaces made one."""
+    """Normalize compatibility forms, accents and look-alikes, drop invisible characters, collapse spaces."""
     pieces = unicodedata.normalize("NFKD", text)
     letters = unicodedata.normalize("NFC", "".join(map(_plain, pieces)))
     return re.sub(r"\s+", " ", letters).strip()
@@ -72,7 +72,7 @@ def _look_alikes() -> dict[str, str]:
 
 
 def _mixed(found: re.Match[str], like: dict[int, int]) -> str:
-    """A word with digits and signs in the place of letters, in letters; a number stays one."""
+    """Replace digits and signs in a word by similar letters; a number is kept."""
     word = found[0]
     letters = sum(char.isalpha() for char in word)
     return word.translate(like) if 2 * letters >= len(word.rstrip("!")) else word
@@ -91,23 +91,23 @@ _IDLE = re.compile(
 )
 _ORIGIN = re.compile(r"https?://[^/?#]*", re.I)
 _ADDRESS_END = re.compile(r"[/?&=#;]")
-_MAX_WORDS_IN_ADDRESS = 3  # of a part between slashes; more is a title: `/how-to-delete-your-account`
+_MAX_WORDS_IN_ADDRESS = 3  # of a part between slashes; a part with more words is a title: `/how-to-delete-your-account`
 _CLAUSE_END = re.compile(r"[.,;:!?…](?=[\s.,;:!?…]|$)|[。、，；：！？؟،|•·—–]")
 _WHOLE = "="
 
 
 Phrases = dict[str, tuple[tuple[str, ...], ...]]
-"""Phrases as words, by their first word."""
+"""Phrases as tuples of words, by their first word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """Words and phrases of a list of the table, ready for searching; all in small plain letters.
+    """Words and phrases of one list of the table, prepared for search; all are normalized and in lower case.
 
     Attributes:
-        phrases: Found as whole words.
-        anywhere: Found anywhere, in scripts that do not part their words.
-        wholes: Texts that count when they are all that is said.
+        phrases: Entries that match whole words.
+        anywhere: Entries that match anywhere, in scripts without spaces between words.
+        wholes: Entries that match only a whole text.
     """
 
     phrases: Phrases
@@ -116,7 +116,7 @@ class Entries:
 
     @classmethod
     def of(cls, entries: list[str]) -> "Entries":
-        """Sort entries by the way in which they are found; one that begins with `=` is a whole text."""
+        """Sort entries by the way they are matched; an entry that begins with `=` matches a whole text."""
         parts = [entry for entry in entries if not entry.startswith(_WHOLE)]
         return cls(
             phrases=_phrases([entry for entry in parts if not ANYWHERE.search(entry)]),
@@ -127,20 +127,20 @@ class Entries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lexicon:
-    """The table.
+    """Table of words, prepared for search.
 
     Attributes:
-        risky: What says that something is risky, by kind.
-        inside: The same within letters that stood apart, where no word has an end.
-        about: What a risky word may be about without a risk, by kind.
+        risky: Words that indicate a risk, by kind.
+        inside: The risky words for joined letters, where words have no boundaries.
+        about: Harmless objects of a risky word, by kind.
         fillers: Words that may accompany these.
         starts: Beginnings of texts that announce something to read.
         ends: Ends of such texts.
-        nots: What denies the risky word behind it.
-        phrases: What holds a risky word and means something else.
-        ordinary: What names an expected change.
-        neutral: Whole texts that say nothing.
-        characters: Images by kind.
+        nots: Words that negate the following risky word.
+        phrases: Phrases that contain a risky word and have another meaning.
+        ordinary: Words for an expected change.
+        neutral: Whole texts that do not indicate an effect.
+        characters: Image characters by kind.
         hints: Words in names of icons, by kind.
         handlers: Words in handlers and addresses, by kind.
     """
@@ -162,7 +162,7 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """The committed table."""
+    """Load the committed table."""
     table = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
     words = {kind: _entries(table["words"][kind]) for kind in _ORDER}
     harmless = table["harmless"]
@@ -183,7 +183,7 @@ def lexicon() -> Lexicon:
 
 @lru_cache(maxsize=4096)
 def kind_of(text: str) -> RiskKind | None:
-    """The kind of risk that a text speaks of, however it is written; None for an ordinary text."""
+    """Return the kind of risk that a text indicates, in any spelling; None for an ordinary text."""
     found, text = lexicon(), text[:_MAX_CHARS]
     readings = list(dict.fromkeys(_small(plain_letters(form)) for form in forms(text)))
     joined = [_small(run) for run in spread_letters(text)]
@@ -199,7 +199,7 @@ def kind_of(text: str) -> RiskKind | None:
 
 
 def _clauses(reading: str) -> list[str]:
-    """The clauses of a text that are not announcements of something to read, without what means something else."""
+    """Return the clauses that do not announce something to read, without phrases that have another meaning."""
     found = lexicon()
     clauses = []
     for clause in _CLAUSE_END.split(reading):
@@ -214,7 +214,7 @@ def _clauses(reading: str) -> list[str]:
 
 
 def _announces(clause: str) -> bool:
-    """Whether a clause announces something to read: `How to delete your account`."""
+    """Return True if a clause announces something to read: `How to delete your account`."""
     found, words = lexicon(), _words(clause)
     begin = found.starts.anywhere.match(clause)
     end = any(match.end() == len(clause) for match in found.ends.anywhere.finditer(clause))
@@ -224,7 +224,7 @@ def _announces(clause: str) -> bool:
 
 
 def _is_risky(clause: str, kind: RiskKind) -> bool:
-    """Whether a clause holds a risky word that is neither denied nor about something harmless."""
+    """Return True if a clause contains a risky word that is neither negated nor about something harmless."""
     found, words = lexicon(), _words(clause)
     denials = {at + length for at, length in _places(words, found.nots.phrases)}
     for at, length in _places(words, found.risky[kind].phrases):
@@ -239,7 +239,7 @@ def _is_risky(clause: str, kind: RiskKind) -> bool:
 
 
 def _is_harmless(rest: str, kind: RiskKind) -> bool:
-    """Whether the rest of a clause says only what a risky word may be about without a risk (`filter`)."""
+    """Return True if the rest of a clause has only harmless objects of a risky word (`filter`)."""
     about, fillers = lexicon().about[kind], lexicon().fillers
     left = about.anywhere.sub(" ", rest)
     words = _words(fillers.anywhere.sub(" ", left))
@@ -248,12 +248,12 @@ def _is_harmless(rest: str, kind: RiskKind) -> bool:
 
 
 def kind_of_hint(hint: str) -> RiskKind | None:
-    """The kind of risk that the name of an icon, a file or an id speaks of: `fa-trash`."""
+    """Return the kind of risk that the name of an icon, a file or an id indicates: `fa-trash`."""
     return _kind_of_code(hint, lexicon().hints)
 
 
 def kind_of_handler(handler: str) -> RiskKind | None:
-    """The kind of risk that a handler or an address speaks of: `onclick deleteAll()`, `href /users/delete`."""
+    """Return the kind of risk that a handler or an address indicates: `onclick deleteAll()`, `href /users/delete`."""
     name, _, value = handler.partition(" ")
     path = _ORIGIN.sub("", value, count=1)
     if path != value or path.startswith(("/", "?", ".")):
@@ -268,12 +268,12 @@ def _kind_of_code(code: str, by_kind: dict[RiskKind, Phrases]) -> RiskKind | Non
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a name leaves open what happens: OK, Yes, Continue, a mere sign."""
+    """Return True if a name does not indicate an effect: OK, Yes, Continue, a mere sign."""
     return tuple(_words(_small(plain_letters(text)))) in lexicon().neutral
 
 
 def names_ordinary_change(text: str) -> bool:
-    """Return whether a name speaks of an expected change (Save, Add to cart, Submit changes) and of no other risk."""
+    """Return True if a name indicates an expected change (Save, Add to cart, Submit changes) and no other risk."""
     reading = _small(plain_letters(text[:_MAX_CHARS]))
     entries = lexicon().ordinary
     is_found = bool(_places(_words(reading), entries.phrases)) or entries.anywhere.search(reading) is not None
@@ -300,7 +300,7 @@ def _phrases(entries: list[str]) -> Phrases:
 
 
 def _places(words: list[str], phrases: Phrases) -> list[tuple[int, int]]:
-    """Where phrases begin in a text, with their numbers of words."""
+    """Return the positions of phrases in a text, with their numbers of words."""
     return [
         (at, len(phrase))
         for at, word in enumerate(words)
@@ -315,16 +315,16 @@ def _any_of(entries: list[str]) -> re.Pattern[str]:
 
 
 def texts_of(target: Target) -> tuple[str, ...]:
-    """All that says what a target is, one line for each of its names: `button "Next"`, `button "Delete"`.
+    """Return the texts that describe a target, one line per name: `button "Next"`, `button "Delete"`.
 
-    What its dialog or its heading says comes behind names that say nothing (`OK`).
+    The text of its dialog or heading is appended if its names are neutral (`OK`).
     """
     texts = tuple(text for name in target.names or ("",) if (text := _line(target, name)))
     return (*texts, *target.context) if is_neutral(target) else texts
 
 
 def is_neutral(target: Target) -> bool:
-    """Whether no name of a target says what it does: there is none, or OK, Yes, Continue."""
+    """Return True if no name of a target indicates its effect: there is none, or only OK, Yes, Continue."""
     return not target.is_field and all(map(says_nothing, target.names))
 
 

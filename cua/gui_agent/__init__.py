@@ -1,1 +1,1 @@
-"""The GUI agent: screenshot in, actions out, by the protocol that K2.5 was trained on."""
+"""GUI agent: takes screenshots and returns actions, with the protocol that K2.5 was trained on."""

@@ -1,6 +1,6 @@
-"""The GUI agent: look, decide, act, write down, until the episode is over.
+"""GUI agent: observes, decides, acts and records until the episode ends.
 
-Actions pass the guard, are recorded, get their secrets filled in and are then carried out in the env.
+Each action is checked by the guard, recorded, filled in with its secrets and then executed in the environment.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ from envs.env import checked_files, checked_warnings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """Result of carrying out one decision.
+    """Result of executing one decision.
 
     Attributes:
-        observation: What the agent sees next.
-        error: Why something was refused or failed, None when all went well.
-        is_over: Whether the episode has ended, by the agent or by the env.
-        is_cut_off: Whether the env has cut it off by a limit of its own.
-        terminate: The action that ended the episode; None when the env did.
-        reward: What the env measured in this step.
-        info: The env's facts of the step, for the operator.
+        observation: Observation after the step.
+        error: Reason why an action was refused or failed; None on success.
+        is_over: True if the episode was ended by the agent or the environment.
+        is_cut_off: True if the environment ended the episode at one of its own limits.
+        terminate: Action that ended the episode; None if the environment ended it.
+        reward: Reward that the environment returned for this step.
+        info: Information that the environment returned for this step, for the operator.
         timings: Seconds by stage.
     """
 
@@ -71,7 +71,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExecutor:
-    """Carries out decisions that the guard lets pass, after they are on disk."""
+    """Executor of decisions that the guard allows, after they are recorded on disk."""
 
     env: Env
     guard: Guard
@@ -83,13 +83,13 @@ class StepExecutor:
     pages: PageTexts
 
     async def act(self, index: int, decision: Decision, observation: Observation) -> StepOutcome:
-        """Carry out one decision, or refuse it whole.
+        """Execute one decision, or refuse all of it.
 
         Raises:
-            EnvDiedError: The world is gone.
-            StoppedError: A person stopped the run meanwhile; the step may be carried out in part.
-            CapReachedError: The time was used up meanwhile; the same.
-            TrajectoryError: The record cannot be written; nothing was carried out then.
+            EnvDiedError: If the environment no longer responds.
+            StoppedError: If a person stopped the run during the step, which may be partly executed.
+            CapReachedError: If the time limit was reached during the step, which may be partly executed.
+            TrajectoryError: If the record cannot be written; nothing was executed then.
         """
         started = time.monotonic()
         try:
@@ -142,19 +142,19 @@ class StepExecutor:
             raise
 
     def typed(self, steps: Sequence[Step]) -> None:
-        """Values that an earlier part of the run has typed may stand on the screen."""
+        """Register the values typed in earlier steps, which may still be visible on the screen."""
         if self.masker is not None:
             self.masker.typed([value for step in steps for value in self.secrets.values_in(step.actions)])
 
     async def without_secrets(self, observation: Observation) -> Observation:
-        """The observation as the record and the model may see it: texts redacted, typed values blacked out."""
+        """Return the observation for the record and the model: texts redacted, typed values blacked out in images."""
         if not self.secrets.by_name:
             return observation
         observation = redacted(observation, self.secrets.redact)
         return observation if self.masker is None else await asyncio.to_thread(self.masker.mask, observation)
 
     def _told(self, check: StepCheck | None, info: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The facts of a step with how far it came, when it was refused midway."""
+        """Return the step's information; if the step was refused midway, add the number of the refused action."""
         if check is None or check.refusal is None:
             return info
         self.scope.note(
@@ -183,18 +183,18 @@ class StepExecutor:
 
 
 _MAX_TOLD = 20
-"""Actions of a person that the model is told of; the record has all."""
+"""Maximum number of a person's actions that are listed for the model; the record has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """How an agent works.
+    """Settings of an agent.
 
     Attributes:
         protocol: Prompt variant, number of images, coordinates.
         caps: Limits.
-        sampling: Sampling settings for every call; None leaves them to the model client.
-        answer_schema: What the final answer must look like.
+        sampling: Sampling settings of every call; None for the defaults of the model client.
+        answer_schema: Schema that the final answer must match.
     """
 
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
@@ -205,7 +205,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a run begins: empty, or the record of an earlier part of it."""
+    """Initial state of a run: empty, or the state after an earlier part of the same run."""
 
     steps: Sequence[Step] = ()
     usage: Usage = field(default_factory=Usage)
@@ -214,19 +214,20 @@ class Start:
 
 
 class Agent:
-    """Runs tasks, one at a time. `control` pauses, resumes, stops and redirects from outside.
+    """GUI agent, which runs tasks one at a time. `control` pauses, resumes, stops and redirects a run from outside.
 
     Args:
-        model: Decides.
-        env: The world; whoever made it closes it.
-        options: How it works.
-        guard: What may be done.
-        secrets: What is typed below the model.
-        masker: Blacks typed secrets out of images.
-        page_judge: Asked whether new texts of a page address the agent, where the rules find nothing. None: rules only.
-        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the options.
-        record: Where the run is written down, without a `scope`.
-        listener: Told all that happens, without a `scope`.
+        model: Model that decides on the actions.
+        env: Environment; the caller closes it.
+        options: Settings of the agent.
+        guard: Rules for allowed actions.
+        secrets: Values that are filled in after the model has decided; the model sees only placeholders.
+        masker: Blacks out typed secrets in images.
+        page_judge: Model that checks new page texts for instructions to the agent where the rules find none. None: only
+            the rules are used.
+        scope: Scope of the parent run; its limits take precedence over `options`.
+        record: Writer of the trajectory, used without a `scope`.
+        listener: Called with every event, used without a `scope`.
     """
 
     def __init__(
@@ -275,11 +276,11 @@ class Agent:
 
     @property
     def pages(self) -> PageTexts:
-        """Texts of pages that were addressed to the agent in its run."""
+        """Texts addressed to the agent on the pages of its run."""
         return self._executor.pages
 
     async def run(self, task: Task, start: Start | None = None) -> RunResult:
-        """One episode, from `env.reset` to a written end. Whoever made the env closes it."""
+        """Run one episode, from `env.reset` to the recorded result. The caller closes the environment."""
         start = start or Start()
         episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
         episode.add(start.steps)
@@ -301,7 +302,7 @@ class Agent:
             return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
             self._executor.pages.end()
-            if actions := self.control.take_hand_back():  # the run ended before the agent could look
+            if actions := self.control.take_hand_back():  # the run ended before the agent could observe the screen
                 self._note_person(actions)
             try:
                 self._note_warnings(task, num_told)
@@ -315,7 +316,7 @@ class Agent:
             await self.env.hold_requests(self._executor.requests)
 
     async def _drop_requests(self) -> None:
-        """Drop what is held, and leave the pages to the judgement of the task."""
+        """Drop held requests and stop checking new ones, before the task evaluates the pages."""
         if not self._guard.is_idle and isinstance(self.env, RequestHolder):
             await self.env.hold_requests(None)
 
@@ -327,7 +328,7 @@ class Agent:
                 outcome = await self._step(episode, observation)
                 observation = outcome.observation
                 if outcome.is_over or outcome.is_cut_off:
-                    await self.scope.record.observed(episode.next_index, observation)  # the last screen, for people
+                    await self.scope.record.observed(episode.next_index, observation)  # the last screen, for display
                 if outcome.is_over:
                     await self._drop_requests()
                     return await judge(task, self.env, outcome.terminate)
@@ -343,7 +344,7 @@ class Agent:
         decision = await self._decider.decide(episode, observation)
         self.scope.emit(Decided(index=episode.next_index, turn=decision.turn, actions=decision.actions))
         await self.control.checkpoint()
-        if self.control.is_handed_back:  # decided on a screen that a person has changed since
+        if self.control.is_handed_back:  # the decision is based on a screen that a person has changed since
             return StepOutcome(observation=observation)
         nudge = self._check_loop(episode, decision, observation)
         outcome = await self._executor.act(episode.next_index, decision, observation)
@@ -351,7 +352,7 @@ class Agent:
         return replace(outcome, observation=_with_note(outcome.observation, nudge))
 
     async def _look(self, index: int, observation: Observation) -> float:
-        """Record what the step sees and begin to read its texts; seconds that the record took."""
+        """Record the observation, start to read its texts, and return the seconds spent on recording."""
         self._executor.pages.begin(observation)
         started = time.monotonic()
         await self.scope.record.observed(index, observation)
@@ -369,7 +370,7 @@ class Agent:
         started_at: float,
         record_s: float,
     ) -> None:
-        if outcome.info.get("is_outdated"):  # nothing was done, so trying again is no loop
+        if outcome.info.get("is_outdated"):  # nothing was executed, so a repeat does not count as a loop
             episode.loops.forget_last()
         step = Step(
             index=episode.next_index,
@@ -386,7 +387,7 @@ class Agent:
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
 
     async def _after_person(self, observation: Observation) -> Observation:
-        """What the screen shows once a person has worked on it, and a word of that; the same when nobody has."""
+        """Return a new observation with a note if a person used the screen, else the given observation."""
         actions = self.control.take_hand_back()
         if actions is None:
             return observation
@@ -403,7 +404,7 @@ class Agent:
         return text
 
     def _note_warnings(self, task: Task, num_told: int = 0) -> int:
-        """Tell what went wrong without being an error, where a task keeps a list of that; how many were told in all."""
+        """Note the task's warnings from number `num_told` on, and return how many have been noted in all."""
         warnings = checked_warnings(task)
         for text in warnings[num_told:]:
             self.scope.note("task", text)
@@ -433,7 +434,7 @@ class Agent:
         return text
 
     def _take_instruction(self, task: Task, episode: Episode) -> None:
-        """What the task says once it is set up; written down where that is not what it said before."""
+        """Take over the task's instruction after its setup, and note it if the setup changed it."""
         instruction = task.instruction
         if not instruction.strip():
             raise EnvSetupError(f"the task {task.spec.id!r} has no instruction once it is set up; expected a text")
@@ -449,7 +450,7 @@ class Agent:
 
 
 def _with_brief(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
-    """The protocol, its system prompt ending with what this run's agent has to know besides."""
+    """Return the protocol with the answer schema and the names of the secrets added to its system prompt."""
     brief = [options.protocol.extra_prompt] if options.protocol.extra_prompt else []
     if options.answer_schema:
         brief.append(options.answer_schema.note)

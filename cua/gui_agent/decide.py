@@ -1,4 +1,4 @@
-"""From an observation to actions: history, model, parser, interpreter; with another try when a reply is unusable."""
+"""Turns an observation into actions: history, model, parser, interpreter; retries unusable replies."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ CUT = "it was cut at the token limit. Think less this time."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the model wants to do next."""
+    """Next turn that the model has chosen, with its actions."""
 
     reply: Reply
     turn: Turn
@@ -32,7 +32,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """Asks the model until it gets a usable answer or a limit is reached."""
+    """Decision making: calls the model until a reply is usable or a limit is reached."""
 
     model: Model
     protocol: ProtocolOptions
@@ -40,12 +40,12 @@ class Decider:
     scope: RunScope
 
     async def decide(self, episode: Episode, observation: Observation) -> Decision:
-        """One usable decision.
+        """Return one usable decision.
 
         Raises:
-            CapReachedError: Too many unusable replies in a row, or another limit.
-            ModelError: The model cannot be reached.
-            StoppedError: A person stopped the run.
+            CapReachedError: If there are too many unusable replies in a row, or another limit is reached.
+            ModelError: If the model cannot be reached.
+            StoppedError: If a person stopped the run.
         """
         self.scope.begin_step()
         messages = await self._messages(episode, observation)
@@ -63,7 +63,7 @@ class Decider:
                 if error.reply is not None:
                     await self.scope.record.replied(episode.next_index, error.reply)
                 longer = self._longer(sampling)
-                if longer == sampling:  # the same request again would be cut again
+                if longer == sampling:  # an identical request would be truncated again
                     correction = _correct(error.reply, CUT)
                 sampling = longer
                 self.scope.reply_unusable(str(error))
@@ -82,7 +82,7 @@ class Decider:
 
     async def _messages(self, episode: Episode, observation: Observation) -> list[Message]:
         work = partial(to_messages, episode.instruction, tuple(episode.steps), observation, self.protocol)
-        if self.protocol.observation == "marks":  # boxes are drawn, which takes a while
+        if self.protocol.observation == "marks":  # drawing the boxes takes time
             return await asyncio.to_thread(work)
         return work()
 
@@ -100,7 +100,7 @@ class Decider:
         return turn, tuple(actions)
 
     def _longer(self, sampling: Sampling | None) -> Sampling | None:
-        """The same settings with twice the room for output, where a limit of ours was the cause."""
+        """Return the settings with twice the `max_tokens`, up to `MAX_TRUNCATION_FACTOR` times the configured value."""
         if sampling is None or sampling.max_tokens is None or self.sampling is None:
             return sampling
         most = (self.sampling.max_tokens or sampling.max_tokens) * MAX_TRUNCATION_FACTOR
@@ -108,7 +108,7 @@ class Decider:
 
 
 def _correct(reply: Reply | None, error: str) -> list[Message]:
-    """Messages that show the model its own answer and what was wrong with it."""
+    """Return messages that show the model its own reply and the error in it."""
     content = reply.content if reply is not None else ""
     said = Message(role="assistant", parts=(TextPart(text=content or "(empty reply)"),))
     told = Message(

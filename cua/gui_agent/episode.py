@@ -1,4 +1,4 @@
-"""The state of one run of the GUI agent, and the detection of loops."""
+"""State of one run of the GUI agent, and the detection of loops."""
 
 import io
 from collections import deque
@@ -10,20 +10,20 @@ from cua.trajectory.run_record import forget_image
 from envs import Action, Wait
 
 CARET_PX = (3, 48)
-"""A difference no larger than this (width, height) is a blinking caret: the screens count as the same.
-Anything wider may be a digit that changed, and clicking "+" five times is not a loop."""
+"""Largest difference (width, height) in pixels that counts as a blinking caret, so that the screens are the same.
+A wider difference may be a digit that changed: clicking "+" five times is not a loop."""
 
 
 @dataclass(slots=True)
 class LoopDetector:
-    """Counts how often the same actions met the same screen within the last `window` steps.
+    """Counter of repeated actions on the same screen within the last `window` steps.
 
-    A window, not a streak: going back and forth between two screens is a loop as well. Waiting is no loop: a slow
-    page looks the same for long, so that steps in a row that only wait count as one, and `num_waits` counts them.
+    A window and not a streak, because alternating between two screens is also a loop. Waiting is not a loop, because a
+    slow page does not change for a long time: consecutive steps that only wait count once; `num_waits` is their number.
 
     Attributes:
-        window: How many steps are remembered.
-        num_waits: How many steps in a row have only waited, on the same screen; 0 after any other step.
+        window: Number of steps that are remembered.
+        num_waits: Number of consecutive steps that only waited on the same screen; 0 after any other step.
     """
 
     window: int = 20
@@ -32,9 +32,9 @@ class LoopDetector:
     _seen: deque[tuple[tuple[Action, ...], bytes]] = field(default_factory=deque)
 
     def count(self, actions: Sequence[Action], screenshot: bytes) -> int:
-        """Add a step; how often this pair was seen, this time included.
+        """Add a step and return how often this pair was seen, including this time.
 
-        Images are decoded only when the same actions come back, so an ordinary step costs nothing.
+        Images are decoded only when the same actions are repeated, so that an ordinary step costs nothing.
         """
         if self._goes_on_waiting(actions, screenshot):
             return 1
@@ -49,12 +49,12 @@ class LoopDetector:
         return same + 1
 
     def forget_last(self) -> None:
-        """Take the last step back, because nothing of it was carried out."""
+        """Remove the last step, because nothing of it was executed."""
         if self._seen:
             self._seen.pop()
 
     def _goes_on_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
-        """Count a step that only waits; whether the step before it did the same, on the same screen."""
+        """Count a step that only waits; return True if the previous step also waited on the same screen."""
         if not actions or not all(isinstance(action, Wait) for action in actions):
             self.num_waits = 0
             return False
@@ -78,12 +78,12 @@ def _same_screen(one: bytes, other: bytes) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
-    """Instruction and steps so far.
+    """Instruction and finished steps.
 
     Attributes:
-        instruction: What the agent is told now; a redirect changes it.
-        keep_images: How many of the last steps keep their image in memory.
-        steps: Finished steps; only the last few hold a screenshot.
+        instruction: Current instruction; a redirect replaces it.
+        keep_images: Number of recent steps that keep their image in memory.
+        steps: Finished steps; only the most recent ones hold a screenshot.
     """
 
     instruction: str
@@ -93,14 +93,14 @@ class Episode:
 
     @property
     def next_index(self) -> int:
-        """Number of the step that comes next, from 1."""
+        """Number of the next step, starting at 1."""
         return self.steps[-1].index + 1 if self.steps else 1
 
     def add(self, steps: Iterable[Step]) -> None:
-        """Append finished steps and let old images go, so that memory stays flat."""
+        """Append finished steps and drop old images, so that memory use stays constant."""
         self.steps.extend(steps)
         for position in range(len(self.steps) - self.keep_images - 1, -1, -1):
             step = forget_image(self.steps[position])
-            if step is self.steps[position]:  # this one and all before it have been let go already
+            if step is self.steps[position]:  # the images of this step and all earlier ones are already dropped
                 break
             self.steps[position] = step

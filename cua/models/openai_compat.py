@@ -1,4 +1,4 @@
-"""Talks to any OpenAI-compatible server: the hosted K2.5, vLLM, SGLang, llama.cpp, and others."""
+"""Client of OpenAI-compatible servers: the hosted K2.5, vLLM, SGLang, llama.cpp, and others."""
 
 import asyncio
 import sys
@@ -24,27 +24,27 @@ from envs.errors import require
 
 _LIST_MODELS_TIMEOUT_S = 5.0
 MAX_ERROR_BYTES = 2**20
-"""Of the body of an error status; the rest is not read."""
+"""Maximum size of the body of an error status; the rest is not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAICompatOptions:
-    """How to reach a model.
+    """Settings of the connection to a model.
 
     Attributes:
-        model: The id that the server knows.
-        base_url: Up to `/v1`; else `OPENAI_BASE_URL`; else OpenAI's own.
-        api_key: Else `OPENAI_API_KEY`; servers of one's own get `none`.
-        sampling: Used when a call brings none; None chooses by model and host (`presets.automatic_sampling`).
-        streaming: Ask for a stream. The reply is the same; a broken one is noticed earlier.
-        image_format: Encoding of images on the wire.
-        tool_images: Where images of tool results go: in the `tool` message, as K2.5 and its servers take them;
-            in a `user` message behind it, for servers that refuse that; `auto` chooses by host.
-        connect_timeout_s: To reach the server.
-        idle_timeout_s: Between two pieces of an answer, the first included; only with streaming.
-        timeout_s: For one whole try.
-        retry: How often a failed call is made again.
-        prices: For `Usage.cost_usd`.
+        model: Id of the model at the server.
+        base_url: URL up to `/v1`; by default `OPENAI_BASE_URL`, else OpenAI's own.
+        api_key: API key; by default `OPENAI_API_KEY`, else `none` for self-hosted servers.
+        sampling: Used for calls without their own; None selects one by model and host (`endpoint.automatic_sampling`).
+        streaming: True to request a stream. The reply is the same; a broken one is noticed earlier.
+        image_format: Encoding of images in requests.
+        tool_images: Position of images of tool results: in the `tool` message, as K2.5 and its servers accept them;
+            in a `user` message after it, for servers that refuse the former; `auto` selects by host.
+        connect_timeout_s: Timeout of the connection.
+        idle_timeout_s: Timeout between two chunks of an answer, including the first; only with streaming.
+        timeout_s: Timeout of one whole try.
+        retry: Limits of retries.
+        prices: Prices for `Usage.cost_usd`.
     """
 
     model: str
@@ -62,21 +62,21 @@ class OpenAICompatOptions:
 
 
 class OpenAICompatModel:
-    """A model behind `/v1/chat/completions`, through the official SDK; implements `cua.model.Model`.
+    """Model behind `/v1/chat/completions`, called through the official SDK; implements `cua.model.Model`.
 
     Proxies and certificates follow the SDK's own rules (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`).
 
     Args:
-        options: How to reach it.
-        on_delta: Told each piece of a streamed reply, for live display.
-        on_retry: Told before each wait for a retry.
-        clock: Time and chance of the retries.
-        gate: How many calls get through at once; None is the one that all share who use this endpoint.
-        http_client: An `httpx.AsyncClient` that requests go through instead of one made here, such as one whose
-            transport is an application in this process. It is closed with the model.
+        options: Settings of the connection.
+        on_delta: Called with each piece of a streamed reply, for live display.
+        on_retry: Called before each wait for a retry.
+        clock: Time and random numbers of the retries.
+        gate: Limit on concurrent calls; None for the gate that all models of this endpoint share.
+        http_client: `httpx.AsyncClient` for the requests instead of a new one, for example with a transport to an
+            application in this process. It is closed with the model.
 
     Raises:
-        ConfigError: No endpoint is configured, or it is malformed.
+        ConfigError: If no endpoint is configured, or it is malformed.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class OpenAICompatModel:
         return f"OpenAICompatModel({self.name!r} at {self.endpoint.shown_url})"
 
     async def prepare(self) -> None:
-        """Import the SDK in a thread (about 0.5 s); the first call does it, a caller may do it earlier."""
+        """Import the SDK in a thread (about 0.5 s); the first call does it, but a caller can do it earlier."""
         await asyncio.to_thread(require, "openai", "all")
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer a conversation; see `cua.model.Model`. A `sampling` replaces that of the options as a whole.
+        """Answer a conversation; see `cua.model.Model`. A given `sampling` replaces all of the options' sampling.
 
         Raises:
-            ModelError: The server cannot be reached, or refuses; retries are over.
-            UnusableReplyError: Two replies came that cannot be used.
-            TruncatedReplyError: The token limit cut the reply; what had come is its `reply`.
+            ModelError: If the server cannot be reached or refuses, after all retries.
+            UnusableReplyError: If two replies are unusable.
+            TruncatedReplyError: If the reply was truncated at the token limit; its `reply` is the part received.
         """
         if self._client is None:
             await self.prepare()
@@ -127,7 +127,7 @@ class OpenAICompatModel:
         )
 
     async def list_models(self) -> list[str]:
-        """The ids that the server offers; empty when it does not say."""
+        """Return the ids of the server's models; empty if it does not list them."""
         openai = require("openai", "all")
         try:
             async with asyncio.timeout(_LIST_MODELS_TIMEOUT_S):
@@ -137,7 +137,7 @@ class OpenAICompatModel:
             return []
 
     async def close(self) -> None:
-        """Let connections go. May be called twice."""
+        """Close the connections. Can be called twice."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -154,7 +154,7 @@ class OpenAICompatModel:
             request["tools"] = tools_to_wire(tools)
         if self.options.streaming:
             request |= {"stream": True, "stream_options": {"include_usage": True}}
-        # OpenAI's newer models know the limit under the longer name only; other servers under the shorter one.
+        # OpenAI's newer models accept only the longer name of the limit; other servers only the shorter one.
         limit_name = "max_completion_tokens" if self.endpoint.is_openai else "max_tokens"
         chosen: dict[str, Any] = {
             "temperature": sampling.temperature,
@@ -263,7 +263,7 @@ class OpenAICompatModel:
         )
 
     def _tell_again(self, reply: Reply) -> None:
-        """Show the reply without what was taken out of its text."""
+        """Display the reply again, without the parts that were removed from its text."""
         if self._on_delta is not None:
             self._on_delta(Delta(kind="restart"))
             self._on_delta(Delta(kind="reasoning", text=reply.reasoning))
@@ -289,13 +289,13 @@ class OpenAICompatModel:
                 api_key=self.endpoint.api_key,
                 timeout=openai.Timeout(read_s, connect=self.options.connect_timeout_s),
                 max_retries=0,
-                default_headers={"Accept-Encoding": "identity"},  # what is packed may unpack to any size
+                default_headers={"Accept-Encoding": "identity"},  # compressed data may expand to any size
                 http_client=self._http_client or self._bounded_client(),
             )
         return self._client
 
     def _bounded_client(self) -> Any:
-        """A client that follows no redirects, which could take the key elsewhere, and reads no endless bodies."""
+        """Return a client with limited body size that follows no redirects, which could send the key elsewhere."""
         hooks = {"response": [self._check_response]}
         return require("openai", "all").DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
 
@@ -312,5 +312,5 @@ class OpenAICompatModel:
 
 
 def _http_errors() -> tuple[type[Exception], ...]:
-    """Error classes of the HTTP library below the SDK: `httpx2` since its version 3, `httpx` before."""
+    """Return the error classes of the SDK's HTTP library: `httpx2` since its version 3, `httpx` before."""
     return tuple(sys.modules[name].HTTPError for name in ("httpx2", "httpx") if name in sys.modules)

@@ -1,11 +1,11 @@
-"""What tokens cost, in US dollars per million, from a file of the user's: prices change, so none are built in.
+"""Token prices in US dollars per million tokens, from a user's file. Prices change, so none are built in.
 
-The file is JSON, one entry for a model id; `*` stands for every other model of the endpoint:
+The file is JSON with one entry per model id; `*` applies to every other model of the endpoint:
 
     {"kimi-k2.5": {"input": 1.0, "cached_input": 0.5, "output": 2.0}, "*": {"input": 0, "output": 0}}
 
-Its path is given by the setting or by `K25_PRICES`. Models on this machine cost nothing. Any other model
-without an entry has an unknown cost, and a cost cap says so.
+Its path is given by the setting or by `K25_PRICES`. Models on this machine are free. Any other model
+without an entry has an unknown cost, which a cost cap reports.
 """
 
 import os
@@ -23,13 +23,13 @@ _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Price(BaseModel):
-    """US dollars per million tokens.
+    """Price in US dollars per million tokens.
 
     Attributes:
-        input: Tokens of the request.
-        output: Tokens of the reply, reasoning included.
-        cached_input: Tokens of the request that the server had in its cache; None means like `input`.
-        source: Where and when the price was read; for people.
+        input: Price of request tokens.
+        output: Price of reply tokens, including reasoning.
+        cached_input: Price of request tokens that the server had in its cache; None for the price of `input`.
+        source: Source and date of the price; for people.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,7 +40,7 @@ class Price(BaseModel):
     source: str = ""
 
     def cost_usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """The price of one reply; `cached_tokens` is the part of `input_tokens` that was cached."""
+        """Return the cost of one reply; `cached_tokens` is the cached part of `input_tokens`."""
         cached = min(cached_tokens, input_tokens)
         cached_price = self.input if self.cached_input is None else self.cached_input
         return ((input_tokens - cached) * self.input + cached * cached_price + output_tokens * self.output) / 1e6
@@ -53,19 +53,19 @@ class PriceTable:
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def find(self, model: str) -> Price | None:
-        """The price of a model, else the one of `*`, else None: unknown."""
+        """Return the price of a model, else that for `*`, else None (unknown)."""
         return self.prices.get(model) or self.prices.get("*")
 
 
 def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> PriceTable:
-    """Read the price file.
+    """Load the price file.
 
     Args:
-        path: The file; without it `K25_PRICES`; without both the table is empty.
-        environ: `os.environ` unless given.
+        path: Price file; `K25_PRICES` by default. Without both the table is empty.
+        environ: Environment variables; `os.environ` by default.
 
     Raises:
-        ConfigError: The file cannot be read, or holds anything but prices.
+        ConfigError: If the file cannot be read, or contains anything but prices.
     """
     chosen = path or (os.environ if environ is None else environ).get("K25_PRICES")
     if not chosen:

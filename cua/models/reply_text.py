@@ -1,17 +1,17 @@
-"""Thinking and tool calls that a server left in the text of a reply, put where they belong.
+"""Moves thinking and tool calls that a server left in the text of a reply to their own fields.
 
-A server that runs Kimi K2.5 without its parsers, or whose parsers fail, sends the model's special tokens as text.
+A server that runs Kimi K2.5 without its parsers, or with failing ones, sends the model's special tokens as text.
 
-- Thinking goes to the reasoning: `<think>...</think>`, all before a lone closing tag (the output of K2.5 starts inside
-  the reasoning), all after an opening tag that is never closed. Drafts in it are never carried out: a reply that ends
-  inside of its thinking is unusable.
-- A section of tool calls becomes calls, also one in the reasoning of a reply without any text. Text behind it is
-  dropped, as vLLM does; half a call, or a marker alone, makes the reply unusable.
-- A turn that the model made up behind its own is cut off; tokens that end a turn are dropped at the end of the text.
-  A special token or a block of calls of another model in an answer makes it unusable.
-- A tag or marker that is quoted (inside closed backticks or fences, or directly between quotation marks) is what the
-  model talks about and stays as it is. Outside of quotes the two cannot be distinguished: the model is asked to quote.
-- Where a model was offered no tools, the GUI agent's headings count: text after the last `## Action:` may be text to
+- Thinking goes to the reasoning: `<think>...</think>`, all text before a lone closing tag (the output of K2.5 starts
+  inside the reasoning), all text after an unclosed opening tag. Drafts in it are never executed: a reply that ends
+  inside its thinking is unusable.
+- A section of tool calls becomes calls, also in the reasoning of a reply without any text. Text after it is
+  dropped, as in vLLM; an incomplete call, or a lone marker, makes the reply unusable.
+- A further turn that the model invented after its own is cut off; end-of-turn tokens are dropped at the end of the
+  text. A special token or a call block of another model in an answer makes it unusable.
+- A quoted tag or marker (inside closed backticks or fences, or directly between quotation marks) is content and is
+  kept. Outside of quotes the two cannot be distinguished: the model is asked to quote.
+- If the model was offered no tools, the GUI agent's headings count: text after the last `## Action:` may be text to
   type, and is left to that agent's parser, except for tokens at the very end and a closing tag below the code.
 """
 
@@ -55,7 +55,7 @@ _FOREIGN = re.compile(
     r"|</?(?:\w{1,12}:)?(?:tool_call|function_call|tool_response)s?(?:\s[^<>]{0,50})?>"
     r"|<function=[\w.-]{1,64}>|\[TOOL_CALLS\]"
 )
-"""Special tokens, and calls in the forms of Qwen, Hermes, DeepSeek, Mistral and others."""
+"""Special tokens, and calls in the formats of Qwen, Hermes, DeepSeek, Mistral and others."""
 
 NO_CALL_REMARK = "Your reply announced a tool call, but none arrived. Write the call again, or give the answer."
 MARKER_REMARK = (
@@ -73,13 +73,13 @@ TAG_REMARK = (
 
 
 def split_thinking(content: str) -> tuple[str, str]:
-    """Thought and answer of a reply in the GUI agent's protocol, whose headings count."""
+    """Split a reply in the GUI agent's protocol, whose headings count, into thought and answer."""
     thought, answer, _ = _split(content, has_headings=True)
     return thought, answer
 
 
 def _split(content: str, *, has_headings: bool) -> tuple[str, str, str]:
-    """Thought, answer, and the opening tag that is never closed; without headings, one in the middle stays as it is."""
+    """Return thought, answer, and the unclosed opening tag; without headings, an unclosed tag inside text is kept."""
     text = content.lstrip()
     thoughts: list[str] = []
     pieces: list[str] = []
@@ -106,10 +106,10 @@ def _split(content: str, *, has_headings: bool) -> tuple[str, str, str]:
 
 
 def _tags_that_count(text: str, has_headings: bool) -> tuple[int, list[re.Match[str]]]:
-    """The place of the last action (-1 without one), and the tags that are more than text.
+    """Return the position of the last action (-1 without one), and the tags that are not ordinary text.
 
-    Above the last action a closing tag counts even in quotes, as quotes in thinking need not be balanced. Below it an
-    opening tag is text to type, and a closing one counts if it ends an open thought or follows the code.
+    Before the last action a closing tag counts even in quotes, because quotes in thinking may be unbalanced. After it
+    an opening tag is text to type, and a closing one counts if it ends an open thought or follows the code.
     """
     last_action = max((match.start() for match in _ACTION.finditer(text)), default=-1) if has_headings else -1
     code_start = text.find("```", last_action) if last_action >= 0 else -1
@@ -133,11 +133,11 @@ def _is_closing(tag: re.Match[str]) -> bool:
 
 
 def separate(reply: Reply, tools: Sequence[Tool] = ()) -> Reply:
-    """Take thinking and tool calls out of the text of a reply; give its calls the names of tools.
+    """Move thinking and tool calls out of the text of a reply, and resolve the tool names of its calls.
 
     Raises:
-        UnusableReplyError: A part of a call is missing, or a call was announced and none came. Never for a reply that
-            was cut at the token limit: of that one, the text before the first marker is kept.
+        UnusableReplyError: If a part of a call is missing, or a call was announced but is missing. Never raised for a
+            reply truncated at the token limit: its text before the first marker is kept.
     """
     is_cut = reply.finish_reason == "length"
     thought, content, open_tag = _split(_first_turn(reply.content), has_headings=not tools)
@@ -160,13 +160,13 @@ def separate(reply: Reply, tools: Sequence[Tool] = ()) -> Reply:
 
 
 def _first_turn(content: str) -> str:
-    """The text without turns that the model made up behind its own."""
+    """Return the text without turns that the model invented after its own."""
     is_quoted = _quotes_of(content)
     return next((content[: mark.start()] for mark in _NEXT_TURN.finditer(content) if not is_quoted(mark)), content)
 
 
 def _end_tokens(text: str) -> tuple[str, ...]:
-    return _END_TOKENS if "<s>" in text else (*_END_TOKENS, "</s>")  # it is also HTML
+    return _END_TOKENS if "<s>" in text else (*_END_TOKENS, "</s>")  # "</s>" is also an HTML tag
 
 
 def _foreign_in(content: str) -> str:
@@ -196,7 +196,7 @@ def _check(reply: Reply, problem: str, foreign: str, open_tag: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Text before the first marker, the calls after it, and what is wrong with them."""
+    """Text before the first marker, the calls after it, and the problem in them."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -230,9 +230,9 @@ def _find_calls(text: str) -> _Found:
 
 
 def _arguments_at(text: str, start: int) -> tuple[str, int, bool]:
-    """Arguments that start somewhere, the place of their end, and True if they are whole.
+    """Return arguments that start at a position, the position of their end, and True if they are complete.
 
-    A JSON object says itself where it ends, and may hold markers; without one the arguments go up to the next marker.
+    A JSON object marks its own end and may contain markers; other arguments end at the next marker.
     """
     start += len(text[start : start + 100]) - len(text[start : start + 100].lstrip())
     try:
@@ -248,7 +248,7 @@ def _arguments_at(text: str, start: int) -> tuple[str, int, bool]:
 
 
 def _without_end(content: str, tokens: tuple[str, ...]) -> str:
-    """The text without the tokens at its end."""
+    """Return the text without tokens at its end."""
     kept = end = len(content)
     while end:
         if content[end - 1].isspace():
@@ -262,7 +262,7 @@ def _without_end(content: str, tokens: tuple[str, ...]) -> str:
 
 
 def _quotes_of(text: str) -> Callable[[re.Match[str]], bool]:
-    """A function that says of a match in the text if it is quoted."""
+    """Return a function that returns True if a match in the text is quoted."""
     spans = list(_code_spans(text))
     starts = [start for start, _ in spans]
 
@@ -276,7 +276,7 @@ def _quotes_of(text: str) -> Callable[[re.Match[str]], bool]:
 
 
 def _code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Code between two runs of as many backticks (or tildes); on one line, unless the runs are fences."""
+    """Yield spans between two equal runs of backticks or tildes; on one line, unless the runs are fences."""
     runs = list(_RUN.finditer(text))
     later: dict[str, deque[int]] = defaultdict(deque)
     for number, run in enumerate(runs):
@@ -299,10 +299,10 @@ _MAX_NAME_CHARS = 64
 
 
 def named(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:
-    """The call with a tool's name and with arguments that are one JSON object, as far as that can be had.
+    """Return the call with the name of a tool and arguments that are one JSON object, if possible.
 
-    The name is the server's; else the id holds it (`functions.zoom:3`, `functionszoom3`), or the arguments do
-    (`{"name": "zoom", ...}`); or, where the call has none, the keys of the arguments fit one tool only.
+    The name is the server's; else it is in the id (`functions.zoom:3`, `functionszoom3`) or in the arguments
+    (`{"name": "zoom", ...}`); or, if the call has none, it is the only tool that accepts the keys of the arguments.
     """
     arguments = plain_arguments(call.arguments)
     known = {tool.name for tool in tools}
@@ -315,16 +315,16 @@ def named(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:
 
 
 def bare_name(name: str) -> str:
-    """A tool's name without what some parsers leave on it: `functions.ipython:3` is `ipython`."""
+    """Return a tool's name without additions that some parsers leave: `functions.ipython:3` becomes `ipython`."""
     bare = name.strip().removeprefix("functions.").partition(":")[0].strip()
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", bare)[:_MAX_NAME_CHARS]
 
 
 def plain_arguments(text: str) -> str:
-    """Arguments as the text of one JSON object; as they are, where none can be made of them.
+    """Return arguments as the text of one JSON object, or unchanged if that is not possible.
 
-    A JSON object stays as it was written. A fenced one, one in a JSON string, one with raw line ends or lone surrogates
-    and a Python literal are written as JSON.
+    A JSON object is kept as written. JSON in a fence or in a JSON string, JSON with raw line ends or lone surrogates,
+    and a Python literal are converted to JSON.
     """
     if text.strip() in ("", "null"):
         return "{}"
@@ -342,7 +342,7 @@ def plain_arguments(text: str) -> str:
 
 
 def _value_in(text: str) -> Any:
-    """Value of a text of JSON, or of a Python literal; None where it is neither."""
+    """Parse JSON or a Python literal; None if the text is neither."""
     stripped = text.strip()
     if stripped.startswith("```"):
         stripped = stripped.partition("\n")[2].removesuffix("```").strip()
@@ -359,7 +359,7 @@ def _value_in(text: str) -> Any:
 
 
 def _known_name(text: str, known: Collection[str]) -> str:
-    """Name of the tool that a name or an id means; "" when no tool fits."""
+    """Return the tool that a name or an id refers to; "" if none matches."""
     said = "".join(text.split())
     for candidate in (said, said.removeprefix("functions").lstrip("._")):
         fitting = [name for name in known if candidate.startswith(name)]
@@ -370,7 +370,7 @@ def _known_name(text: str, known: Collection[str]) -> str:
 
 
 def _name_inside(arguments: str, known: Collection[str]) -> tuple[str, str]:
-    """A tool's name found in the arguments, and the arguments without it."""
+    """Return the tool's name found in the arguments, and the arguments without it."""
     value = _value_in(arguments)
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return "", arguments
@@ -383,7 +383,7 @@ def _name_inside(arguments: str, known: Collection[str]) -> tuple[str, str]:
 
 
 def _name_by_keys(arguments: str, tools: Sequence[Tool]) -> str:
-    """The only tool that takes these arguments. Source: SGLang's detector for Kimi K2."""
+    """Return the only tool that accepts these arguments, or "". Source: SGLang's detector for Kimi K2."""
     value = _value_in(arguments)
     if not isinstance(value, dict) or not value:
         return ""

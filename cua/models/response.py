@@ -1,7 +1,7 @@
-"""The answer of a server, whole or streamed, put together from its bytes.
+"""Parser of a server's answer, complete or streamed, from its bytes.
 
-Push bytes in with `ResponseReader.feed`, take the result with `finish`. The first character decides, whatever the
-content type says: `{` is a whole JSON answer, `<` a web page, anything else an event stream.
+`ResponseReader.feed` takes the bytes, `finish` returns the result. The first character decides the format, regardless
+of the content type: `{` is a complete JSON answer, `<` a web page, anything else an event stream.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,27 +13,27 @@ from cua.models.accumulator import Delta, StreamAccumulator
 from cua.models.failures import stream_failure
 
 MAX_BODY_BYTES = 128 * 2**20
-"""A stream spends up to 300 bytes on a token, so that this is some 400,000 tokens."""
+"""Limit on a whole body. A stream needs up to 300 bytes per token, so this is about 400,000 tokens."""
 
 MAX_PIECE_BYTES = 16 * 2**20
-"""Limit on one event, and on a whole answer."""
+"""Limit on one event, and on a complete answer."""
 
 MAX_PIECE_VALUES = 2**20
-"""Limit on the values in one of these: each takes up to 70 bytes of memory, however few it has in JSON."""
+"""Limit on the number of values in one event or complete answer: each needs up to 70 bytes of memory."""
 
 _SHOWN_CHARS = 160
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def too_long() -> ModelError:
-    """The error for a body above `MAX_BODY_BYTES`."""
+    """Return the error for a body larger than `MAX_BODY_BYTES`."""
     return ModelError(
         f"the reply is longer than {MAX_BODY_BYTES // 2**20} MiB, more than any model writes", retryable=False
     )
 
 
 class ResponseReader:
-    """One answer in the making."""
+    """Incremental parser of one answer."""
 
     def __init__(self, on_delta: Callable[[Delta], None] | None = None) -> None:
         self.draft = StreamAccumulator(on_delta)
@@ -47,14 +47,14 @@ class ResponseReader:
 
     @property
     def is_complete(self) -> bool:
-        """True if the reply is all there, even if the connection broke now."""
+        """True if the reply is complete, even if the connection breaks now."""
         return self._has_done_mark or (self._kind == "events" and bool(self.draft.finish_reason))
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes.
+        """Parse the next bytes.
 
         Raises:
-            ModelError: An event is unreadable or carries an error, or the body is absurdly long.
+            ModelError: If an event is unreadable or reports an error, or the body exceeds the size limit.
         """
         self.num_bytes += len(chunk)
         if self.num_bytes > MAX_BODY_BYTES:
@@ -70,14 +70,14 @@ class ResponseReader:
             self._take_lines()
 
     def finish(self) -> StreamAccumulator:
-        """The body is over: check that the reply is whole.
+        """Finish parsing after the last byte, and check that the reply is complete.
 
         Returns:
-            The finished draft.
+            The accumulator with the finished reply.
 
         Raises:
-            UnusableReplyError: Not our format, no choices, nothing in them, or an end that is not known.
-            ModelError: Nothing came, half a stream, or the server broke the reply off.
+            UnusableReplyError: If the format is unknown, choices are missing or empty, or the finish reason is unknown.
+            ModelError: If the body is empty, the stream is incomplete, or the server aborted the reply.
         """
         if self._kind == "page":
             raise UnusableReplyError(
@@ -118,7 +118,7 @@ class ResponseReader:
             self._take_line(bytes(line).removesuffix(b"\r"))
 
     def _take_line(self, line: bytes) -> None:
-        """Take a line. Data that is a JSON object is taken at once: some servers put no empty line between events."""
+        """Parse a line; a complete JSON object is parsed at once, as some servers send no empty line after events."""
         name, _, value = line.partition(b":")
         if name == b"data" and not self._has_done_mark:
             data = value.decode("utf-8", "replace").removeprefix(" ").removeprefix("\ufeff")
@@ -167,7 +167,7 @@ class ResponseReader:
 
 
 def _read_object(data: str) -> Mapping[str, Any]:
-    """A JSON object of bounded size."""
+    """Parse a JSON object of bounded size."""
     if data.count(",") + data.count("[") + data.count("{") > MAX_PIECE_VALUES:
         raise ValueError(f"it has more than {MAX_PIECE_VALUES} values")
     answer = read_json(data, strict=False)

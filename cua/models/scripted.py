@@ -1,8 +1,8 @@
-"""Models that answer from a script or without any skill: for tests, examples, benchmarks and as baselines.
+"""Scripted models and baselines without skill, for tests, examples and benchmarks.
 
-Baselines are named `baseline:null`, `baseline:fail` and `baseline:random` (or `baseline:random:SEED`) wherever a model
-is named: what they get, a suite gives away. Offered tools, they answer in words: `random` searches for words of the
-question first, and then fills the columns that it asks for with words that it was shown.
+`baseline:null`, `baseline:fail` and `baseline:random` (or `baseline:random:SEED`) can be used as model names: their
+score is what a suite gives without any skill. If tools are offered, they answer in words: `random` first searches for
+words of the question, and then fills the requested columns with words from the results.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ Recorded = Reply | str | Exception
 
 
 class ScriptedModel:
-    """Gives one recorded reply a call, in order, whatever the sampling; implements `cua.model.Model`.
+    """Model that returns one recorded reply per call, in order, for any sampling; implements `cua.model.Model`.
 
     Args:
         replies: Replies, contents of replies, or exceptions to raise. May be endless
-            (`itertools.repeat("...")`); it is read as calls come.
-        name: What logs call it.
+            (`itertools.repeat("...")`); it is read one item per call.
+        name: Name of the model in logs.
         latency_s: Seconds that each answer takes.
 
     Attributes:
-        received: The messages of each call, oldest first.
-        received_sampling: The sampling of each call.
+        received: Messages of each call, oldest first.
+        received_sampling: Sampling of each call.
     """
 
     def __init__(self, replies: Iterable[Recorded], *, name: str = "scripted", latency_s: float = 0.0) -> None:
@@ -57,14 +57,14 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str | Path) -> "ScriptedModel | ConversationScript":
-        """Read replies from a JSONL file.
+        """Load replies from a JSONL file.
 
         A line is a JSON string (the content), an object with the fields of `Reply` (`{"content": "...",
         "reasoning": "..."}`), or an error to raise (`{"error": "server down", "retryable": true}`).
-        Empty lines are skipped. Lines with `"for"` make a `ConversationScript`.
+        Empty lines are skipped. If lines have `"for"`, the result is a `ConversationScript`.
 
         Raises:
-            ConfigError: The file cannot be read, or a line is none of these; the text says which.
+            ConfigError: If the file cannot be read, or a line is none of these; the text names the line.
         """
         try:
             file = Path(path).expanduser().resolve()
@@ -81,10 +81,10 @@ class ScriptedModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Give the next reply, or raise the next error.
+        """Return the next reply, or raise the next error.
 
         Raises:
-            ModelError: The script has run out.
+            ModelError: If the script has no more replies.
         """
         self.received.append(tuple(messages))
         self.received_sampling.append(sampling)
@@ -102,21 +102,21 @@ class ScriptedModel:
         return separate(Reply(content=recorded, model=self.name) if isinstance(recorded, str) else recorded, tools)
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing; there is nothing to close."""
 
 
 class ConversationScript:
-    """Recorded replies for many conversations at once, such as those of a swarm; implements `cua.model.Model`.
+    """Recorded replies for many concurrent conversations, such as in a swarm; implements `cua.model.Model`.
 
-    A line has besides the fields of a reply `"for"`, a text: it belongs to the conversations whose first question holds
-    that text; the first match in the file's order names the conversation's script. Which reply is due follows from the
-    number of replies that the conversation has, so nothing is kept between calls and a resumed run goes on there.
-    `{{question}}` stands for the first question, in the content and in the arguments of calls; `"after_s"` is how
-    long the reply takes. An error is raised once for each question.
+    Each line has the fields of a reply and `"for"`, a text: the line belongs to conversations whose first question
+    contains the text; the first match in file order selects the script of the conversation. The next reply follows from
+    the number of replies in the conversation, so no state is kept between calls and a resumed run continues correctly.
+    `{{question}}` is replaced by the first question, in the content and in the arguments of calls; `"after_s"` is the
+    latency of the reply. An error is raised once per question.
 
     Args:
-        scripts: Replies and errors with their seconds, by the text that questions hold.
-        name: What logs call it.
+        scripts: Replies and errors with their latency in seconds, by the text that questions contain.
+        name: Name of the model in logs.
     """
 
     def __init__(self, scripts: Mapping[str, Sequence[tuple[Recorded, float]]], *, name: str = "scripted") -> None:
@@ -126,7 +126,7 @@ class ConversationScript:
 
     @classmethod
     def read(cls, lines: Sequence[str], where: str) -> "ConversationScript":
-        """Read the lines of a file."""
+        """Parse the lines of a file."""
         scripts: dict[str, list[tuple[Recorded, float]]] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -143,13 +143,13 @@ class ConversationScript:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """The reply that is due in this conversation.
+        """Return the next reply of this conversation.
 
         Raises:
-            ModelError: The script has none, or says so.
+            ModelError: If the script has no more replies, or the next item is an error.
         """
         said = [message.text for message in messages if message.role == "user"]
-        asked = (text for text in said if any(key in text for key in self._scripts))  # pictures may come before it
+        asked = (text for text in said if any(key in text for key in self._scripts))  # images may precede it
         question = next(asked, next(iter(said), ""))
         replies = next((replies for key, replies in self._scripts.items() if key in question), ())
         number = sum(message.role == "assistant" for message in messages) + self._num_raised.get(question, 0)
@@ -173,17 +173,17 @@ class ConversationScript:
         return separate(replace(reply, content=content, tool_calls=calls, model=self.name), tools)
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing; there is nothing to close."""
 
 
 class OracleModel:
-    """Knows the solution of each task by heart: a check of tasks and environments, no agent; implements `Model`.
+    """Model with the known solutions of tasks, to check tasks and environments; implements `Model`.
 
-    It looks at no screenshot. The task is known by its instruction, how far it has come by its own earlier replies, so
-    that nothing is kept between calls.
+    It does not use screenshots. The instruction identifies the task, and the model's earlier replies the progress, so
+    no state is kept between calls.
 
     Args:
-        solutions: pyautogui code by instruction, one piece a step; the last one ends the episode.
+        solutions: pyautogui code by instruction, one item per step; the last one ends the episode.
     """
 
     def __init__(self, solutions: Mapping[str, Sequence[str]]) -> None:
@@ -193,10 +193,10 @@ class OracleModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """The next piece of the solution.
+        """Return the next step of the solution.
 
         Raises:
-            ModelError: No solution of this task is known, or it is over already.
+            ModelError: If no solution of this task is known, or it has no more steps.
         """
         asked = messages[-1].text if messages else ""
         known = max((instruction for instruction in self._solutions if instruction in asked), key=len, default=None)
@@ -214,7 +214,7 @@ class OracleModel:
         return Reply(content=f"## Action:\n{action}\n\n## Code:\n```python\n{code[number]}\n```", model=self.name)
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing; there is nothing to close."""
 
 
 class _ErrorLine(BaseModel):
@@ -251,20 +251,20 @@ def _read_line(line: str, where: str) -> Recorded:
 PREFIX = "baseline:"
 KINDS = ("null", "fail", "random")
 NUM_CLICKS = 5
-"""Clicks of `random` before it says that it is done."""
+"""Number of clicks that `random` makes before it reports success."""
 
 NUM_SEARCHES, NUM_ROWS = 3, 10
-"""Searches of `random` before it answers, and rows of its answer."""
+"""Number of searches that `random` makes before it answers, and number of rows in its answer."""
 _DONE = "computer.terminate(status='success')"
 _FAILED = "computer.terminate(status='failure', answer='this agent always gives up')"
 _CLICKED = re.compile(rf"random click (\d+) of {NUM_CLICKS}\b")
 
 
 class BaselineModel:
-    """Says success at once (`null`), says failure at once (`fail`), or clicks anywhere first (`random`).
+    """Baseline that reports success (`null`) or failure (`fail`) at once, or clicks at random points first (`random`).
 
-    It implements `cua.model.Model`, ignores the sampling, and keeps nothing between calls, so that episodes may share
-    it: the place of a click follows from the seed, the instruction, the screenshot and the number of clicks before.
+    It implements `cua.model.Model`, ignores the sampling, and keeps no state between calls, so that episodes can share
+    it: the point of a click follows from the seed, the instruction, the screenshot and the number of earlier clicks.
     """
 
     def __init__(self, kind: str, *, seed: int = 0) -> None:
@@ -278,10 +278,10 @@ class BaselineModel:
 
     @classmethod
     def from_name(cls, name: str) -> "BaselineModel":
-        """The one that `baseline:KIND` or `baseline:random:SEED` names.
+        """Create the baseline named `baseline:KIND` or `baseline:random:SEED`.
 
         Raises:
-            ConfigError: There is no such kind, or the seed is no whole number.
+            ConfigError: If the kind is unknown, or the seed is not a whole number.
         """
         kind, _, seed = name.removeprefix(PREFIX).partition(":")
         if seed and not (kind == "random" and seed.isascii() and seed.isdecimal() and len(seed) < 20):
@@ -291,7 +291,7 @@ class BaselineModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """The next action, as GUI agents write it, coordinates being fractions of the screenshot; or the next call."""
+        """Return the next action in the GUI agent's format, coordinates as fractions of the screenshot, or a call."""
         if tools:
             return self._with_tools(messages, {tool.name for tool in tools})
         if self._kind == "fail":
@@ -321,14 +321,14 @@ class BaselineModel:
         return Reply(content="\n".join([header, "|---" * columns + "|", *rows]), model=self.name)
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing; there is nothing to close."""
 
     def _reply(self, action: str, code: str) -> Reply:
         return Reply(content=f"## Action:\n{action}\n\n## Code:\n```python\n{code}\n```", model=self.name)
 
 
 def _num_clicks(messages: Sequence[Message]) -> int:
-    """Clicks that were made in this episode, by what the agent's own messages say."""
+    """Return the number of clicks in this episode, according to the agent's own messages."""
     texts = [message.text for message in messages if message.role == "assistant"]
     return max((int(number) for text in texts for number in _CLICKED.findall(text)), default=0)
 

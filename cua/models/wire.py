@@ -1,4 +1,4 @@
-"""Messages and tools as an OpenAI-compatible server wants them: JSON of `/v1/chat/completions`."""
+"""Conversion of messages and tools to the JSON of `/v1/chat/completions`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,34 +13,34 @@ Json = dict[str, Any]
 
 
 async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_reasoning: bool = False) -> list[Json]:
-    """Write a conversation as request messages.
+    """Convert a conversation to request messages.
 
-    Parts keep their order; a lone text part becomes a plain string. Reasoning goes back to the server, as
+    Parts keep their order; a single text part becomes a plain string. Reasoning is sent back to the server, as
     `reasoning_content`, only inside the running tool loop (after the last answer without tool calls): K2.5
-    insists on it there, and its chat template drops it everywhere else.
+    requires it there, and its chat template drops it everywhere else.
 
     Args:
-        messages: The conversation.
-        encoder: How images are sent.
-        keep_reasoning: Write all reasoning down, for a reader that is no server.
+        messages: Conversation.
+        encoder: Encoder of images.
+        keep_reasoning: True to include all reasoning, for a reader that is not a server.
 
     Raises:
-        ModelError: An image cannot be encoded.
+        ModelError: If an image cannot be encoded.
     """
     loop_start = 0 if keep_reasoning else start_of_tool_loop(messages)
     return [await _message(message, encoder, index >= loop_start) for index, message in enumerate(messages)]
 
 
 def start_of_tool_loop(messages: Sequence[Message]) -> int:
-    """Index after the last assistant message without tool calls; 0 when there is none."""
+    """Return the index after the last assistant message without tool calls; 0 if there is none."""
     finals = [i for i, message in enumerate(messages) if message.role == "assistant" and not message.tool_calls]
     return finals[-1] + 1 if finals else 0
 
 
 def move_tool_images(messages: Sequence[Message]) -> list[Message]:
-    """The conversation with the images of tool results in a user message behind the last result of each round.
+    """Move the images of tool results to a user message after the last result of each round.
 
-    Some servers take text only in tool messages. The texts that name the images go with them.
+    Some servers accept only text in tool messages. The texts that name the images are moved with them.
     """
     moved: list[Message] = []
     held: list[Part] = []
@@ -57,7 +57,7 @@ def move_tool_images(messages: Sequence[Message]) -> list[Message]:
 
 
 def tools_to_wire(tools: Sequence[Tool]) -> list[Json]:
-    """Declare tools: the value of the request's `tools`."""
+    """Convert tools to the value of the request's `tools`."""
     return [
         {
             "type": "function",

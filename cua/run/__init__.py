@@ -1,1 +1,1 @@
-"""What every run has: control, limits, a budget, a record, listeners, and one mapping from errors to its end."""
+"""Common parts of every run: control, limits, budget, record, listeners, and the mapping from errors to the result."""

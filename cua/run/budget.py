@@ -1,12 +1,12 @@
-"""Limits of a run, and what is used of them: by an agent alone, or by a parent and a hundred children.
+"""Limits of a run and the amounts used, for a single agent or a parent with a hundred children.
 
-A call of the model is reserved before it is made and settled by what it used. How much that will be is not known
-before, so calls run side by side only while there is room for all of them; towards the end of the budget they run
-one after the other. So a limit is overshot by one call at most, however many agents share it, as long as no call
-takes more than `_MARGIN` times the largest one before it. Steps and tool calls are counted exactly.
+A model call reserves budget before it starts and is settled with its actual usage. The usage is not known in advance,
+so calls run concurrently only while the budget is sufficient for all of them; near the limit they run one after
+the other. So a limit is exceeded by at most one call, for any number of agents that share it, provided that no call
+uses more than `_MARGIN` times the largest one before it. Steps and tool calls are counted exactly.
 
-All are checked before each model call, so that none is overshot by more than one call; the time limit also ends
-a call of the model, a tool call or a step that is going on (`cua.run.control`).
+All limits are checked before each model call, so that none is exceeded by more than one call; the time limit also ends
+a running model call, tool call or step (`cua.run.control`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _NOTHING = Usage()
 
 
 class CapReachedError(Exception):
-    """A limit of ours is used up."""
+    """Raised when a limit is reached."""
 
     def __init__(self, cap: Cap, reason: str) -> None:
         super().__init__(reason)
@@ -30,19 +30,19 @@ class CapReachedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """How much a run may use; None means no limit.
+    """Limits of a run; None means no limit.
 
     Attributes:
-        max_steps: Steps, counted over resumes. Source of 100: report, Appendix E.7.
-        max_calls: Tool calls, each of a reply by itself. Source of the word: report, section 5; its step is one call.
+        max_steps: Steps, including those before a resume. Source of 100: report, Appendix E.7.
+        max_calls: Tool calls, each counted separately. Source of the term: report, section 5, where a step is one call.
         max_time_s: Seconds of work; waiting for a person (pause, approval) does not count.
         max_tokens: Input and output tokens together.
-        max_cost_usd: Money, by the price table.
-        max_parse_errors: Unusable replies in a row.
-        loop_nudge: The same action on the same screen so many times: the model is told.
-        loop_cap: The same, and the run ends.
-        wait_cap: Steps in a row that only wait while the screen stays the same, and the run ends. Waiting is no
-            loop, but it has an end.
+        max_cost_usd: Cost in US dollars, by the price table.
+        max_parse_errors: Consecutive unusable replies.
+        loop_nudge: Number of repetitions of the same action on the same screen after which the model is warned.
+        loop_cap: Number of repetitions of the same action on the same screen after which the run ends.
+        wait_cap: Number of consecutive steps that only wait on an unchanged screen after which the run ends. Waiting
+            does not count as a loop.
     """
 
     max_steps: int | None = 100
@@ -58,7 +58,7 @@ class Caps:
     def reached(
         self, *, num_steps: int = 0, num_calls: int = 0, time_s: float = 0.0, usage: Usage = _NOTHING
     ) -> tuple[Cap, str] | None:
-        """The first limit that is used up, with a line for a person; None while there is room."""
+        """Return the first limit that is reached, with a message for a person; None if none is reached."""
         if self.max_steps is not None and num_steps >= self.max_steps:
             return "steps", f"{num_steps} of {self.max_steps} steps used"
         if self.max_calls is not None and num_calls >= self.max_calls:
@@ -83,7 +83,7 @@ class Caps:
 
 
 def describe_time(time_s: float, max_time_s: float) -> str:
-    """The line for a person once the time is used up."""
+    """Return the message for a reached time limit."""
     return f"{time_s:.0f} of {max_time_s:g} s used"
 
 
@@ -92,29 +92,29 @@ _MARGIN = 2.0
 
 @dataclass(slots=True)
 class Reservation:
-    """Room for one call of the model.
+    """Budget reserved for one model call.
 
     Attributes:
-        usage: What the call used; set before the reservation ends.
+        usage: Usage of the call; set before the reservation ends.
     """
 
     usage: Usage = field(default_factory=Usage)
 
 
 class Budget:
-    """Counts what is used and holds the limits. For one event loop; not for several threads.
+    """Usage counters with limits. Must be used on one event loop; not thread-safe.
 
-    `check`, `begin_step` and `model_call` raise `CapReachedError` where a limit is used up, here or further up.
+    `check`, `begin_step` and `model_call` raise `CapReachedError` if a limit of this budget or of a parent is reached.
 
     Args:
-        caps: The limits; those that are no amounts (parse errors, loops, time) are others' business.
-        parent: What this one is a part of: all that is used here counts there too.
-        name: What a message calls it, such as `the whole run`.
+        caps: Limits; those on parse errors, loops and time are checked elsewhere.
+        parent: Parent budget; all usage of this budget counts there too.
+        name: Name in messages, such as `the whole run`.
 
     Attributes:
-        usage: Tokens and money up to now.
-        num_steps: Steps begun.
-        num_calls: Tool calls begun.
+        usage: Tokens and cost so far.
+        num_steps: Number of started steps.
+        num_calls: Number of started tool calls.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class Budget:
         self._settled: asyncio.Event = asyncio.Event() if parent is None else parent._settled
 
     def make_child(self, caps: Caps, name: str = "") -> "Budget":
-        """A part of this budget with limits of its own."""
+        """Return a child of this budget with its own limits."""
         return Budget(caps, parent=self, name=name)
 
     def check(self) -> None:
-        """Check that there is room for something more."""
+        """Check that no limit on tool calls, tokens or cost is reached."""
         for level in self._levels():
             reached = level.caps.reached(num_calls=level.num_calls, usage=level.usage)
             if reached:
@@ -154,7 +154,7 @@ class Budget:
             level.num_steps += 1
 
     def take_calls(self, num_calls: int) -> int:
-        """Count tool calls; how many of them may be made, the first ones."""
+        """Count tool calls and return how many of them, from the first, are allowed."""
         rooms = [level.caps.max_calls - level.num_calls for level in self._levels() if level.caps.max_calls is not None]
         granted = max(0, min([num_calls, *rooms]))
         for level in self._levels():
@@ -163,7 +163,7 @@ class Budget:
 
     @asynccontextmanager
     async def model_call(self) -> AsyncIterator[Reservation]:
-        """Room for one call of the model; waits while calls under way may use it all up."""
+        """Reserve budget for one model call; waits while running calls may use up the budget."""
         self.check()
         while any(level._is_crowded() for level in self._levels()):
             self._settled.clear()
@@ -180,7 +180,7 @@ class Budget:
             self._settled.set()
 
     def add(self, used: Usage) -> None:
-        """Count what was used without room being asked for: the last reply after a limit, an earlier process."""
+        """Count usage without a reservation: the last reply after a limit, an earlier process."""
         for level in self._levels():
             level.usage += used
 
@@ -200,10 +200,10 @@ class Budget:
         )
 
     def _is_crowded(self) -> bool:
-        """Whether one more call beside those under way might overshoot a limit by more than itself."""
+        """Return True if one more concurrent call might exceed a limit by more than its own usage."""
         if not self._num_open:
             return False
-        if self._num_settled == 0:  # nothing is known of the size of a call
+        if self._num_settled == 0:  # the usage of a call is not known yet
             return self.caps.max_tokens is not None or self.caps.max_cost_usd is not None
         coming = self._num_open * _MARGIN
         tokens, cost_usd = self._largest.total_tokens, self._largest.cost_usd or 0.0
@@ -216,5 +216,5 @@ class Budget:
 
 
 def _is_short(most: float | None, used: float | None, coming: float) -> bool:
-    """Whether what is coming may use a limit up."""
+    """Return True if the expected usage may reach a limit."""
     return most is not None and used is not None and used + coming >= most

@@ -1,4 +1,4 @@
-"""Pause, resume, stop and redirect a running agent from outside; safe to call from any thread."""
+"""Pause, resume, stop and redirect a running agent from outside; can be called from any thread."""
 
 import asyncio
 import time
@@ -17,18 +17,18 @@ _AWAY_CHECK_S = 0.1
 
 
 class StoppedError(Exception):
-    """Somebody asked the run to stop."""
+    """Raised when a stop of the run was requested."""
 
 
 class Clock:
-    """Seconds of work, and the limit on them; the limits of all that it is a part of hold too.
+    """Clock of working time with a limit; the limits of all parents apply too.
 
-    It stands still while a person is awaited: here, or by each child that is at work.
+    It is stopped while a person is awaited, either here or by every running child.
 
     Args:
-        max_time_s: Seconds of work; None means no limit.
-        parent: What this is a part of.
-        name: What a message calls it, such as `the whole run`.
+        max_time_s: Limit on working time in seconds; None means no limit.
+        parent: Clock of the parent run.
+        name: Name in messages, such as `the whole run`.
     """
 
     def __init__(self, *, max_time_s: float | None = None, parent: "Clock | None" = None, name: str = "") -> None:
@@ -41,7 +41,7 @@ class Clock:
         self._num_waits = self._num_running = self._num_waiting = 0
 
     def start(self, *, earlier_s: float = 0.0) -> None:
-        """Count from now on."""
+        """Start the clock; `earlier_s` is the working time of earlier parts of the run."""
         now = time.monotonic()
         self._started, self._earlier_s, self._waited_s, self._waiting_since = now, earlier_s, 0.0, now
         if self._parent is not None and not self._is_running:
@@ -49,29 +49,29 @@ class Clock:
         self._is_running = True
 
     def end(self) -> None:
-        """The work is over; a parent does not look here any more. May be called twice."""
+        """End the work of this clock for the parent. Can be called twice."""
         if self._parent is not None and self._is_running:
             self._parent._change(running=-1, waiting=-int(self.is_waiting))
         self._is_running = False
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it stands still."""
+        """True if the clock is stopped."""
         return self._num_waits > 0 or 0 < self._num_running == self._num_waiting
 
     @property
     def waited_s(self) -> float:
-        """Seconds spent waiting for a person, up to now."""
+        """Seconds spent waiting for a person so far."""
         return self._waited_s + (time.monotonic() - self._waiting_since if self.is_waiting else 0.0)
 
     @property
     def time_s(self) -> float:
-        """Seconds of work: earlier parts of a resumed run count, waiting for a person does not."""
+        """Seconds of work, including earlier parts of a resumed run, without waiting for a person."""
         return self._earlier_s + time.monotonic() - self._started - self.waited_s
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until a limit may be reached, here or further up; None without any limit."""
+        """Seconds until a limit of this clock or of a parent may be reached; None without a limit."""
         mine = None if self._max_time_s is None else max(0.0, self._max_time_s - self.time_s)
         if mine is not None and self.is_waiting:
             mine = max(mine, _AWAY_CHECK_S)
@@ -80,7 +80,7 @@ class Clock:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """A person is awaited."""
+        """Stop the clock inside this context, while a person is awaited."""
         self._change(waits=1)
         try:
             yield
@@ -88,7 +88,7 @@ class Clock:
             self._change(waits=-1)
 
     def check(self) -> None:
-        """Check that there is time left."""
+        """Raise `CapReachedError` if the time limit is reached."""
         if self._max_time_s is not None and self.time_s >= self._max_time_s and not self.is_waiting:
             reason = describe_time(self.time_s, self._max_time_s)
             raise CapReachedError("time", f"{self._name}: {reason}" if self._name else reason)
@@ -111,17 +111,17 @@ class Clock:
 
 
 class Control:
-    """The switches and the clock of one run. A stop takes effect at once.
+    """Pause, stop and redirect of one run, and its clock. A stop takes effect immediately.
 
     A pause takes effect before the next model call, and in a run on a screen also before the next action. `checkpoint`
     and `unless_stopped` raise `StoppedError`; `check_time` and `unless_stopped` raise `CapReachedError`.
 
     Args:
-        max_time_s: Seconds of work after which the run ends, as by a stop; None means no limit.
-        parent: What this is a part of; see `make_child`.
+        max_time_s: Seconds of work after which the run ends immediately; None means no limit.
+        parent: Control of the parent run; see `make_child`.
 
     Attributes:
-        clock: Its time; that of the parent runs too.
+        clock: Clock of the run; the parent's clock runs too.
     """
 
     def __init__(self, *, max_time_s: float | None = None, parent: "Control | None" = None) -> None:
@@ -137,11 +137,11 @@ class Control:
         self.clock: Clock = Clock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
     def make_child(self, *, max_time_s: float | None = None, is_same_agent: bool = False) -> "Control":
-        """Control of a part of this run: pause, stop and the time limit of the parent hold for it too.
+        """Return the control of a part of this run: pause, stop and time limit of the parent apply to it too.
 
         Args:
-            max_time_s: Its own time limit.
-            is_same_agent: Whether a redirect of the parent is for it.
+            max_time_s: Time limit of the child.
+            is_same_agent: True if redirects of the parent apply to the child.
         """
         child = Control(max_time_s=max_time_s, parent=self)
         if is_same_agent:
@@ -160,81 +160,81 @@ class Control:
 
     @property
     def waited_s(self) -> float:
-        """Seconds spent waiting for a person, up to now."""
+        """Seconds spent waiting for a person so far."""
         return self.clock.waited_s
 
     @property
     def time_s(self) -> float:
-        """Seconds of work: earlier parts of a resumed run count, waiting for a person does not."""
+        """Seconds of work, including earlier parts of a resumed run, without waiting for a person."""
         return self.clock.time_s
 
     def pause(self) -> None:
-        """Hold the run before its next model call."""
+        """Pause the run before its next model call."""
         self._change_on_loop(self._go.clear)
         for child in tuple(self._children):
             child.pause()
 
     def resume(self) -> None:
-        """Let a paused run go on."""
+        """Resume a paused run."""
         self._change_on_loop(self._go.set)
         for child in tuple(self._children):
             child.resume()
 
     def stop(self, reason: str = "stopped by the user") -> None:
-        """End the run as `stopped`, also while the model is thinking."""
+        """End the run as `stopped`, even during a model call."""
         self.stop_reason = reason
         self._change_on_loop(self._set_stopped)
         for child in tuple(self._children):
             child.stop(reason)
 
     def redirect(self, instruction: str) -> None:
-        """Tell the agent something from its next step on: on a screen a new instruction, else a further word."""
+        """Give the agent a text at its next step: a new instruction on a screen, else an additional message."""
         self._said.append(instruction)
 
     def hand_back(self, actions: Sequence[Action] = ()) -> None:
-        """A person has worked on the screen of a paused run: the agent looks again before it decides anew."""
+        """Report that a person has used the screen of a paused run: the agent observes it again before it decides."""
         self._by_person = (*(self._by_person or ()), *actions)
 
     @property
     def is_handed_back(self) -> bool:
-        """Whether a person worked on the screen and the agent has not looked again yet."""
+        """True if a person used the screen and the agent has not observed it since."""
         return self._by_person is not None
 
     @property
     def is_redirected(self) -> bool:
-        """Whether the agent has not taken yet what it is told."""
+        """True if there are redirects that the agent has not taken."""
         return bool(self._said)
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run is held or will be before its next model call."""
+        """True if the run is paused or will be before its next model call."""
         return not self._go.is_set()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a stop was asked for."""
+        """True if a stop was requested."""
         return self._is_stopped
 
     def take_redirects(self) -> tuple[str, ...]:
-        """What the agent is told, once, in order."""
+        """Return the texts of new redirects in order, and clear them."""
         said = tuple(self._said)
         del self._said[: len(said)]
         return said
 
     def take_hand_back(self) -> tuple[Action, ...] | None:
-        """What a person did, once; None when nobody did anything."""
+        """Return a person's actions and clear them; None if no person used the screen."""
         actions, self._by_person = self._by_person, None
         return actions
 
     async def checkpoint(self) -> None:
-        """Wait out a pause."""
+        """Wait while the run is paused."""
         if self.is_paused and not self.is_stopped:
             await self.away(self._until_go())
         if self.is_stopped:
             raise StoppedError(self.stop_reason)
 
     async def unless_stopped(self, work: Awaitable[T]) -> T:
-        """Await `work`, or cancel it as soon as a stop is asked for or the run's time is used up."""
+        """Await `work`; cancel it as soon as a stop is requested or the time limit is reached."""
         task: asyncio.Future[T] = asyncio.ensure_future(contained_result(work))
         try:
             with self._stop_awaited() as stop:
@@ -250,15 +250,15 @@ class Control:
                 await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)
                 abandon(task)
             if task.done() and not task.cancelled():
-                task.exception()  # an error that it ended with meanwhile is nobody's any more
+                task.exception()  # retrieve an error that was raised meanwhile, so that asyncio does not report it
 
     async def away(self, work: Awaitable[T]) -> T:
-        """Await a person; the time does not count against the run's time limit."""
+        """Await a person; this time does not count toward the time limit."""
         with self.clock.waiting():
             return await work
 
     def check_time(self) -> None:
-        """Check that there is time left."""
+        """Raise `CapReachedError` if the time limit is reached."""
         self.clock.check()
 
     def _check(self) -> None:
@@ -277,7 +277,7 @@ class Control:
 
     @contextmanager
     def _stop_awaited(self) -> Iterator["asyncio.Future[None]"]:
-        """Done as soon as a stop is asked for. A future and no task: this is on the way of each call of each agent."""
+        """Yield a future that is done when a stop is requested; not a task, because every call creates one."""
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._awaiting_stop.add(stop)
         if self._is_stopped:
@@ -295,7 +295,7 @@ class Control:
                 stop.set_result(None)
 
     def _change_on_loop(self, change: Callable[[], object]) -> None:
-        """Make a change on the run's own loop: at once from there, by a message from another thread."""
+        """Apply a change on the run's event loop: directly if called there, else thread-safely."""
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""How a run ends: a closed set. A loop that ran out can never read as success."""
+"""Result of a run: a fixed set of statuses. A run that reached a limit never counts as success."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,22 +13,22 @@ ErrorSource = Literal["model", "env", "record", "task", "sandbox"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Why a run is over.
+    """Result of a run and its reason.
 
     Attributes:
         status: `succeeded`: the task's verdict is 1; `failed`: the verdict is below 1, or the agent gave
-            up; `unverified`: the agent says success and nothing can check it; `capped`: a limit of ours, or
-            of the env's own;
-            `stopped`: a person; `error`: the model, the env or the record broke.
+            up; `unverified`: the agent reports success and no check is available; `capped`: one of our limits or
+            of the environment's limits was reached; `stopped`: stopped by a person; `error`: the model, the
+            environment or the record failed.
         reason: One line for a person.
-        cap: Which limit, for `capped`.
-        source: What broke, for `error`; `env` for a `capped` run whose env could not be asked for the verdict.
-        retryable: Where something broke: whether running again may help.
-        score: The task's verdict in [0, 1], when it gave one.
-        answer: The agent's answer, when it gave one.
-        claim: What the agent reported when it ended the episode; None when it did not end it.
-        other_scores: By name, the score that other rules give, when the task tells (`envs.TaskVerdict`).
-        info: What else the task tells of its episode (`envs.TaskVerdict`).
+        cap: Limit that was reached, for `capped`.
+        source: Part that failed, for `error`; `env` for a `capped` run whose environment could not give a verdict.
+        retryable: True if another run may succeed after an error.
+        score: Verdict of the task in [0, 1], if any.
+        answer: Answer of the agent, if any.
+        claim: Status that the agent reported when it ended the episode; None if it did not end it.
+        other_scores: Scores by other rules, by name, if the task gives them (`envs.TaskVerdict`).
+        info: Further information of the task about its episode (`envs.TaskVerdict`).
     """
 
     status: Status
@@ -44,7 +44,7 @@ class End:
 
     @property
     def exit_code(self) -> int:
-        """0 succeeded or unverified, 1 failed or a permanent error, 3 capped, 75 worth retrying, 130 stopped."""
+        """Exit code: 0 succeeded or unverified, 1 failed or a permanent error, 3 capped, 75 retryable, 130 stopped."""
         if self.status == "error":
             return 75 if self.retryable else 1
         return {"succeeded": 0, "unverified": 0, "failed": 1, "capped": 3, "stopped": 130}[self.status]
@@ -52,7 +52,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What `cua task` prints last."""
+    """Result of a run with its usage; the last output of `cua task`."""
 
     end: End
     num_steps: int

@@ -1,4 +1,4 @@
-"""Events of a running agent, for a terminal, a JSON stream or a web page, and who follows them."""
+"""Events of a running agent for a terminal, a JSON stream or a web page, and the callbacks that receive them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from envs import Action, Env, Observation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentIds:
-    """Whose run it is.
+    """Ids of the run and agent of an event.
 
     Attributes:
-        run_id: The run, with all its agents; the name of its folder. "" for one that is not recorded.
-        agent_id: The agent; a run's first one is `main`.
-        parent_id: The agent that made this one; "" for the first.
+        run_id: Id of the run with all its agents; the name of its folder. "" for a run that is not recorded.
+        agent_id: Id of the agent; the first one of a run is `main`.
+        parent_id: Id of the agent that created this one; "" for the first.
     """
 
     run_id: str = ""
@@ -29,14 +29,14 @@ class AgentIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AgentEvent:
-    """What all events have."""
+    """Base class of all events."""
 
     ids: AgentIds = AgentIds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(_AgentEvent):
-    """The run has its folder and its world is being started."""
+    """Start of a run: its folder exists, and its environment is being started."""
 
     instruction: str
     run_dir: str | None
@@ -44,7 +44,7 @@ class RunStarted(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed(_AgentEvent):
-    """The agent looks at a screen."""
+    """Observation of a screen by the agent."""
 
     index: int
     observation: Observation
@@ -52,14 +52,14 @@ class Observed(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking(_AgentEvent):
-    """A piece of the model's answer as it streams in: its reasoning, or its text."""
+    """Streamed piece of the model's reply: its reasoning, or its text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided(_AgentEvent):
-    """The model answered and the answer could be read."""
+    """Parsed reply of the model."""
 
     index: int
     turn: Turn
@@ -68,7 +68,7 @@ class Decided(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDone(_AgentEvent):
-    """A step is finished and on disk."""
+    """Finished step, recorded on disk."""
 
     step: Step
     usage: Usage
@@ -76,7 +76,7 @@ class StepDone(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStarted(_AgentEvent):
-    """The model called tools and they begin to work."""
+    """Tool calls of a reply, which start to run."""
 
     index: int
     reply: Reply
@@ -84,7 +84,7 @@ class CallsStarted(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReturned(_AgentEvent):
-    """One tool call came back; several may come in any order."""
+    """Result of one tool call; calls may return in any order."""
 
     index: int
     outcome: CallOutcome
@@ -92,7 +92,7 @@ class CallReturned(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStepDone(_AgentEvent):
-    """A step of a tool-using run is finished and on disk."""
+    """Finished step of a tool-using run, recorded on disk."""
 
     step: ToolStep
     usage: Usage
@@ -122,7 +122,7 @@ NoteKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted(_AgentEvent):
-    """Something worth telling that is not a step."""
+    """Notable event that is not a step."""
 
     kind: NoteKind
     text: str
@@ -130,7 +130,7 @@ class Noted(_AgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded(_AgentEvent):
-    """The run is over."""
+    """End of a run."""
 
     result: RunResult
 
@@ -143,13 +143,13 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Who follows a run.
+    """Callbacks that follow a run.
 
     Attributes:
-        listener: Gets an event for all that happens.
-        approver: Asks a person about risky steps; without one they are refused.
-        on_control: Gets the switches of the run before it starts: pause, stop, redirect.
-        on_env: Gets the environment of a GUI run before it starts, to show its screen or to work on it.
+        listener: Called with every event.
+        approver: Asks a person about risky steps; without it they are refused.
+        on_control: Called with the control of the run before it starts, for pause, stop and redirect.
+        on_env: Called with the environment of a GUI run before it starts, to display its screen or to use it.
     """
 
     listener: Listener | None = None

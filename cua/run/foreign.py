@@ -1,4 +1,4 @@
-"""Call tasks and environments that others may have written, and turn what they raise into errors of the closed set."""
+"""Calls tasks and environments of third parties, and converts their exceptions to known error classes."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ _OURS = (EnvError, CuaError, SandboxError)
 
 
 async def run_task_code(call: Callable[[], Awaitable[T]]) -> T:
-    """Await code of a task."""
+    """Await code of a task; exceptions of unknown classes become `TaskError`."""
     try:
         with contained():
             return await call()
@@ -34,8 +34,8 @@ async def reset_env(env: Env, task: Task) -> Observation:
     """Reset an environment, which sets the task up.
 
     Raises:
-        EnvError: As the env raises it, or it returned something other than an observation.
-        TaskError: The task's `setup`, or the env's own code, raised anything else.
+        EnvError: If the environment raises it, or does not return an observation.
+        TaskError: If the task's `setup`, or the environment's own code, raises anything else.
     """
     found: object = await run_task_code(lambda: env.reset(task))
     if not isinstance(found, Observation):
@@ -44,12 +44,12 @@ async def reset_env(env: Env, task: Task) -> Observation:
 
 
 async def step_env(env: Env, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-    """Carry out one step in an environment.
+    """Execute one step in an environment.
 
     Raises:
-        EnvError: As the env raises it; or its own code raised anything else, or returned something other than a
-            `StepResult`.
-        StoppedError: As `check` raises it; likewise a `CapReachedError`.
+        EnvError: If the environment raises it, raises anything else, or does not return a `StepResult`.
+        StoppedError: If `check` raises it.
+        CapReachedError: If `check` raises it.
     """
     try:
         with contained():
@@ -64,7 +64,7 @@ async def step_env(env: Env, actions: Sequence[Action], check: Check | None = No
 
 
 async def read_env_texts(env: ReadableScreen, timeout_s: float) -> ScreenTexts:
-    """Read the texts of a screen; none, and `is_cut`, if that fails or takes too long."""
+    """Read the texts of a screen; on failure or timeout there are none, and `is_cut` is set."""
     found: object = None
     with contextlib.suppress(*_OURS):
         found = await run_task_code(lambda: asyncio.wait_for(env.read_texts(), timeout_s))

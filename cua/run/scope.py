@@ -1,7 +1,7 @@
-"""What a loop works in: whose run it is, its switches, its limits, its record, and the one way in which it ends.
+"""Environment of an agent's loop: ids, control, limits, record, and the conversion of errors to a result.
 
-The GUI agent, the agent with tools and whatever comes later differ in their loops and share this. A scope may have
-children (`make_child`): they use up their parent's budget, stop with it and write into its journal.
+The loops of the GUI agent, the agent with tools and later ones differ and share this. A scope may have
+children (`make_child`): they use their parent's budget, stop with it and write to its journal.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ from visual_tools.errors import SandboxError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What an earlier part of a run has used."""
+    """Usage of an earlier part of a run."""
 
     usage: Usage = field(default_factory=Usage)
     num_steps: int = 0
@@ -42,23 +42,23 @@ Grant = Callable[[int], Awaitable[int]]
 
 
 class RunScope:
-    """One agent's part of a run. The limits of a scope hold for its parts besides their own.
+    """One agent's part of a run. The limits of a scope apply to its children in addition to their own.
 
-    `begin_step`, `generate` and `reply_unusable` raise `CapReachedError` where a limit is used up.
+    `begin_step`, `generate` and `reply_unusable` raise `CapReachedError` if a limit is reached.
 
     Args:
         caps: Limits of this agent.
-        record: Where it is written down; None keeps nothing.
-        listener: Told all that happens.
-        grant: How many of so many tool calls may be made, where the book is kept elsewhere.
+        record: Writer or journal of the run; None records nothing.
+        listener: Called with every event.
+        grant: Returns how many of a number of tool calls are allowed, if they are counted elsewhere.
 
     Attributes:
-        ids: Whose run it is.
+        ids: Ids of the run and the agent.
         caps: Limits of this agent.
-        control: Pauses, resumes, stops and redirects it from outside.
-        budget: What it has used and may use.
-        record: Where it is written down.
-        run_dir: Folder of the last run that was made within this one; None before any has a record.
+        control: Pauses, resumes, stops and redirects the agent from outside.
+        budget: Usage and limits.
+        record: Journal of the run.
+        run_dir: Folder of the last run that was created within this one; None if none is recorded.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class RunScope:
         self.run_dir: str | None = None
 
     def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
-        """A scope for an agent that works for this one; `agent_id` is unlike any other in the journal."""
+        """Return a scope for a sub-agent; `agent_id` must be unique in the journal."""
         return self._make_part(caps, self.record.for_agent(agent_id))
 
     def make_turn(self, caps: Caps) -> "RunScope":
-        """A scope for one of several questions to the same agent: the same record, switches of its own."""
+        """Return a scope for one of several questions to the same agent: the same record, a separate control."""
         return self._make_part(caps, self.record, is_same_agent=True)
 
     def make_run(
         self, caps: Caps, record: TrajectoryWriter | None = None, listener: Listener | None = None
     ) -> "RunScope":
-        """A scope for a run of its own within this one, with its own record: one episode of a batch."""
+        """Return a scope for a separate run within this one, with its own record, such as one episode of a batch."""
         part = self._make_part(caps, Journal(record), listener)
         self.run_dir = part.record.shown_dir
         return part
@@ -105,12 +105,12 @@ class RunScope:
 
     @property
     def spent(self) -> Spent:
-        """What this part of the run has used."""
+        """Usage of this part of the run."""
         used, time_s = self.budget, self.control.time_s
         return Spent(usage=used.usage, num_steps=used.num_steps, num_calls=used.num_calls, time_s=time_s)
 
     def begin(self, instruction: str, spent: Spent | None = None) -> None:
-        """The run starts: its clock, and word of it to whoever listens."""
+        """Start the run: start its clock, add the usage of earlier parts, and emit `RunStarted`."""
         spent = spent or Spent()
         self.control.attach(earlier_s=spent.time_s)
         self.budget.usage += spent.usage
@@ -119,7 +119,7 @@ class RunScope:
         self.emit(RunStarted(instruction=instruction, run_dir=self.record.shown_dir))
 
     async def to_the_end(self, work: Callable[[], Awaitable[End]]) -> End:
-        """Do the work of a run; what breaks it becomes its end."""
+        """Await the work of a run, and convert errors to a result."""
         try:
             return await work()
         except CapReachedError as cap:
@@ -138,13 +138,13 @@ class RunScope:
             return End(status="error", source="sandbox", reason=str(error), retryable=True)
         except TrajectoryError as error:
             return End(status="error", source="record", reason=str(error), retryable=True)
-        except BaseException:  # nobody gets to `finish`
+        except BaseException:  # `finish` will not be called
             self.control.clock.end()
             await self.record.close()
             raise
 
     async def finish(self, end: End, num_steps: int) -> RunResult:
-        """The result, on disk; or, when that fails, the result that says so."""
+        """Record the result and return it; if recording fails, return a result with that error."""
         result = RunResult(
             end=end,
             num_steps=num_steps,
@@ -171,19 +171,19 @@ class RunScope:
         self.budget.begin_step()
 
     async def take_calls(self, num_calls: int) -> int:
-        """Count tool calls; how many of them may be made, the first ones."""
+        """Count tool calls and return how many of them, from the first, are allowed."""
         granted = num_calls if self._grant is None else await self._grant(num_calls)
         return self.budget.take_calls(granted)
 
     async def generate(
         self, model: Model, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """One call of the model within the limits; a stop ends it.
+        """Call the model once within the limits; a stop cancels the call.
 
         Raises:
-            CapReachedError: A limit is used up.
-            StoppedError: A person stopped the run.
-            ModelError: As the model raises it; a reply that was cut or cannot be used has its tokens counted.
+            CapReachedError: If a limit is reached.
+            StoppedError: If a person stopped the run.
+            ModelError: If the model raises it; tokens of truncated and unusable replies are counted.
         """
         return await self.control.unless_stopped(self._generate(model, messages, tools, sampling))
 
@@ -202,7 +202,7 @@ class RunScope:
             return reply
 
     def reply_unusable(self, why: str) -> None:
-        """Count a reply that could not be used, and write down why."""
+        """Count an unusable reply, and note the reason."""
         self._num_unusable += 1
         self.note("parse_error", why)
         if self._num_unusable >= self.caps.max_parse_errors:
@@ -211,22 +211,22 @@ class RunScope:
             )
 
     def reply_usable(self) -> None:
-        """A reply could be used: the next one that cannot is the first in a row."""
+        """Reset the count of consecutive unusable replies."""
         self._num_unusable = 0
 
     def note(self, kind: NoteKind, text: str, **data: Any) -> None:
-        """Write down and tell something that is not a step."""
+        """Record and emit a note, an event that is not a step."""
         self.record.note(kind, text, **data)
         self.emit(Noted(kind=kind, text=text))
 
     def note_child(self, agent_id: str, text: str) -> None:
-        """Tell of a change of an agent that works for this one; its own record has it already."""
+        """Emit a note about a sub-agent; its own record already has it."""
         if self._listener is not None:
             ids = replace(self.ids, agent_id=agent_id, parent_id=self.ids.agent_id)
             self._listener(Noted(kind="child", text=text, ids=ids))
 
     def listen(self, listener: Listener) -> None:
-        """Have another one told what happens from now on."""
+        """Replace the listener."""
         self._listener = listener
 
     def emit(self, event: Event) -> None:

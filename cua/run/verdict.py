@@ -1,4 +1,4 @@
-"""From the end of an episode and its task's verdict to how the run ends."""
+"""Converts the end of an episode and its task's verdict to the result of the run."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from visual_tools.errors import SandboxError
 
 
 async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
-    """The task's verdict."""
+    """Return the task's verdict; errors other than `EnvError` become `TaskError`."""
     try:
         return await run_task_code(lambda: evaluate_task(task, env))
     except (EnvError, TaskError):
@@ -25,7 +25,7 @@ async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
 
 
 async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) -> End:
-    """End of a run whose episode is over: the agent said so, or, without a `terminate`, the env did."""
+    """Return the result of a finished episode: ended by the agent, or, without a `terminate`, by the environment."""
     verdict = await _evaluate(task, env)
     score = verdict.score
     answer = terminate.answer if terminate else None
@@ -47,7 +47,7 @@ async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) 
 
 
 def _more(verdict: TaskVerdict) -> dict[str, Any]:
-    """Fields of an `End` besides the score."""
+    """Return the fields of an `End` other than the score."""
     return {"other_scores": dict(verdict.other_scores), "info": dict(verdict.info)}
 
 
@@ -60,7 +60,7 @@ def _claim(terminate: Terminate | None) -> str:
 
 
 async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) -> End:
-    """End of a run that reached a limit: never a success, though it holds the score, or why there is none."""
+    """Return the result of a run that reached a limit: never a success, with the score or why it is missing."""
     try:
         verdict = await _evaluate(task, env)
     except EnvError as error:
@@ -71,11 +71,11 @@ async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What stands for the env of a `Question` when it is evaluated.
+    """Replacement for the environment when a `Question` is evaluated.
 
     Attributes:
-        terminate: The agent's end.
-        folder: Where it has worked.
+        terminate: Final action of the agent.
+        folder: Working folder of the agent.
     """
 
     terminate: Terminate
@@ -83,7 +83,7 @@ class Answered:
 
 
 async def judge_answer(task: Task | None, end: End, folder: Path | None = None) -> End:
-    """How the run of an agent with tools ends, by its task if it has one; an answer at a limit is judged as well."""
+    """Return the result of an agent with tools, by its task if it has one; answers at a limit are evaluated as well."""
     if task is None or end.status not in ("unverified", "capped"):
         return end
     terminate = Terminate(status="success", answer=end.answer)

@@ -1,4 +1,4 @@
-"""Model code to actions, and actions back to code. Model text is read as a syntax tree and never executed."""
+"""Converts model code to actions and back. Model code is parsed to a syntax tree and never executed."""
 
 from cua.gui_agent.interpreter.coordinates import Mode
 from cua.gui_agent.interpreter.limits import Limits

@@ -1,4 +1,4 @@
-"""Arguments of the calls that code makes: bound to parameter lists, then checked and read.
+"""Arguments of calls in model code: bound to parameter lists, then checked and converted.
 
 Source of the parameter lists: pyautogui 0.9.54, `pyautogui/__init__.py`; `time.sleep`; the report's two `computer`
 functions.
@@ -37,18 +37,18 @@ class Arguments:
     recording: Recording
 
     def number(self, name: str, default: float) -> float:
-        """A finite number."""
+        """Return a finite number."""
         return self._finite(name, self.given.get(name, default))
 
     def duration_s(self, name: str) -> float:
-        """Seconds, 0 when not given."""
+        """Return a duration in seconds, 0 if not given."""
         value = self.number(name, 0.0)
         if value < 0:
             raise Refused(f"{self.function}(): {name} cannot be negative, got {value:g}")
         return value
 
     def amount(self, name: str, default: int) -> int:
-        """A whole number of clicks, presses or notches, bounded in size."""
+        """Return a whole number of clicks, presses or notches, at most `max_amount`."""
         value = self.number(name, default)
         if value != int(value):
             raise Refused(f"{self.function}(): {name} must be a whole number, got {value:g}")
@@ -58,7 +58,7 @@ class Arguments:
         return int(value)
 
     def button(self) -> Button:
-        """Which mouse button, the left one when not given."""
+        """Return the mouse button, the left one if not given."""
         value = self.given.get("button", "left")
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise self._bad_button(value)
@@ -68,21 +68,21 @@ class Arguments:
         return button
 
     def point_px(self) -> tuple[int, int] | None:
-        """The point that `x` and `y` name, screen frame; None when neither is given."""
+        """Return the point given by `x` and `y`, screen frame; None if neither is given."""
         return self.recording.to_screen(*self._pair("x", "y"))
 
     def offset_px(self) -> tuple[int, int]:
-        """Where the pointer ends when it moves by `xOffset` and `yOffset`, screen frame."""
+        """Return the pointer position after a move by `xOffset` and `yOffset`, screen frame."""
         dx, dy = self._pair("xOffset", "yOffset")
         recording = self.recording
         return recording.frame.move(recording.known_pointer_px(), dx or 0, dy or 0)
 
     def key(self, name: str) -> str:
-        """One key, by its canonical name."""
+        """Return the canonical name of one key."""
         return self._key(self.given[name])
 
     def keys(self, name: str) -> list[str]:
-        """One key or a list of keys, by canonical names."""
+        """Return the canonical names of one key or a list of keys."""
         value = self.given[name]
         if isinstance(value, str):
             return [self._key(value)]
@@ -119,7 +119,7 @@ class Arguments:
     def _unpack(self, point: Sequence[Value]) -> tuple[Value, Value]:
         if len(point) == 2:
             return point[0], point[1]
-        if len(point) == 4:  # left, top, width, height: the middle of a box, as pyautogui has it
+        if len(point) == 4:  # left, top, width, height: use the center of the box, as pyautogui does
             left, top, width, height = (self._finite("box", value) for value in point)
             return left + width / 2, top + height / 2
         raise Refused(f"{self.function}(): a point has two numbers, got {len(point)}")
@@ -168,7 +168,7 @@ PYAUTOGUI: Mapping[str, str] = {
     "isValidKey": "key!",
     "failSafeCheck": "",
 }
-"""Parameters in order: `!` marks a required one, `*` takes all positional arguments."""
+"""Parameters in order: `!` marks a required parameter, `*` takes all positional arguments."""
 
 PYAUTOGUI_ALIASES: Mapping[str, str] = {
     "move": "moveRel",
@@ -196,11 +196,11 @@ COMPUTER_ALIASES: Mapping[str, str] = {
     "type": "typewrite",
     "key": "press",
 }
-"""Spellings that older agents of the same family write after `computer.`."""
+"""Function names that older agents of the same family use after `computer.`, and their pyautogui names."""
 
 
 def bind(function: str, signature: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value]:
-    """Arguments by parameter name, as Python would bind them."""
+    """Bind arguments to parameter names as Python does."""
     names = [word.rstrip("!") for word in signature.split()]
     if names and names[0].startswith("*"):
         bound: dict[str, Value] = {names[0][1:]: list(args)}
@@ -222,5 +222,5 @@ def bind(function: str, signature: str, args: Sequence[Value], kwargs: Mapping[s
 
 
 def guess(name: str, names: Sequence[str]) -> str:
-    """A hint that names the closest of `names`, or nothing."""
+    """Return a hint with the closest match among `names`, or an empty text."""
     return "".join(f" (did you mean {known!r}?)" for known in nearest(name, names))

@@ -1,4 +1,4 @@
-"""Python's own functions that code may call, and those of `math` and `time`: closed tables."""
+"""Allowed built-in functions, and the allowed functions of `math`: fixed tables."""
 
 import builtins
 import math
@@ -26,13 +26,13 @@ _OVER_ITEMS: Functions = {
     "enumerate": lambda items, start=0: list(enumerate(items, start)),
 }
 _KEEP_UNIT = frozenset({"abs", "float", "int", "round", "sum"})
-"""Functions of a number of pixels that give one; `math.floor` and `math.ceil` do too."""
+"""Functions whose result counts pixels if their argument does; `math.floor` and `math.ceil` are further ones."""
 NAMES = frozenset([*_PLAIN, *_OVER_ITEMS, "dict", "max", "min", "print", "range", "round", "str", "zip"])
-"""Every function that can be called without a module."""
+"""Functions that can be called without a module."""
 
 
 def items_of(value: Value, budget: Budget) -> list[Value]:
-    """What a loop over the value goes through."""
+    """Return the items that a loop over the value iterates over."""
     if not isinstance(value, str | list | tuple | dict | range):
         raise Refused(f"cannot loop over {kind(value)}")
     budget.check_size(len(value))
@@ -40,7 +40,7 @@ def items_of(value: Value, budget: Budget) -> list[Value]:
 
 
 def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
-    """`name(*args, **kwargs)` for one of `NAMES`."""
+    """Return `name(*args, **kwargs)` for one of `NAMES`."""
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
     result = budget.check(_apply_builtin(name, list(args), dict(kwargs), budget))
@@ -48,7 +48,7 @@ def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], 
 
 
 def _any_pixels(args: Sequence[Value]) -> bool:
-    """Whether a number among the arguments, or in a list of them, counts pixels."""
+    """Return True if a number among the arguments, or in a list given first, counts pixels."""
     first = args[0] if args else None
     return is_pixels(first) or (isinstance(first, list | tuple) and any(is_pixels(item) for item in first))
 
@@ -103,7 +103,7 @@ def _extreme(name: str, args: list[Value], kwargs: dict[str, Value], budget: Bud
 
 
 def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
-    """`math.<name>(*args)`."""
+    """Return `math.<name>(*args)`."""
     if name not in MATH:
         raise Refused(f"math.{name[:40]} is not supported{guess(name, [*MATH, *MATH_CONSTANTS])}")
     for argument in args:
@@ -133,7 +133,7 @@ _DICT: Functions = {
 
 
 def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
-    """`value.name(*args, **kwargs)`."""
+    """Return `value.name(*args, **kwargs)`."""
     table = _table(value)
     if isinstance(value, str) and name in _STR_BOUNDED:
         return budget.check(_bounded(value, name, args, kwargs, budget))
@@ -163,7 +163,7 @@ def _table(value: Value) -> Functions:
 
 
 def _bounded(text: str, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> str:
-    """String methods whose result can be far longer than what goes in: its size is checked first."""
+    """Call a string method whose result can be much longer than its input; the size is checked first."""
     if name == "format":
         return format_template(text, args, kwargs, budget)
     if kwargs:

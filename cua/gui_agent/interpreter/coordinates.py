@@ -1,15 +1,15 @@
-"""The numbers that a model writes, read as a place on the screen. Nothing else makes pixels of them.
+"""Conversion of the coordinates that a model writes to screen pixels. No other module does this conversion.
 
 Three modes:
 
-- `relative` (what Kimi K2.5 was trained on): fractions of the image. A number with decimals below 2 is always
-  a fraction; 0 and 1 are fractions unless the other coordinate is plainly a pixel; anything else is a
-  pixel of the image that was sent. So (0.5, 0.5) and (960, 0.5) and (960, 540) all name the middle of a
+- `relative` (as Kimi K2.5 was trained): fractions of the image. A number with decimals below 2 is always
+  a fraction; 0 and 1 are fractions unless the other coordinate is clearly a pixel; any other number is a
+  pixel of the image that was sent. So (0.5, 0.5), (960, 0.5) and (960, 540) are all the center of a
   1920x1080 image, (1, 1) is its last pixel, and (0, 500) is a pixel on its left edge.
 - `absolute`: pixels of the image that was sent; a fraction is refused with a hint.
-- `qwen25`: as `relative`, but pixels are those of the image as Qwen2.5-VL resizes it.
+- `qwen25`: as `relative`, but pixels refer to the image as Qwen2.5-VL resizes it.
 
-What comes from `pyautogui.position()` or `size()`, and what is computed from it, is a number of pixels in any case.
+Results of `pyautogui.position()` and `size()`, and values computed from them, are always pixels.
 
 Offsets (`moveRel`, `dragRel`) follow the same rule with one difference: two integers are always pixels.
 """
@@ -30,7 +30,7 @@ _MAX_PIXELS = 12_845_056
 
 
 def smart_resize(size_px: tuple[int, int]) -> tuple[int, int]:
-    """Width and height as Qwen2.5-VL resizes an image before it looks.
+    """Return width and height of an image after the resizing that Qwen2.5-VL applies to its input.
 
     Both sides become multiples of 28, and the number of pixels stays between 3136 and 12845056.
 
@@ -53,29 +53,29 @@ def _nearest(length_px: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFrame:
-    """Between what the model writes and screen pixels, for one image and one mode."""
+    """Conversion between model coordinates and screen pixels, for one image and one mode."""
 
     geometry: ScreenGeometry
     mode: Mode = "relative"
 
     @property
     def size_px(self) -> tuple[int, int]:
-        """The image's size in the pixels that the model uses."""
+        """Image size in the pixels that the model uses."""
         return smart_resize(self.geometry.sent_px) if self.mode == "qwen25" else self.geometry.sent_px
 
     def to_screen(self, x: float, y: float) -> tuple[int, int]:
-        """Screen pixel of a point as the model writes it, clamped onto the shown region."""
+        """Return the screen pixel of a point in model coordinates, clamped to the shown region."""
         return self.geometry.from_model(*self._fractions(x, y, pixels=False))
 
     def move(self, start_px: tuple[int, int], dx: float, dy: float) -> tuple[int, int]:
-        """Screen pixel that lies by an offset, as the model writes it, from a screen pixel."""
+        """Return the screen pixel at an offset, in model coordinates, from a screen pixel."""
         pixels = isinstance(dx, int) and isinstance(dy, int)
         part_x, part_y = self._fractions(dx, dy, pixels=pixels)
         x, y = self.geometry.to_model(*start_px)
         return self.geometry.from_model(x + part_x, y + part_y)
 
     def from_screen(self, point_px: tuple[int, int]) -> tuple[int, int]:
-        """Pixel of the image, as the model counts them, at a screen pixel."""
+        """Return the image pixel, in the model's pixels, at a screen pixel."""
         x, y = self.geometry.to_model(*point_px)
         width, height = self.size_px
         return round(x * width), round(y * height)
@@ -97,5 +97,5 @@ class ModelFrame:
 
 
 def _has_fraction(value: float) -> bool:
-    """Whether a number can only be meant as a fraction (1.02 is one that overshoots the edge)."""
+    """Return True if a number can only be a fraction (1.02 is a fraction beyond the edge)."""
     return abs(value) < 2 and value != int(value) and not is_pixels(value)

@@ -1,4 +1,4 @@
-"""Bounds on what one block of model code may cost, and the error that stops it."""
+"""Limits on the cost of one block of model code, and the error raised at a limit."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,15 +7,15 @@ MAX_INT_BITS = 64
 
 
 class Refused(Exception):
-    """Code that is not carried out. Every function of this package that reads or evaluates code may raise it.
+    """Code that is refused. Every function of this package that reads or evaluates code may raise it.
 
-    The text is for the model: it says what to write instead, and gets its line number in `execute_block`.
+    The text is for the model: it says what to write instead. `execute_block` adds the line number.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a block of code may do.
+    """Limits of one block of code.
 
     Attributes:
         max_code_chars: Length of the code.
@@ -24,9 +24,9 @@ class Limits:
         max_depth: Levels of nesting of syntax.
         max_actions: Actions in the result.
         max_amount: Clicks, key presses or wheel notches of one call.
-        max_inputs: Clicks, key presses and wheel notches of the block added up.
+        max_inputs: Total clicks, key presses and wheel notches of the block.
         max_typed_chars: Characters typed by the block.
-        max_wait_s: Sleeps, durations and intervals of the block added up, in seconds.
+        max_wait_s: Total sleeps, durations and intervals of the block, in seconds.
     """
 
     max_code_chars: int = 60_000
@@ -42,7 +42,7 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """What a block has used up so far. Every method raises `Refused` at the limit."""
+    """Amounts that a block has used so far. Every method raises `Refused` at the limit."""
 
     limits: Limits = field(default_factory=Limits)
     operations: int = 0
@@ -85,17 +85,17 @@ class Budget:
             )
 
     def enter(self) -> None:
-        """Go one level of syntax deeper."""
+        """Enter a deeper level of syntax."""
         self.depth += 1
         if self.depth > self.limits.max_depth:
             raise Refused("this code is nested too deeply. Write short, flat statements")
 
     def leave(self) -> None:
-        """Come back from `enter`."""
+        """Leave a level of syntax."""
         self.depth -= 1
 
     def check(self, value: Any) -> Any:
-        """Give `value` back if it may exist: not too large, of a known type. Its size counts as work."""
+        """Return `value` if its size and type are allowed. Its size counts as work."""
         if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
             raise Refused("a number is too large")
         if isinstance(value, complex):
@@ -105,14 +105,14 @@ class Budget:
         return value
 
     def check_size(self, size: int) -> None:
-        """Refuse a result before it is made, from its size in items or characters."""
+        """Check the size of a result, in items or characters, before it is created."""
         if size > self.limits.max_size:
             raise Refused(f"a text or list would get too long (more than {self.limits.max_size} characters or items)")
         self.spend(size // 16)
 
 
 def measure(value: Any, max_size: int) -> int:
-    """Characters and items in a value, nested ones included; ends early, so cycles do no harm."""
+    """Count characters and items of a value, including nested ones; stops at `max_size`, so cycles are safe."""
     size = 0
     stack = [value]
     while stack:

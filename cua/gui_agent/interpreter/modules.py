@@ -1,4 +1,4 @@
-"""The modules that code may use, their constants and functions, and why others cannot be imported."""
+"""Modules that code may use, their constants and functions, and the messages for other imports."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from cua.gui_agent.interpreter.values import Function, Module, Tween, Value, is_
 from envs import Terminate
 
 WAIT_S = 20.0
-"""How long `computer.wait()` waits. Source: the report's system prompt (Appendix E.7)."""
+"""Seconds that `computer.wait()` waits. Source: the report's system prompt (Appendix E.7)."""
 
 
 def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> Value:
-    """Carry out `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's."""
+    """Execute `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's."""
     shown = f"computer.{name}"
     if name == "wait":
         given = Arguments(shown, bind(shown, COMPUTER["wait"], args, kwargs), recording)
@@ -53,7 +53,7 @@ def _status(value: Value) -> Literal["success", "failure"]:
 
 
 def _answer(value: Value) -> str | None:
-    """The answer as text; a list or dict becomes JSON, for tasks that ask for structured answers."""
+    """Return the answer as text; a list or dict becomes JSON, for tasks that require structured answers."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool | list | tuple | dict):
@@ -67,7 +67,7 @@ def _answer(value: Value) -> str | None:
 
 
 MARK = "mark"
-"""The function that stands for a numbered box, where the model saw such."""
+"""Function that returns the center of a numbered box, for models that see numbered boxes."""
 MODULES = ("pyautogui", "time", "math", "computer")
 
 _CONSTANTS = {name: name.lower() for name in ("LEFT", "MIDDLE", "RIGHT", "PRIMARY", "SECONDARY")}
@@ -88,7 +88,7 @@ _INSTEAD = {
 
 
 def import_module(name: str) -> Module:
-    """The module that an import statement names."""
+    """Return the module of an import statement."""
     if name in MODULES:
         return Module(name)
     root = name.split(".")[0][:40]
@@ -97,7 +97,7 @@ def import_module(name: str) -> Module:
 
 
 def attribute(module: Module, name: str) -> Value:
-    """`module.name`: a constant, or a function to call."""
+    """Return `module.name`: a constant, or a function to call."""
     match module.name:
         case "pyautogui" if name in _CONSTANTS:
             return _CONSTANTS[name]
@@ -119,7 +119,7 @@ def attribute(module: Module, name: str) -> Value:
 
 
 def check_setting(module: Module, name: str) -> None:
-    """Accept `pyautogui.PAUSE = ...` and its like, which have no effect here."""
+    """Accept `pyautogui.PAUSE = ...` and similar settings, which have no effect here."""
     if module.name != "pyautogui" or name not in _SETTINGS:
         raise Refused(f"{module.name}.{name[:40]} cannot be set")
 
@@ -127,7 +127,7 @@ def check_setting(module: Module, name: str) -> None:
 def call_function(
     function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording
 ) -> Value:
-    """Call a function of a module, or one of Python's own."""
+    """Call a function of a module or a built-in function."""
     budget = recording.budget
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
@@ -147,7 +147,7 @@ def call_function(
 
 
 def lookup(name: str) -> Value:
-    """What a name means that the code has not assigned."""
+    """Return the value of a name that the code has not assigned."""
     if name in MODULES:
         return Module(name)
     if name in NAMES or name == MARK:

@@ -1,6 +1,6 @@
-"""pyautogui's functions by name: one closed table.
+"""Table of the supported pyautogui functions.
 
-Source: pyautogui 0.9.54. Differences, all on purpose: key names and buttons that it would silently drop are
+Source: pyautogui 0.9.54. Intended differences: key names and buttons that pyautogui silently ignores are
 refused; `tween`, `logScreenshot`, `_pause` and the interval of `hotkey` are accepted and have no effect.
 """
 
@@ -19,7 +19,7 @@ _MAX_HOTKEY = 10
 
 
 def click(arguments: Arguments, *, clicks: int | None = 1, button: Button | None = None) -> None:
-    """Clicks, after a glide when a duration is given; no clicks at all still move the pointer."""
+    """Click, after a slow move if a duration is given; zero clicks still move the pointer."""
     count = arguments.amount("clicks", 1) if clicks is None else clicks
     which = button or arguments.button()
     point_px = arguments.point_px()
@@ -34,25 +34,25 @@ def click(arguments: Arguments, *, clicks: int | None = 1, button: Button | None
 
 
 def move_to(arguments: Arguments) -> None:
-    """A move to a point; without one nothing happens."""
+    """Move to a point; does nothing without a point."""
     point_px, duration_s = arguments.point_px(), arguments.duration_s("duration")
     if point_px is not None:
         arguments.recording.add(Move(x_px=point_px[0], y_px=point_px[1], duration_s=duration_s))
 
 
 def move_rel(arguments: Arguments) -> None:
-    """A move by an offset from where the pointer is."""
+    """Move by an offset from the pointer position."""
     x_px, y_px = arguments.offset_px()
     arguments.recording.add(Move(x_px=x_px, y_px=y_px, duration_s=arguments.duration_s("duration")))
 
 
 def drag_to(arguments: Arguments) -> None:
-    """A drag to a point from where the pointer is."""
+    """Drag from the pointer position to a point."""
     _drag(arguments, arguments.point_px() or arguments.recording.known_pointer_px())
 
 
 def drag_rel(arguments: Arguments) -> None:
-    """A drag by an offset from where the pointer is."""
+    """Drag by an offset from the pointer position."""
     _drag(arguments, arguments.offset_px())
 
 
@@ -66,13 +66,13 @@ def _drag(arguments: Arguments, point_px: tuple[int, int]) -> None:
 
 
 def mouse_button(arguments: Arguments, *, verb: type[MouseDown] | type[MouseUp]) -> None:
-    """A button held down or let go, at a point or where the pointer is."""
+    """Press or release a mouse button, at a point or at the pointer position."""
     x_px, y_px = arguments.point_px() or (None, None)
     arguments.recording.add(verb(x_px=x_px, y_px=y_px, button=arguments.button()))
 
 
 def scroll(arguments: Arguments, *, horizontal: bool) -> None:
-    """Notches of the wheel; part of one is dropped, as pyautogui does, but not when nothing would be left."""
+    """Turn the wheel; fractions of a notch are dropped as in pyautogui, but less than one notch is refused."""
     raw = arguments.number("clicks", 0)
     if 0 < abs(raw) < 1:
         raise Refused(f"{arguments.function}() takes whole notches of the wheel such as 5 or -5, got {raw:g}")
@@ -88,7 +88,7 @@ def scroll(arguments: Arguments, *, horizontal: bool) -> None:
 
 
 def press(arguments: Arguments) -> None:
-    """One key several times, or a list of keys in turn."""
+    """Press one key several times, or each key of a list in turn."""
     keys, presses = arguments.keys("keys"), arguments.amount("presses", 1)
     interval_s = arguments.duration_s("interval")
     recording = arguments.recording
@@ -103,18 +103,18 @@ def press(arguments: Arguments) -> None:
 
 
 def hold_or_release(arguments: Arguments, *, verb: type[KeyDown] | type[KeyUp]) -> None:
-    """One key held down or let go."""
+    """Press or release one key."""
     arguments.recording.add(verb(key=arguments.key("key")))
 
 
 def refuse_hold(arguments: Arguments) -> None:
-    """`hold` outside of a with statement."""
+    """Refuse `hold` outside of a with statement."""
     keys = ", ".join(repr(key) for key in arguments.keys("keys"))
     raise Refused(f"{arguments.function}() works only in a with block: write with pyautogui.hold({keys}): ...")
 
 
 def write(arguments: Arguments) -> None:
-    """A text, or a list of keys."""
+    """Type a text, or press each key of a list."""
     message, interval_s = arguments.given["message"], arguments.duration_s("interval")
     recording = arguments.recording
     if isinstance(message, list | tuple):
@@ -129,7 +129,7 @@ def write(arguments: Arguments) -> None:
 
 
 def check_text(text: str) -> str:
-    """Give a text back if it can be typed."""
+    """Return a text if it can be typed."""
     for char in text:
         if (ord(char) < 0x20 and char not in "\t\n\r") or ord(char) == 0x7F or 0xD800 <= ord(char) <= 0xDFFF:
             raise Refused(
@@ -139,7 +139,7 @@ def check_text(text: str) -> str:
 
 
 def hotkey(arguments: Arguments) -> None:
-    """Keys pressed together."""
+    """Press keys together."""
     args = arguments.given["args"]
     if args and isinstance(args[0], list | tuple):
         if len(args) > 1:
@@ -181,14 +181,14 @@ _NOT_HERE = {
 def call_pyautogui(
     name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording, *, shown_as: str | None = None
 ) -> Value:
-    """Carry out `pyautogui.<name>(*args, **kwargs)` on the recording and give what it returns."""
+    """Record `pyautogui.<name>(*args, **kwargs)` and return its result."""
     target = check_name(name)
     shown = shown_as or f"pyautogui.{name}"
     return _CALLS[target](Arguments(shown, bind(shown, PYAUTOGUI[target], args, kwargs), recording))
 
 
 def check_name(name: str) -> str:
-    """The function that a name or an alias of pyautogui means."""
+    """Resolve a name or an alias of pyautogui to a function name."""
     target = PYAUTOGUI_ALIASES.get(name, name)
     if target in PYAUTOGUI:
         return target
@@ -199,7 +199,7 @@ def check_name(name: str) -> str:
 
 
 def hold_keys(args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> list[str]:
-    """Keys of `with pyautogui.hold(keys):`, checked."""
+    """Return the checked keys of `with pyautogui.hold(keys):`."""
     bound = bind("pyautogui.hold", PYAUTOGUI["hold"], args, kwargs)
     return Arguments("pyautogui.hold", bound, recording).keys("keys")
 

@@ -1,4 +1,4 @@
-"""What the code has done so far: the list of actions, and a pointer that moves along."""
+"""Actions that the code has produced so far, and the pointer position after them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey
 
 @dataclass(slots=True, kw_only=True)
 class Recording:
-    """Actions in the order in which they are to be carried out.
+    """Actions in the order of execution.
 
     Attributes:
-        frame: Makes pixels of what the model writes.
-        budget: What may still be done.
-        pointer_px: Where the pointer would be by now, screen frame; None when unknown.
-        marks: Middles of the numbered boxes, screen frame.
-        actions: The result.
+        frame: Converts model coordinates to pixels.
+        budget: Limits and the amounts used so far.
+        pointer_px: Pointer position after the recorded actions, screen frame; None if unknown.
+        marks: Centers of the numbered boxes, screen frame.
+        actions: Recorded actions.
     """
 
     frame: ModelFrame
@@ -47,7 +47,7 @@ class Recording:
         self.add(Wait(duration_s=duration_s))
 
     def known_pointer_px(self) -> tuple[int, int]:
-        """Where the pointer is."""
+        """Return the pointer position, screen frame; `Refused` if it is unknown."""
         if self.pointer_px is None:
             raise Refused(
                 "the pointer's position is not known yet: give both x and y, or call pyautogui.moveTo(x, y) first"
@@ -55,7 +55,7 @@ class Recording:
         return self.pointer_px
 
     def to_screen(self, x: float | None, y: float | None) -> tuple[int, int] | None:
-        """Screen pixel of a point; a missing coordinate is the pointer's. None when both are missing."""
+        """Return the screen pixel of a point; a missing coordinate is the pointer's. None if both are missing."""
         if x is None and y is None:
             return None
         x_px, y_px = self.frame.to_screen(0 if x is None else x, 0 if y is None else y)
@@ -66,12 +66,12 @@ class Recording:
         return x_px, y_px
 
     def position(self) -> Point:
-        """The pointer as `pyautogui.position()` tells it."""
+        """Return the pointer position as `pyautogui.position()` does."""
         x_px, y_px = self.frame.from_screen(self.known_pointer_px())
         return Point(Pixels(x_px), Pixels(y_px))
 
     def mark(self, number: object) -> Point:
-        """The middle of a numbered box."""
+        """Return the center of a numbered box."""
         if not self.marks:
             raise Refused("the screenshot has no numbered boxes, so mark() means nothing here: give x and y")
         if isinstance(number, bool) or not isinstance(number, int) or number not in self.marks:
@@ -80,13 +80,13 @@ class Recording:
         return Point(Pixels(x_px), Pixels(y_px))
 
     def size(self) -> Size:
-        """The screen as `pyautogui.size()` tells it."""
+        """Return the screen size as `pyautogui.size()` does."""
         width, height = self.frame.size_px
         return Size(Pixels(width), Pixels(height))
 
 
 def _num_inputs(action: Action) -> int:
-    """Clicks, key presses and wheel notches of an action."""
+    """Count clicks, key presses and wheel notches of an action."""
     match action:
         case Click():
             return action.clicks
@@ -101,7 +101,7 @@ def _num_inputs(action: Action) -> int:
 
 
 def _duration_s(action: Action) -> float:
-    """Seconds that an action asks for itself, not counting what the machine needs."""
+    """Return the seconds that an action requests, without the time that its execution takes."""
     match action:
         case Wait() | Move() | Drag():
             return action.duration_s

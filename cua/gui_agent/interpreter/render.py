@@ -1,8 +1,8 @@
-"""Actions back to pyautogui code in absolute screen pixels, one statement a line, none of them compound.
+"""Renders actions as pyautogui code in absolute screen pixels, one simple statement per line.
 
-What it writes is real pyautogui code (`import pyautogui, time` goes before it), and `run(..., mode="absolute")`
-on a geometry whose image is the screen gives the same actions again. Two things are not pyautogui: an ending becomes
-`computer.terminate(...)`, and a `Scroll` on both axes becomes two calls, so it comes back as two actions.
+The output is real pyautogui code (with `import pyautogui, time` before it), and `run(..., mode="absolute")`
+with a geometry whose image is the screen returns the same actions. Two cases differ: `Terminate` becomes
+`computer.terminate(...)`, and a `Scroll` on both axes becomes two calls, which are read as two actions.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from envs import (
 
 
 def to_pyautogui(actions: Sequence[Action]) -> str:
-    """Code that carries out `actions`, a line for each; empty for no actions."""
+    """Render code for `actions`, one line per call; empty for no actions."""
     return "\n".join(line for action in actions for line in _lines(action))
 
 
@@ -79,5 +79,5 @@ def _point(x_px: int | None, y_px: int | None) -> list[str]:
 
 
 def _options(**values: tuple[object, object]) -> list[str]:
-    """Keyword arguments that differ from their defaults, each given as (value, default)."""
+    """Return keyword arguments that differ from their defaults; each value is a pair (value, default)."""
     return [f"{name}={value!r}" for name, (value, default) in values.items() if value != default]

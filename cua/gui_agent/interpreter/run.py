@@ -1,6 +1,6 @@
-"""From a block of model code to a list of actions, statement by statement.
+"""Converts a block of model code to a list of actions, statement by statement.
 
-Expressions are evaluated by one function over the syntax tree, with a case for each kind of node that is allowed.
+Expressions are evaluated by one function over the syntax tree, with a case for each allowed kind of node.
 """
 
 import ast
@@ -24,19 +24,19 @@ from envs import Action, KeyDown, KeyUp, ScreenGeometry
 
 @dataclass(slots=True)
 class Scope:
-    """Names that the code has assigned, and what it has done so far."""
+    """Variables that the code has assigned, and its recorded actions."""
 
     recording: Recording
     variables: dict[str, Value] = field(default_factory=dict)
 
     @property
     def budget(self) -> Budget:
-        """What the code may still do."""
+        """Limits of the code and the amounts used so far."""
         return self.recording.budget
 
 
 def evaluate(node: ast.expr, scope: Scope) -> Value:
-    """The value of an expression; calls in it are recorded."""
+    """Evaluate an expression; calls in it are recorded."""
     scope.budget.spend()
     scope.budget.enter()
     value = _evaluate(node, scope)
@@ -132,7 +132,7 @@ def _evaluate_call(node: ast.Call, scope: Scope) -> Value:
 
 
 def arguments(node: ast.Call, scope: Scope) -> tuple[list[Value], dict[str, Value]]:
-    """Positional and keyword arguments of a call, evaluated."""
+    """Evaluate the positional and keyword arguments of a call."""
     args = list(_elements(node.args, scope))
     kwargs: dict[str, Value] = {}
     for keyword in node.keywords:
@@ -199,7 +199,7 @@ def _subscript(value: Value, index: ast.expr, scope: Scope) -> Value:
 
 
 def _comprehension(element: ast.expr, generators: list[ast.comprehension], scope: Scope) -> list[Value]:
-    """Items of a list comprehension; its loop variables end with it."""
+    """Evaluate a list comprehension; its loop variables are local to it."""
     before = dict(scope.variables)
     result: list[Value] = []
 
@@ -245,11 +245,11 @@ def assign(target: ast.expr, value: Value, scope: Scope) -> None:
 
 
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
-"""What Python's own operations raise on values that do not fit."""
+"""Errors that Python's own operations raise for unsuitable values."""
 
 
 class Flow(Enum):
-    """Where execution goes after a statement."""
+    """Control flow after a statement."""
 
     NEXT = auto()
     BREAK = auto()
@@ -257,10 +257,10 @@ class Flow(Enum):
 
 
 def execute_block(statements: list[ast.stmt], scope: Scope) -> Flow:
-    """Carry out statements in order, until one of them leaves the loop around them.
+    """Execute statements in order, until one of them leaves the enclosing loop.
 
     Raises:
-        CodeError: A statement was refused; the text starts with its line number.
+        CodeError: If a statement is refused; the text starts with its line number.
     """
     for statement in statements:
         try:
@@ -364,7 +364,7 @@ def _import(node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
 def _for(node: ast.For, scope: Scope) -> Flow:
     value = evaluate(node.iter, scope)
     items = items_of(value, scope.budget)
-    for item in value if isinstance(value, list) else items:  # a list that grows meanwhile goes on, as in Python
+    for item in value if isinstance(value, list) else items:  # a list may grow during the loop, as in Python
         scope.budget.spend()
         assign(node.target, item, scope)
         if execute_block(node.body, scope) is Flow.BREAK:
@@ -391,7 +391,7 @@ def _with(node: ast.With, scope: Scope) -> Flow:
 
 
 def _held_keys(item: ast.withitem, scope: Scope) -> list[str]:
-    """Keys of one `pyautogui.hold(...)` in a with statement."""
+    """Return the keys of one `pyautogui.hold(...)` in a with statement."""
     call = item.context_expr
     if isinstance(call, ast.Call) and item.optional_vars is None:
         match call.func:
@@ -409,10 +409,10 @@ _NO_MARKS: Mapping[int, tuple[int, int]] = MappingProxyType({})
 
 
 def parse_code(code: str, max_code_chars: int = 60_000) -> ast.Module:
-    """The syntax tree of a block of code; nothing is carried out.
+    """Parse a block of code to a syntax tree, without executing it.
 
     Raises:
-        CodeError: It is not Python, or too long or too deeply nested to be read.
+        CodeError: If it is not Python, or is too long or too deeply nested.
     """
     if len(code) > max_code_chars:
         raise CodeError(f"the code is {len(code)} characters long, at most {max_code_chars} are possible")
@@ -425,12 +425,12 @@ def parse_code(code: str, max_code_chars: int = 60_000) -> ast.Module:
         raise CodeError(f"{line}this is not valid Python: {error.msg}{_excerpt(code, error.lineno)}") from None
     except (RecursionError, MemoryError):
         raise CodeError("the code is nested too deeply. Write short, flat statements") from None
-    except ValueError as error:  # null bytes, half characters
+    except ValueError as error:  # null bytes, lone surrogates
         raise CodeError(f"the code holds characters that Python cannot read: {type(error).__name__}") from None
 
 
 def _unindented(code: str) -> str:
-    """Code whose first line is indented moves left as a whole; other code stays as it is, typed texts included."""
+    """Dedent code whose first line is indented; return other code unchanged, including the texts it types."""
     code = code.removeprefix("\ufeff")
     first = next((line for line in code.splitlines() if line.strip()), "")
     return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
@@ -453,24 +453,24 @@ def run(
     limits: Limits | None = None,
     marks: Mapping[int, tuple[int, int]] = _NO_MARKS,
 ) -> list[Action]:
-    """Read a block of code as restricted Python and give the actions that it asks for.
+    """Interpret a block of code as restricted Python and return its actions.
 
-    Nothing is executed: the syntax tree is walked, known calls become actions, anything else is refused.
-    The result is all or nothing.
+    Nothing is executed: the syntax tree is walked, known calls become actions, and anything else is refused.
+    A refusal discards all actions of the block.
 
     Args:
-        code: What the model wrote.
-        geometry: The screenshot that the model saw.
-        mode: How the model writes coordinates, see `cua.gui_agent.interpreter.coordinates`.
-        pointer_px: Where the mouse pointer is, screen frame; None when unknown.
-        limits: Bounds on work, size and waiting.
-        marks: What `mark(n)` stands for, screen frame; empty where the model saw no numbered boxes.
+        code: Code that the model wrote.
+        geometry: Geometry of the screenshot that the model saw.
+        mode: Coordinate mode of the model, see `cua.gui_agent.interpreter.coordinates`.
+        pointer_px: Position of the mouse pointer, screen frame; None if unknown.
+        limits: Limits on work, size and waiting.
+        marks: Points of `mark(n)`, screen frame; empty if the model saw no numbered boxes.
 
     Returns:
-        Actions in order, coordinates in the screen frame. Empty when the code does nothing.
+        Actions in order, coordinates in the screen frame. Empty if the code does nothing.
 
     Raises:
-        CodeError: The code is refused; the text tells the model why and what to write instead.
+        CodeError: If the code is refused; the text gives the reason and says what to write instead.
     """
     limits = limits or Limits()
     tree = parse_code(code, limits.max_code_chars)

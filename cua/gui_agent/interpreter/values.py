@@ -1,7 +1,7 @@
-"""What model code can hold, plain Python data and a few names of ours, and the operators on it, each one bounded.
+"""Values of model code: plain Python data and a few types of our own, with bounded operators.
 
-Numbers, strings, None, lists, tuples, dicts and ranges are Python's own objects. Everything else that an
-expression can be stands here; nothing of it is ever looked up by name in the running program.
+Numbers, strings, None, lists, tuples, dicts and ranges are Python's own objects. All other values are of the types
+defined here; none is ever looked up by name in the running program.
 """
 
 import ast
@@ -19,34 +19,34 @@ Value: TypeAlias = Any
 
 
 class Pixels(int):
-    """A whole number that is known to count pixels, also where it is 0 or 1 and would be read as a fraction."""
+    """Integer that counts pixels, even if it is 0 or 1 and would be read as a fraction."""
 
 
 class PartPixels(float):
-    """A number with decimals that is known to count pixels."""
+    """Float that counts pixels."""
 
 
 def as_pixels(value: Value) -> Value:
-    """A number, known to count pixels; anything else as it is."""
+    """Mark a number as pixels; return any other value unchanged."""
     if not is_number(value):
         return value
     return Pixels(value) if isinstance(value, int) else PartPixels(value)
 
 
 def is_pixels(value: Value) -> bool:
-    """Whether a number is known to count pixels."""
+    """Return True if a number is marked as pixels."""
     return isinstance(value, Pixels | PartPixels)
 
 
 class Point(NamedTuple):
-    """What `pyautogui.position()` gives: pixels of the image that the model sees."""
+    """Result of `pyautogui.position()`: pixels of the image that the model sees."""
 
     x: int
     y: int
 
 
 class Size(NamedTuple):
-    """What `pyautogui.size()` gives: pixels of the image that the model sees."""
+    """Result of `pyautogui.size()`: pixels of the image that the model sees."""
 
     width: int
     height: int
@@ -54,7 +54,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A name of one of the modules that code may use: `pyautogui`, `time`, `math` or `computer`."""
+    """Module that code may use: `pyautogui`, `time`, `math` or `computer`."""
 
     name: str
 
@@ -64,7 +64,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of such a module; `module` is empty for Python's own functions."""
+    """Function of such a module; `module` is empty for built-in functions."""
 
     module: str
     name: str
@@ -75,7 +75,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Tween:
-    """A movement curve such as `pyautogui.easeInOutQuad`: accepted, and ignored by envs."""
+    """Movement curve such as `pyautogui.easeInOutQuad`: accepted, and ignored by environments."""
 
     name: str
 
@@ -84,7 +84,7 @@ class Tween:
 
 
 def kind(value: Value) -> str:
-    """What a value is, in words for the model."""
+    """Describe the kind of a value in words for the model."""
     match value:
         case None:
             return "None"
@@ -101,12 +101,12 @@ def kind(value: Value) -> str:
 
 
 def is_number(value: Value) -> bool:
-    """Whether it is an int or a float (a bool is not)."""
+    """Return True for an int or a float, False for a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def short(value: Value, max_chars: int = 60) -> str:
-    """A value as Python writes it, cut for an error message."""
+    """Return the `repr` of a value, shortened for an error message."""
     text = repr(value)
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
@@ -116,7 +116,7 @@ _MAX_WIDTH = 200
 
 
 def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
-    """`str(value)`, or `repr(value)`."""
+    """Return `str(value)` or `repr(value)`."""
     if isinstance(value, Module | Function | Tween):
         raise Refused(f"{kind(value)} cannot be made a text")
     budget.check(value)
@@ -124,7 +124,7 @@ def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
 
 
 def format_value(value: Value, spec: str, budget: Budget) -> str:
-    """`format(value, spec)` for numbers and texts, with a bounded width."""
+    """Return `format(value, spec)` for numbers and texts, with a bounded width."""
     if not spec:
         return to_text(value, budget)
     match = _SPEC.fullmatch(spec[:100])
@@ -138,7 +138,7 @@ def format_value(value: Value, spec: str, budget: Budget) -> str:
 
 
 def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> str:
-    """`template.format(*args, **kwargs)` for plain fields: `{}`, `{0}`, `{name}`, with an optional format."""
+    """Return `template.format(*args, **kwargs)` for plain fields `{}`, `{0}`, `{name}`, with an optional format."""
     pieces: list[str] = []
     automatic = 0
     for literal, field, spec, conversion in string.Formatter().parse(template):
@@ -157,7 +157,7 @@ def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, V
 
 
 def convert(value: Value, conversion: str, spec: str, budget: Budget) -> str:
-    """A value through `!r`, `!s` or `!a`, then through its format."""
+    """Apply `!r`, `!s` or `!a` to a value, then its format."""
     if conversion in ("r", "a"):
         value = to_text(value, budget, as_repr=True)
     elif conversion == "s":
@@ -205,7 +205,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def binary(op: ast.operator, left: Value, right: Value, budget: Budget) -> Value:
-    """`left op right`."""
+    """Return `left op right`."""
     if type(op) not in _BINARY:
         raise Refused("the operator @ is not supported")
     symbol, function = _BINARY[type(op)]
@@ -219,7 +219,7 @@ def binary(op: ast.operator, left: Value, right: Value, budget: Budget) -> Value
 
 
 def _counts_pixels(symbol: str, left: Value, right: Value) -> bool:
-    """Whether arithmetic on a number of pixels gives one: `width / 2` does, `x / width` is a fraction."""
+    """Return True if the result of the arithmetic counts pixels: `width / 2` does, `x / width` is a fraction."""
     match symbol:
         case "+" | "-":
             return is_pixels(left) or is_pixels(right)
@@ -234,7 +234,7 @@ def _counts_pixels(symbol: str, left: Value, right: Value) -> bool:
 
 
 def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
-    """`op value`."""
+    """Return `op value`."""
     if isinstance(op, ast.Not):
         return not value
     if not isinstance(value, int | float):
@@ -249,14 +249,14 @@ def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
 
 
 def compare(op: ast.cmpop, left: Value, right: Value, budget: Budget) -> bool:
-    """`left op right` for a comparison or a membership test."""
+    """Return `left op right` for a comparison or a membership test."""
     budget.check(left)
     budget.check(right)
     return bool(_COMPARE[type(op)](left, right))
 
 
 def _check_growth(symbol: str, left: float, right: float) -> None:
-    """Refuse powers and shifts whose result would be huge, before they are computed."""
+    """Refuse powers and shifts with a huge result before they are computed."""
     if not (isinstance(left, int) and isinstance(right, int)):
         return
     if symbol == "**" and left.bit_length() * max(right, 0) > 4 * MAX_INT_BITS and abs(left) > 1:
@@ -266,7 +266,7 @@ def _check_growth(symbol: str, left: float, right: float) -> None:
 
 
 def _check_sequences(symbol: str, left: Value, right: Value, budget: Budget) -> None:
-    """Allow text and list arithmetic of the plain kinds only, within bounds."""
+    """Allow only concatenation and repetition of texts, lists and tuples, within the size limits."""
     both = (str, str), (list, list), (tuple, tuple)
     if symbol == "+" and any(isinstance(left, a) and isinstance(right, b) for a, b in both):
         budget.check_size(len(left) + len(right))

@@ -1,4 +1,4 @@
-"""The GUI protocol of Kimi K2.5: prompts, messages of a step, and reading the answer."""
+"""GUI protocol of Kimi K2.5: prompts, messages of a step, and parsing of the reply."""
 
 from cua.gui_agent.protocol.history import mark_points, to_messages
 from cua.gui_agent.protocol.parse import parse

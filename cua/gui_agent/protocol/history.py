@@ -1,13 +1,13 @@
-"""The messages of a step: a pure view of the steps so far and the current observation.
+"""Messages of a step, computed from the steps so far and the current observation.
 
-Source: the public OSWorld harness's Kimi agent. With N finished steps and K images in all: the system prompt;
+Source: the public OSWorld harness's Kimi agent. With N finished steps and at most K images: the system prompt;
 for N >= K one assistant message with the text of steps 1 to N-K+1; the last K-1 steps as image and text in turn;
-the current image and, last, the instruction. Code and results of old steps are not shown again.
+the current image and, last, the instruction. Code and results of old steps are not repeated.
 
-What a screenshot does not show (failed actions, dialogs, notes, tabs) is told as text. Much of it is written by web
-pages, so it is quoted as data: JSON strings without control characters, cut to a length.
+Facts that a screenshot does not show (failed actions, dialogs, notes, tabs) are given as text. Much of it is written
+by web pages, so it is quoted as data: JSON strings without control characters, truncated to a maximum length.
 
-Source of set-of-marks, numbered boxes on a screenshot around what can be used: Yang et al., Set-of-Mark Prompting
+Source of set-of-marks, numbered boxes around usable elements of a screenshot: Yang et al., Set-of-Mark Prompting
 Unleashes Extraordinary Visual Grounding in GPT-4V (arXiv 2310.11441).
 """
 
@@ -32,10 +32,10 @@ _PAD_PX = 2
 
 
 def draw_marks(observation: Observation) -> bytes:
-    """The screenshot with a box and a number around each of the observation's elements, PNG.
+    """Draw a box and a number around each of the observation's elements; return the screenshot as PNG.
 
-    The number stands above the right end of its box, away from where texts begin, or inside where there is no room
-    above. Without elements the screenshot is given back as it is.
+    The number is above the right end of its box, away from the start of texts, or inside the box if there is no space
+    above. Without elements the screenshot is returned unchanged.
     """
     if not observation.elements or not observation.screenshot:
         return observation.screenshot
@@ -70,7 +70,7 @@ def _draw_mark(draw: "ImageDraw", element: Element, size_px: tuple[int, int]) ->
 
 
 def mark_points(observation: Observation) -> Mapping[int, tuple[int, int]]:
-    """The middle of each element's box by its number, screen frame."""
+    """Map each element's number to the center of its box, screen frame."""
     geometry = observation.geometry
     return {
         element.number: geometry.from_model(
@@ -97,7 +97,7 @@ _MAX_NOTES = 20
 
 
 def describe(observation: Observation) -> str:
-    """Facts beside the image; empty when there is nothing to say."""
+    """Describe facts that the image does not show; empty if there are none."""
     lines = []
     if observation.last_action_error:
         lines.append(f"- The last action did not work: {quote(observation.last_action_error, _MAX_ERROR_CHARS)}")
@@ -110,14 +110,14 @@ def describe(observation: Observation) -> str:
 
 
 def quote(text: str, max_chars: int = _MAX_CHARS) -> str:
-    """Foreign text as a JSON string: one line, no control characters, at most `max_chars` of it."""
+    """Quote foreign text as a JSON string: one line, no control characters, at most `max_chars` characters of text."""
     clean = "".join(" " if char in "\r\n\t" else char for char in text if char in "\r\n\t" or not _is_control(char))
     clean = clean if len(clean) <= max_chars else clean[: max_chars - 1] + "…"
     return json.dumps(clean, ensure_ascii=False)
 
 
 def _is_control(char: str) -> bool:
-    """Control, format (bidirectional marks and the like), surrogate and line separator characters."""
+    """Return True for control, format (such as bidirectional marks), surrogate and line separator characters."""
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -139,7 +139,7 @@ def _tabs(tabs: tuple[Tab, ...]) -> list[str]:
 def to_messages(
     instruction: str, steps: Sequence[Step], observation: Observation, options: ProtocolOptions
 ) -> list[Message]:
-    """The request for the next step.
+    """Build the request for the next step.
 
     Returns:
         Messages with at most `options.max_images` images.
@@ -167,7 +167,7 @@ def _image(observation: Observation, options: ProtocolOptions) -> ImagePart:
 
 
 def _elements(observation: Observation, options: ProtocolOptions) -> str:
-    """What the options want to be told of the screen in words."""
+    """Describe the elements or the accessibility tree, as the options request."""
     match options.observation:
         case "marks":
             lines = [_element(element) for element in observation.elements]

@@ -1,7 +1,7 @@
-"""A model's reply to a turn: thought, action and code.
+"""Parses a model's reply to a turn: thought, action and code.
 
-Written against what models really send; each leniency has a test. What cannot be read raises `ReplyError`
-with a text that reminds the model of the format.
+Based on real model output; each tolerated deviation has a test. Unreadable replies raise `ReplyError` with a text
+that reminds the model of the format.
 """
 
 import ast
@@ -27,7 +27,7 @@ _MAX_BLOCKS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: its code, the lines it takes up with its fences (end not included), the word behind the fence."""
+    """Fenced block: code, range of lines including the fences (`end` is exclusive), and the tag after the fence."""
 
     code: str
     start: int
@@ -36,7 +36,7 @@ class Block:
 
 
 def find_blocks(lines: list[str]) -> list[Block]:
-    """All fenced blocks in order; a last one that is never closed reaches to the end."""
+    """Return all fenced blocks in order; an unclosed last block extends to the end."""
     blocks: list[Block] = []
     row = 0
     while row < len(lines) and len(blocks) < _MAX_BLOCKS:
@@ -51,7 +51,7 @@ def find_blocks(lines: list[str]) -> list[Block]:
 
 
 def _one_line(match: re.Match[str], row: int) -> Block | None:
-    """A block that opens and closes on one line."""
+    """Return a block that opens and closes on one line, or None."""
     rest, fence = match["rest"].rstrip(), match["fence"]
     if not rest.endswith(fence) or len(rest) == len(fence):
         return None
@@ -73,9 +73,9 @@ def _many_lines(match: re.Match[str], lines: list[str], row: int) -> Block:
 
 
 def _closings(lines: list[str], start: int, fence: str) -> list[tuple[int, list[str]]]:
-    """Where the block may end: the row of the closing fence, and what stands before it on that row.
+    """Return possible ends of a block: the row of the closing fence, and the text before the fence on that row.
 
-    A fence on its own line closes the block. Only when there is none may one at the end of a line of code do so.
+    A fence on its own line closes the block. Only if there is none, a fence at the end of a code line closes it.
     """
     rows = range(start, len(lines))
     own_line = list(islice((row for row in rows if _is_fence(lines[row].strip(), fence)), _MAX_CLOSINGS))
@@ -90,7 +90,7 @@ def _is_fence(line: str, fence: str) -> bool:
 
 
 def _is_python(code: str) -> bool:
-    """Whether a candidate can be read; tells a fence that closes from one inside a typed text."""
+    """Return True if a candidate parses; distinguishes a closing fence from a fence inside a typed text."""
     try:
         parse_code(code)
     except CodeError:
@@ -117,7 +117,7 @@ FORMAT_REMINDER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Section:
-    """A heading and the text below it, fenced blocks left out; `row` is the heading's line."""
+    """Heading and the text below it without fenced blocks; `row` is the heading's line."""
 
     name: str
     row: int
@@ -125,21 +125,21 @@ class _Section:
 
 
 def parse(reply: Reply, thinking: bool = True) -> Turn:
-    """Read a reply.
+    """Parse a reply.
 
-    The last fenced block below the heading for code is run, as in the public harness; others are dropped with a log
-    line. A block that does something goes before one that only shows something, an output for example.
+    The last fenced block below the heading for code is used, as in the public harness; others are dropped with a log
+    line. A block with calls takes precedence over a block without, such as a displayed output.
 
     Args:
-        reply: What the model answered.
-        thinking: Whether it was asked to think; decides where the thought is looked for first.
+        reply: Reply of the model.
+        thinking: True if the model was asked to think; decides where the thought is looked for first.
 
     Returns:
-        The turn; `code` is not checked, the interpreter does that.
+        The turn; `code` is not checked here but by the interpreter.
 
     Raises:
-        ReplyError: Action or code is missing.
-        TruncatedReplyError: The reply was cut at its token limit.
+        ReplyError: If the action or the code is missing.
+        TruncatedReplyError: If the reply was truncated at its token limit.
     """
     if reply.finish_reason == "length":
         raise TruncatedReplyError(
@@ -164,7 +164,7 @@ def parse(reply: Reply, thinking: bool = True) -> Turn:
 
 
 def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], str]:
-    """Headed sections of the text outside of code, and what stands before the first one."""
+    """Return the sections outside of code, and the text before the first heading."""
     fenced = {row for block in blocks for row in range(block.start, block.end)}
     headings = [(row, match) for row, line in enumerate(lines) if (match := _heading(line))]
     starts = {block.start for block in blocks}
@@ -187,7 +187,7 @@ def _heading(line: str) -> re.Match[str] | None:
 
 
 def _code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> tuple[str, int]:
-    """The code to run and the line where it starts."""
+    """Return the code to run and the line where it starts."""
     filled = [block for block in blocks if block.code.strip()]
     if filled:
         chosen = _chosen(_below_code(filled, sections, lines) or filled)
@@ -202,7 +202,7 @@ def _code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> tu
 
 
 def _below_code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> list[Block]:
-    """The blocks below the last heading for code that has any, up to the next heading of any kind."""
+    """Return the blocks below the last code heading that has any, up to the next heading of any kind."""
     fenced = {row for block in blocks for row in range(block.start, block.end)}
     others = [
         row for row, line in enumerate(lines) if row not in fenced and (_ANY_HEADING.match(line) or _heading(line))
@@ -216,26 +216,26 @@ def _below_code(blocks: list[Block], sections: list[_Section], lines: list[str])
 
 
 def _chosen(blocks: list[Block]) -> Block:
-    """The last block that does something, marked as code if one of them is; else the last one."""
+    """Return the last block with calls, preferably one tagged as code; else the last block."""
     acting = [block for block in blocks if _acts(block.code)]
     marked = [block for block in acting if block.tag in _CODE_TAGS]
     return (marked or acting or blocks)[-1]
 
 
 def _acts(code: str) -> bool:
-    """Whether a block holds a call of the protocol's functions."""
+    """Return True if a block contains a call of the protocol's functions."""
     return _CALL_NAME.search(code) is not None or _as_calls(code) != code
 
 
 def _action(sections: list[_Section], code_row: int) -> str:
-    """Text of the last action before the code, or else of the first one anywhere."""
+    """Return the text of the last action before the code, or else of the first action in the reply."""
     actions = [section for section in sections if section.name == "action" and section.text]
     before = [section for section in actions if section.row <= code_row]
     return before[-1].text if before else actions[0].text if actions else ""
 
 
 def _implied_action(code: str) -> str:
-    """What to call code without an action: only waiting and ending need no words."""
+    """Return an action text for code without one; allowed only for waiting and terminating."""
     try:
         body = parse_code(code).body
     except CodeError:
@@ -249,7 +249,7 @@ def _implied_action(code: str) -> str:
 
 
 def _as_calls(code: str) -> str:
-    """Code as it is; a function call written as a JSON object becomes a call."""
+    """Return the code; a function call written as a JSON object is converted to a call."""
     stripped = code.strip()
     if stripped == "computer.wait":
         return "computer.wait()"
