@@ -160,7 +160,7 @@ class ParentDesk:
     async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
         found: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
         packed = pack_error(found) if isinstance(found, BaseException) else None
-        with suppress(EnvDiedError):  # # requests that still wait get the error
+        with suppress(EnvDiedError):  # requests that still wait get the error
             await self._channel.call("answer", self._order.id, number, None if packed else found, packed)
 
     def _told(self, verb: str, *values: Any) -> None:
@@ -269,10 +269,10 @@ class RayWorkers:
                 host = _Host(await open_actor(open_host, self._options))
             except (EnvSetupError, EnvDiedError) as error:
                 if other is not None:
-                    return other  # # another task was faster, or the CPU belonged to a node that is being lost
+                    return other  # another task was faster, or the CPU belonged to a node that is being lost
                 if isinstance(error, EnvSetupError) or number == OPEN_TRIES - 1:
                     raise
-                await asyncio.sleep(1.0)  # # until the cluster knows which nodes are left
+                await asyncio.sleep(1.0)  # until the cluster knows which nodes are left
             else:
                 self._hosts.append(host)
                 return host

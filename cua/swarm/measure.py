@@ -118,7 +118,7 @@ def _stages(steps: Sequence[ToolStep], children: Sequence[Child]) -> tuple[Stage
     for step in steps:
         started = [by_call.pop(outcome.number) for outcome in step.outcomes if outcome.number in by_call]
         stages.append(tree.stage(step.index, started, own_seconds(step)))
-    if by_call:  # # the current stage
+    if by_call:  # the current stage
         stages.append(tree.stage(len(steps) + 1, list(by_call.values()), 0.0))
     return tuple(stages)
 

@@ -173,7 +173,7 @@ class ChildTask:
             text: object = await self.scope.control.unless_stopped(agent(self))
         except (CuaError, EnvError, SandboxError, StoppedError, CapReachedError):
             raise
-        except Exception as error:  # # third-party code
+        except Exception as error:  # third-party code
             return End(status="failed", reason=f"its own code broke: {describe_defect(error)}")
         finally:
             await self._end_step()

@@ -135,7 +135,7 @@ class Link:
     def answer(self, number: int, value: Any, packed: Any) -> None:
         """Set the result or the error of a request."""
         future = self._answers.get(number)
-        if future is None or future.done():  # # the request was cancelled
+        if future is None or future.done():  # the request was cancelled
             return
         if packed is None:
             future.set_result(value)

@@ -82,7 +82,7 @@ class AgentPlace:
     """Folder and kernels of one agent."""
 
     def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float, agent_id: str = MAIN) -> None:
-        if not folder.is_dir():  # # checked first: creating it blocks the event loop ten times as long
+        if not folder.is_dir():  # checked first: creating it blocks the event loop ten times as long
             folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._sandboxes = sandboxes

@@ -270,7 +270,7 @@ class Swarm:
     async def _work(self, child: Child) -> None:
         """Run a child from queued to its end; an unexpected error ends this child alone."""
         if child.state != "queued":
-            child.state = "stopped" if child.state != "created" else "created"  # # state left by an earlier process
+            child.state = "stopped" if child.state != "created" else "created"  # state left by an earlier process
             await self._enter(child, "queued", "taken up again")
         try:
             await self._take_place(child)
@@ -280,7 +280,7 @@ class Swarm:
             return
         try:
             await self._try(child)
-        except Exception as error:  # # a defect; recorded in the run
+        except Exception as error:  # a defect; recorded in the run
             await self._finish(child, "failed", describe_defect(error), "")
             raise
         finally:
@@ -295,9 +295,7 @@ class Swarm:
                 child.begin_anew()
             child.num_tries += 1
             child.started_at = child.started_at or time.time()
-            is_asked_next = (
-                child.assignment.config.kind == TOOLS and start is None
-            )  # # the line with its question is awaited
+            is_asked_next = child.assignment.config.kind == TOOLS and start is None  # its question is awaited
             await self._enter(child, "running", has_follower=is_asked_next)
             scope = self._scope_of(child)
             played = await self._play_safely(child, scope, start)
