@@ -90,7 +90,7 @@ async def ask_json(
 
 
 async def _ask_with_key(name: str, url: str, **asked: Any) -> Any:
-    """Return the answer as `ask_json`; if the key is refused, the error names its variable. Brave then sends 422, not 401."""
+    """Return the answer as `ask_json`; for a refused key (422 at Brave, not 401) the error names its variable."""
     try:
         return await ask_json(url, **asked)
     except FetchError as error:

@@ -15,7 +15,7 @@ MAX_PDF_PAGES = 500
 MAX_LINKS = 2000
 _MIN_CHARS = 200
 _MIN_SHARE = 0.5
-"""Minimum share of a page's words, and of its links, that the extractor must keep; a list of links is not an article."""
+"""Minimum share of a page's words, and of its links, that the extractor must keep; a list of links has no article."""
 _LINK = re.compile(
     r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]{0,300}\]){0,1000})\]"
     r"\((<[^<>]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+\"[^\"]{0,1000}\")?\)"
