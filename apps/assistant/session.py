@@ -95,7 +95,7 @@ class Questions:
 
     Attributes:
         open: Open questions, by id.
-        policy: Text about when the agent asks.
+        policy: Approval policy as text for users.
     """
 
     def __init__(self, screen: Screen, log: EventLog) -> None:
@@ -132,8 +132,9 @@ class Questions:
         return is_allowed
 
     def answer(self, name: str, answer: Answer) -> None:
-        """Answer a question; `site` allows the same kind of risk on this site for the rest of the session, except for
-        pages with text addressed to the agent, where each one is asked about.
+        """Answer a question; `site` allows the same kind of risk on this site for the session.
+
+        Texts of a page that are addressed to the agent are still asked about, each of them.
 
         Raises:
             CuaError: If it is not open any more.
@@ -356,7 +357,7 @@ class Session:
         self.questions.deny_all()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
-        """Answer a question; `site` allows the same kind of risk on this site for the rest of the session.
+        """Answer a question; `site` allows the same kind of risk on this site for the session.
 
         Raises:
             CuaError: If it is not open any more.

@@ -332,5 +332,5 @@ async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Contro
 
 
 async def _close_in_time(executor: Executor) -> None:
-    """Close the executor with a timeout."""
+    """Close the executor with a timeout; parts that are still open then are abandoned."""
     await asyncio.wait({asyncio.ensure_future(executor.close())}, timeout=_CLOSE_S)

@@ -204,7 +204,7 @@ def student_quantile(p: float, freedom: float) -> float:
 
 
 def pass_at_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
-    """Return the unbiased probability that at least one of k tries succeeds; None for fewer than k tries.
+    """Return an unbiased estimate of the probability that at least one of k tries succeeds; None for fewer tries.
 
     Source: M. Chen et al., Evaluating large language models trained on code (2021), equation 1.
     """
@@ -214,7 +214,7 @@ def pass_at_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
 
 
 def pass_hat_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
-    """Return the unbiased probability that all of k tries succeed; None for fewer than k tries.
+    """Return an unbiased estimate of the probability that all of k tries succeed; None for fewer tries.
 
     Source: S. Yao et al., tau-bench (2024), section 3.
     """
@@ -269,7 +269,7 @@ def summarize_by(
 def summarize_tasks(
     results: Iterable[EpisodeResult], groups: Mapping[str, str], clusters: Mapping[str, str] | None = None
 ) -> dict[str, Summary]:
-    """The figures of each group of tasks, the groups given by task id; tasks without one are left out."""
+    """Return the figures of each group of tasks, given by task id; tasks without a group are left out."""
     grouped = [one for one in results if one.task_id in groups]
     return summarize_by(grouped, lambda one: groups[one.task_id], clusters)
 

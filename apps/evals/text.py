@@ -53,7 +53,7 @@ def describe_rule(name: str) -> str:
 
 
 def describe_key(key: Key) -> str:
-    """Return `click-button, seed 3, repeat 2`, without parts that are the same for all episodes."""
+    """Return `click-button, seed 3, repeat 2`; a missing seed and the first repeat are left out."""
     task_id, seed, repeat = key
     return (
         printable(task_id)

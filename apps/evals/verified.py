@@ -2,7 +2,7 @@
 
 Only `task/agent_response.json` and `task/network.har` of each run are read; no site or model is accessed.
 
-    TASK_ID/agent_response.json, TASK_ID/network.har, config.json      what `webarena-verified eval-tasks` takes
+    TASK_ID/agent_response.json, TASK_ID/network.har, config.json      input of `webarena-verified eval-tasks`
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A user's own agent as a child: an async function of a `ChildTask`, given to the swarm by the name of its kind.
+"""User-defined agent as a child: an async function of a `ChildTask`, given to the swarm by the name of its kind.
 
     async def reader(task: ChildTask) -> str:
         reply = await task.ask([Message(role="user", parts=(TextPart(text=task.prompt),))])

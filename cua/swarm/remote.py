@@ -1,4 +1,4 @@
-"""A child whose agent runs in another process, and its link to the parent.
+"""Child whose agent runs in another process, and its connection to the parent.
 
 The child's side (`ChildHost`) has agents, sandboxes, envs and folders. For each model call, each line of the record,
 each grant of tool calls and each question to a person it sends a request to the parent's side

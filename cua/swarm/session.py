@@ -1,4 +1,4 @@
-"""Run a swarm from a question to a written result: record, folders, sandboxes and envs on demand, resume."""
+"""Session of a swarm, from a question to a written result: record, folders, sandboxes and envs on demand, resume."""
 
 import asyncio
 import functools

@@ -138,7 +138,7 @@ def visual_settings(resolved: Resolved) -> Settings:
 
 
 def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by name, with the document or folder that the task searches.
+    """Return settings by name, with the search source of the task.
 
     Raises:
         ConfigError: If the task needs a screen, or a given setting names another source to search.

@@ -1,4 +1,4 @@
-"""Resume a run in a fresh kernel: repeat the recorded cells; report the variables lost with a kernel."""
+"""Resuming of a run in a fresh kernel: repeats the recorded cells; reports the variables lost with a kernel."""
 
 import ast
 import keyword
