@@ -1,9 +1,9 @@
-"""Who may reach the app: one person with the token, from the app's own pages or a program of theirs.
+"""Access control of the app: one user with the token, from the app's own pages or the user's own programs.
 
 Any web page may send requests to 127.0.0.1, and so may the agent's own browser. So each request needs the token (in
-the start address once, then in a cookie; or as a bearer), must name a host that is ours (against DNS rebinding), and
-must not come from another page (`Origin`, `Sec-Fetch-Site`). Answers carry a policy under which the page can load
-nothing from elsewhere, and of the routes that Gradio brings along, only those pass that the page needs.
+the start URL once, then in a cookie; or as a bearer), must name a host of the app (against DNS rebinding), and must
+not come from another page (`Origin`, `Sec-Fetch-Site`). Responses have a content security policy under which the page
+can load nothing from other hosts, and of Gradio's own routes, only those that the page needs are allowed.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ color-scheme:light dark}input,button{font:inherit;padding:.5rem .7rem}</style>
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host to listen on is reached from this machine only."""
+    """Return True if a host to listen on can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -71,20 +71,20 @@ def is_loopback(host: str) -> bool:
 
 
 def make_token() -> str:
-    """A token that nobody guesses."""
+    """Return a random token."""
     return secrets.token_urlsafe(32)
 
 
 class Access:
-    """Middleware in front of everything.
+    """Access middleware for all requests.
 
     Args:
-        app: What is protected.
-        token: Lets in.
-        host: What the app listens on.
-        port: Likewise.
-        hosts: Further names under which it is reached.
-        has_room: Whether uploads may take more of the disk.
+        app: Protected application.
+        token: Token that allows access.
+        host: Host on which the app listens.
+        port: Port on which the app listens.
+        hosts: Further host names of the app.
+        has_room: Returns True if uploads may use more disk space.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Access:
             self._names.add(socket.gethostname().lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -160,7 +160,7 @@ class Access:
         if name in self._names:
             return True
         try:
-            return self._takes_addresses and bool(ipaddress.ip_address(name))  # a rebound name is no address
+            return self._takes_addresses and bool(ipaddress.ip_address(name))  # a rebound name is not an address
         except ValueError:
             return False
 
@@ -175,7 +175,7 @@ class Access:
         return cookie is not None and _same(cookie.value, self._pass)
 
     async def _log_in(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Take a token out of the address or the form; whether this was such a request."""
+        """Read a token from the URL or the form; return True if the request contained one."""
         given = None
         if scope["method"] == "GET" and scope["path"] == "/":
             given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token")
@@ -210,7 +210,7 @@ def _most_bytes(path: str) -> int:
 
 
 def _limited(receive: Receive, most_bytes: int) -> Receive:
-    """The body of a request up to a size; a longer one ends as if its sender had left."""
+    """Limit the size of a request body; a longer one ends as if the client had disconnected."""
     taken = 0
 
     async def limited() -> Message:
@@ -223,7 +223,7 @@ def _limited(receive: Receive, most_bytes: int) -> Receive:
 
 
 def _hardened(send: Send, path: str) -> Send:
-    """Answers with our headers, and without what would let other pages read them."""
+    """Add security headers to responses, and remove headers that would let other pages read them."""
 
     async def hardened(message: Message) -> None:
         if message["type"] == "http.response.start":

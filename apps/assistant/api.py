@@ -1,8 +1,8 @@
-"""The HTTP API: sessions, their events and images, files, recorded runs, settings. `/api/docs.json` is its OpenAPI.
+"""HTTP API: sessions, their events and images, files, recorded runs, settings. `/api/docs.json` is its OpenAPI.
 
-The page uses the same routes as a program; a program sends `Authorization: Bearer TOKEN`. What goes wrong comes back as
-`{"error": text}`. What can be waited for comes over two ways: server-sent events (`/events`) for programs, and
-one WebSocket (`/live`) with images for the page, as a browser has few connections to spare.
+The page and programs use the same routes; a program sends `Authorization: Bearer TOKEN`. Errors are returned as
+`{"error": text}`. Updates are sent in two ways: server-sent events (`/events`) for programs, and one WebSocket
+(`/live`) with images for the page, because browsers limit the number of connections.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 EXTRA = "assistant"
 _BATCH_S = 0.08
-"""News within so much time go out together."""
+"""Time within which updates are sent together."""
 _ALIVE_S = 15.0
 
 
@@ -40,47 +40,47 @@ class _Body(BaseModel):
 
 
 class Words(_Body):
-    """What a person says."""
+    """Message of the user."""
 
     instruction: str = Field(min_length=1, max_length=200_000)
 
 
 class NamedSecret(_Body):
-    """A value that the agent types without seeing it."""
+    """Value that the agent types without seeing it."""
 
     value: str = Field(max_length=1000, repr=False)
     domains: tuple[str, ...] = Field(default=(), max_length=20)
 
 
 class ApprovalAnswer(_Body):
-    """To a question of the agent."""
+    """Answer to a question of the agent."""
 
     answer: Literal["once", "site", "deny"]
 
 
 class Inputs(_Body):
-    """What a person does on the image after a take-over."""
+    """Inputs of the user on the image after a take-over."""
 
     inputs: Annotated[list[PersonInput], Field(max_length=200)]
 
 
 class Setting(_Body):
-    """A value as text; empty: back to where it came from."""
+    """Value of a setting as text; empty to reset it."""
 
     value: str = Field(max_length=20_000)
 
 
 class Values(_Body):
-    """Of the parameters of a saved task; those that are left out keep the saved value."""
+    """Values of the parameters of a saved task; missing ones keep the saved value."""
 
     values: dict[str, Annotated[str, Field(max_length=4000)]] = Field(default_factory=dict, max_length=50)
 
 
 def make_api(assistant: Assistant) -> "FastAPI":
-    """The web application of the API.
+    """Make the web application of the API.
 
     Raises:
-        MissingDependencyError: FastAPI is not installed.
+        MissingDependencyError: If FastAPI is not installed.
     """
     fastapi = require("fastapi", EXTRA)
     app: FastAPI = fastapi.FastAPI(
@@ -160,7 +160,7 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
 
 
 async def _do(assistant: Assistant, session_id: str, said: dict[str, Any]) -> dict[str, Any]:
-    """One of the orders that a page sends over its connection, too."""
+    """Execute a command that a page may also send over its WebSocket."""
     session = assistant.find(session_id)
     match said.get("do"):
         case "pause":
@@ -236,7 +236,7 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
 async def _sse(session: Session, after: int) -> AsyncIterator[str]:
     shown: dict[str, Any] = {}
     while True:
-        version = session.log.version  # what comes while something is sent is not slept through
+        version = session.log.version  # updates that arrive during sending must not be missed
         for event in session.log.after(after):
             after = event["seq"]
             yield f"id: {after}\nevent: event\ndata: {json.dumps(event, default=str)}\n\n"
@@ -250,7 +250,7 @@ async def _sse(session: Session, after: int) -> AsyncIterator[str]:
 
 
 async def _serve_live(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
-    """News and images out, orders in, until either side ends it."""
+    """Send events and images, receive commands, until either side closes the connection."""
     with session.screen.viewing():
         out = asyncio.create_task(_send_news(session, socket))
         into = asyncio.create_task(_take_orders(assistant, session, socket))
@@ -264,7 +264,7 @@ async def _send_news(session: Session, socket: "WebSocket") -> None:
     shown: dict[str, Any] = {}
     seq, frame_number = 0, 0
     while True:
-        version = session.log.version  # what comes while something is sent is not slept through
+        version = session.log.version  # updates that arrive during sending must not be missed
         events = session.log.after(seq)
         view = session.view()
         if events or view != shown:

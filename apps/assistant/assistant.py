@@ -1,4 +1,4 @@
-"""The app without its pages: sessions side by side, uploaded files, settings, history."""
+"""App without its pages: concurrent sessions, uploaded files, settings, history."""
 
 import asyncio
 import secrets
@@ -42,16 +42,16 @@ _TICK_S = 5.0
 
 
 class Assistant:
-    """Everything that a page or a program can reach.
+    """Interface of the app for pages and programs.
 
     Args:
         preferences: Settings of the app.
-        max_uploads_bytes: Of the disk for uploads, all together.
+        max_uploads_bytes: Total disk space for uploads.
 
     Attributes:
-        sessions: By name, oldest first.
-        preferences: As given.
-        tasks: Saved ones.
+        sessions: Sessions by id, oldest first.
+        preferences: Settings of the app.
+        tasks: Saved tasks.
     """
 
     def __init__(self, preferences: Preferences | None = None, *, max_uploads_bytes: int = MAX_UPLOADS_BYTES) -> None:
@@ -66,26 +66,26 @@ class Assistant:
 
     @property
     def history(self) -> History:
-        """Runs in the folder that the settings name."""
+        """Runs in the folder of the settings."""
         from cua.config import load_settings
 
         return History(load_settings(self.preferences.values).settings.runs_dir)
 
     @property
     def uploads_dir(self) -> Path:
-        """Where uploaded files lie."""
+        """Folder of uploaded files."""
         return self._folder / "uploads"
 
     @property
     def page_dir(self) -> Path:
-        """Where the page's own uploads lie until an order takes them."""
+        """Folder of the page's own uploads until an order uses them."""
         return self._folder / "page"
 
     def find(self, session_id: str) -> Session:
-        """A session by name.
+        """Return a session by id.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: If it does not exist.
         """
         session = self.sessions.get(session_id)
         if session is None:
@@ -93,14 +93,14 @@ class Assistant:
         return session
 
     async def send(self, order: Order, session_id: str = "") -> Session:
-        """Begin something, or say something to what is going on.
+        """Start a run, or send a message to the active run.
 
         Args:
-            order: What is asked for. To a run that is going on it is a redirect: only its words count.
-            session_id: In which session; a new one when left out.
+            order: Order to execute. For an active run it is a redirect: only its instruction is used.
+            session_id: Id of the session; a new one by default.
 
         Raises:
-            CuaError: It cannot be done: a setting is wrong, too much is going on.
+            CuaError: If it cannot be done: a setting is wrong, or too many runs are active.
         """
         if not order.instruction.strip():
             raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
@@ -121,10 +121,10 @@ class Assistant:
         return session
 
     def resume(self, run_id: str) -> Session:
-        """Go on with a recorded run, in a new session.
+        """Resume a recorded run in a new session.
 
         Raises:
-            CuaError: There is no such run.
+            CuaError: If the run does not exist.
         """
         run_dir = self.history.find(run_id)
         order = self._order_of(run_id)
@@ -139,23 +139,23 @@ class Assistant:
         return session
 
     async def again(self, run_id: str) -> Session:
-        """Do a recorded run's task once more, in a new session.
+        """Repeat a recorded run's task in a new session.
 
         Raises:
-            CuaError: There is no such run, or it cannot be started.
+            CuaError: If the run does not exist, or cannot be started.
         """
         return await self.send(self._order_of(run_id))
 
     async def run_task(self, name: str, values: Mapping[str, str] | None = None) -> Session:
-        """Begin a saved task, in a new session.
+        """Start a saved task in a new session.
 
         Raises:
-            CuaError: There is no such task, a parameter has no value, or it cannot be started.
+            CuaError: If the task does not exist, a parameter has no value, or it cannot be started.
         """
         return await self.send(self.tasks.find(name).order(values))
 
     async def run_due(self, now: datetime) -> list[Session]:
-        """Begin the tasks whose time has come; what became of each stands in the list of tasks."""
+        """Start the tasks that are due; the list of tasks shows the result of each."""
         begun = []
         for name in self.tasks.take_due(now):
             missed = self.tasks.find(name).last
@@ -168,18 +168,18 @@ class Assistant:
         return begun
 
     async def keep_times(self) -> None:
-        """Begin saved tasks at their times, until cancelled."""
+        """Start saved tasks at their times, until cancelled."""
         while True:
             try:
                 await self.run_due(datetime.now())
-            except (CuaError, OSError) as error:  # the page shows what is wrong with the file
+            except (CuaError, OSError) as error:  # the page shows the error of the file
                 if str(error) != self._told:
                     self._told = str(error)
                     echo(f"saved tasks: {error}", err=True)
             await asyncio.sleep(_TICK_S)
 
     async def discard(self, session_id: str) -> None:
-        """End a session and forget it; its runs stay in the history."""
+        """Close a session and delete it; its runs stay in the history."""
         session = self.find(session_id)
         await session.close()
         conversation = self._conversations.pop(session_id, None)
@@ -188,17 +188,17 @@ class Assistant:
         self.sessions.pop(session_id, None)
 
     def has_room(self, more_bytes: int = 0) -> bool:
-        """Whether uploads may take more of the disk."""
+        """Return True if uploads may use more disk space."""
         return self._held_bytes() + more_bytes <= self._max_uploads_bytes
 
     def _held_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
 
     async def save_upload(self, name: str, chunks: AsyncIterator[bytes]) -> str:
-        """Take a file; returns the name by which an order mentions it.
+        """Save an uploaded file; return the name by which an order refers to it.
 
         Raises:
-            CuaError: It is too large, or there is no room for more.
+            CuaError: If it is too large, or the disk space for uploads is used up.
         """
         target = self._make_upload_place(name)
         size, held = 0, self._held_bytes()
@@ -217,10 +217,10 @@ class Assistant:
         return f"{target.parent.name}/{target.name}"
 
     def take_file(self, path: Path, name: str) -> str:
-        """Copy a file that the page's own upload has saved; returns the name by which an order mentions it.
+        """Copy a file that the page's own upload has saved; return the name by which an order refers to it.
 
         Raises:
-            CuaError: It lies elsewhere, is too large, or there is no room for more.
+            CuaError: If it is outside that folder or too large, or the disk space for uploads is used up.
         """
         real = path.resolve()
         if not real.is_relative_to(self.page_dir.resolve()) or not real.is_file():
@@ -234,7 +234,7 @@ class Assistant:
         return f"{target.parent.name}/{target.name}"
 
     async def close(self) -> None:
-        """End all sessions and remove the uploads."""
+        """Close all sessions and remove the uploads."""
         await asyncio.gather(*(self.discard(session_id) for session_id in tuple(self.sessions)))
         self.tasks.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
@@ -253,7 +253,7 @@ class Assistant:
         idle = [session for session in self.sessions.values() if not session.is_running]
         while len(self.sessions) >= MAX_SESSIONS and idle:
             oldest = idle.pop(0)
-            if oldest.id not in self._conversations:  # a kernel that still runs is closed by a person
+            if oldest.id not in self._conversations:  # sessions with an active kernel are closed only by the user
                 del self.sessions[oldest.id]
         session = Session(mode)
         self.sessions[session.id] = session

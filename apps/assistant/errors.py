@@ -1,7 +1,7 @@
-"""The error that the API answers with another status than the rest."""
+"""Error with a status of its own in the API."""
 
 from cua.errors import CuaError
 
 
 class NotFoundError(CuaError):
-    """The thing that was named does not exist: 404 in the API, where other errors are 400."""
+    """Requested item does not exist: 404 in the API, where other errors are 400."""

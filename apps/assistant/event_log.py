@@ -1,4 +1,4 @@
-"""What happened in a session: numbered events of bounded number and length, images of tool results, word of news."""
+"""Events of a session: numbered, limited in number and length, with images of tool results and notification."""
 
 import asyncio
 import secrets
@@ -13,18 +13,18 @@ from cua.step import CallOutcome
 MAX_EVENTS = 3000
 MAX_TEXT_CHARS = 20_000
 MAX_IMAGES = 48
-"""Of tool results, kept in memory for the page; the run's folder has all."""
+"""Limit of the images of tool results kept in memory for the page; the run's folder has all of them."""
 MAX_EVIDENCE, MAX_EVIDENCE_CHARS = 3000, 4000
-"""Results of sub-agents, likewise."""
+"""Limits of the stored results of sub-agents: number, and characters of each."""
 
 
 class EventLog:
-    """The events of one session.
+    """Events of one session.
 
     Attributes:
         events: Oldest first, each with its number `seq`; the beginning is dropped when there are too many.
-        images: Images of tool results by name: bytes and media type.
-        version: Another number after each news.
+        images: Images of tool results by name, as bytes and media type.
+        version: Number that changes with each update.
     """
 
     def __init__(self) -> None:
@@ -36,17 +36,17 @@ class EventLog:
         self._news = asyncio.Event()
 
     def tell(self, event: str, **data: Any) -> None:
-        """Something happened."""
+        """Add an event."""
         self._seq += 1
         self.events.append({"seq": self._seq, "at": round(time.time(), 3), "event": event, **shortened(data)})
         self.wake()
 
     def after(self, seq: int) -> list[dict[str, Any]]:
-        """What happened since the event of that number."""
+        """Return the events after the given sequence number."""
         return [event for event in self.events if event["seq"] > seq]
 
     def keep_images(self, outcome: CallOutcome) -> list[str]:
-        """Keep the images of a tool result; their names."""
+        """Store the images of a tool result; return their names."""
         names = []
         for part in outcome.result.parts:
             if isinstance(part, ImagePart):
@@ -58,7 +58,7 @@ class EventLog:
         return names
 
     def keep_evidence(self, agent_id: str, outcome: CallOutcome) -> None:
-        """Keep what a sub-agent's call brought, for whoever follows a citation."""
+        """Store the result of a sub-agent's call, as target of citations."""
         result, call = outcome.result, outcome.call
         texts = {"tool": call.name, "arguments": call.arguments, "text": result.display or result.text}
         cut = {name: text[:MAX_EVIDENCE_CHARS] for name, text in texts.items()}
@@ -67,7 +67,7 @@ class EventLog:
             self.evidence.pop(next(iter(self.evidence)))
 
     async def changed(self, timeout_s: float, version: int | None = None) -> bool:
-        """Wait for news since a version, by default since now; False when there were none within the time."""
+        """Wait for an update after a version, by default the current one; return False on timeout."""
         if version not in (None, self.version):
             return True
         try:
@@ -77,14 +77,14 @@ class EventLog:
         return True
 
     def wake(self) -> None:
-        """There is news for whoever waits."""
+        """Notify all waiters."""
         self.version += 1
         news, self._news = self._news, asyncio.Event()
         news.set()
 
 
 def shortened(value: Any) -> Any:
-    """JSON values with long texts cut: a page is no place for megabytes."""
+    """Shorten long texts in JSON values, to limit the size of a page."""
     if isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
         return f"{value[:MAX_TEXT_CHARS]}… ({len(value)} characters in all; the report has them)"
     if isinstance(value, Mapping):

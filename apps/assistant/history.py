@@ -1,4 +1,4 @@
-"""Recorded runs for people who look back: list and search, film strip, thumbnails, exports, delete."""
+"""History of recorded runs: list and search, film strip, thumbnails, exports, delete."""
 
 import io
 import shutil
@@ -33,31 +33,31 @@ EXPORTS = {
     "mp4": ("mp4", "video/mp4"),
     "record": ("zip", "application/zip"),
 }
-"""Kinds of export with the end of the file's name and its media type."""
+"""Kinds of export, with the suffix of the file's name and its media type."""
 
 
 class History:
-    """The runs in one folder.
+    """Runs in a folder.
 
     Args:
-        runs_dir: The folder; None for the default one.
+        runs_dir: Folder of the runs; None for the default one.
     """
 
     def __init__(self, runs_dir: Path | None = None) -> None:
         self.runs_dir = runs_dir or default_runs_dir()
 
     def find(self, run_id: str) -> Path:
-        """The folder of a run.
+        """Return the folder of a run.
 
         Raises:
-            NotFoundError: There is no run of exactly that name here.
+            NotFoundError: If the folder has no run with exactly that name.
         """
         if len(check_name(run_id)) != 1 or not (self.runs_dir / run_id / TRAJECTORY).is_file():
             raise NotFoundError(f"there is no run {run_id[:80]!r} here")
         return self.runs_dir / run_id
 
     def listed(self, search: str = "", limit: int = 50) -> list[dict[str, Any]]:
-        """Runs whose instruction, model, status or id has all words of the search, newest first."""
+        """Return runs whose instruction, model, status or id has all words of the search, newest first."""
         words = search.lower().split()
         rows = []
         for run in list_runs(self.runs_dir, MAX_LISTED):
@@ -69,20 +69,20 @@ class History:
         return rows
 
     def details(self, run_id: str) -> dict[str, Any]:
-        """A run with its steps, for a film strip.
+        """Return a run with its steps, for a film strip.
 
         Raises:
-            CuaError: There is no such run, or it cannot be read.
+            CuaError: If the run does not exist, or cannot be read.
         """
         run_dir = self.find(run_id)
         record = load_run(run_dir, images=0)
         return {**_row(summarize(run_dir)), "is_tool_run": record.is_tool_run, "steps": list(_steps(record))}
 
     def image(self, run_id: str, step: int) -> bytes:
-        """The screenshot of a step, PNG; that of step 0 is the last one there is.
+        """Return the screenshot of a step as PNG; step 0 is the last screenshot of the run.
 
         Raises:
-            CuaError: There is none, or it cannot be read.
+            CuaError: If it does not exist, or cannot be read.
         """
         run_dir = self.find(run_id)
         found = _images_of(run_dir, _stamp(run_dir))
@@ -92,19 +92,19 @@ class History:
         return ImageFolder(run_dir).get(sha256)
 
     def thumbnail(self, run_id: str) -> bytes:
-        """A small JPEG of how the run ended.
+        """Return a small JPEG of the last screenshot of a run.
 
         Raises:
-            CuaError: It has no images, or cannot be read.
+            CuaError: If it has no images, or cannot be read.
         """
         run_dir = self.find(run_id)
         return _thumbnail(self, run_id, _stamp(run_dir))
 
     def delete(self, run_id: str) -> None:
-        """Remove a run with all that is in its folder.
+        """Delete a run with its folder.
 
         Raises:
-            CuaError: There is no such run, or it is being written.
+            CuaError: If the run does not exist, or is being written.
         """
         run_dir = self.find(run_id)
         if is_locked(run_dir):
@@ -112,10 +112,10 @@ class History:
         shutil.rmtree(run_dir)
 
     def export(self, run_id: str, kind: str) -> bytes:
-        """A run as one file.
+        """Export a run as one file.
 
         Raises:
-            CuaError: There is no such kind, or not for this run.
+            CuaError: If the kind is unknown, or not available for this run.
         """
         run_dir = self.find(run_id)
         makers: dict[str, Callable[[Path], bytes]] = {
@@ -159,7 +159,7 @@ def _steps(record: RunRecord) -> Iterator[dict[str, Any]]:
 
 
 def _stamp(run_dir: Path) -> tuple[int, int]:
-    """Changes when the record does."""
+    """Return a stamp that changes with the record."""
     found = (run_dir / TRAJECTORY).stat()
     return found.st_mtime_ns, found.st_size
 
@@ -221,7 +221,7 @@ def _record(run_dir: Path) -> bytes:
 
 @contextmanager
 def _zipped() -> Iterator[tuple[Path, io.BytesIO]]:
-    """A folder to write to, and the archive that holds it afterwards; links are left out."""
+    """Yield a folder to write to and the archive that contains its files afterwards, without links."""
     packed = io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="k25-export-") as name:
         folder = Path(name)
@@ -233,7 +233,7 @@ def _zipped() -> Iterator[tuple[Path, io.BytesIO]]:
 
 
 def _images(run_dir: Path) -> Iterator[Any]:
-    """The screenshots of a run in order, small enough for a film, all of one size."""
+    """Yield the screenshots of a run in order, small enough for a film, all of one size."""
     from PIL import Image
 
     size = None

@@ -1,4 +1,4 @@
-"""What a person asks for, and the run that comes of it: a mode, a place to start at, files, a run to go on with."""
+"""Orders of the user and the runs that they start: a mode, a start place, files, a run to resume."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,27 +30,27 @@ MODES: dict[Mode, str] = {
     "swarm": "an orchestrator and up to 100 sub-agents",
 }
 PLACES: dict[str, Place] = {"Practice page": "practice", "Web address": "web", "Private desktop": "desktop"}
-"""As the page names them."""
+"""Places by their names on the page."""
 MAX_FILES = 20
 PRACTICE_INSTRUCTION = INSTRUCTION
-"""What the practice page can verify; other instructions may be tried on it."""
+"""Instruction that the practice page can verify; others may be tried on it."""
 PRACTICE_SWARM = (
     'Collect Bridge, Opened, Designer of all bridges in Tarsia that are listed on "List of bridges in Tarsia".'
 )
-"""What the embedded model can do as a swarm, on a small invented web."""
+"""Question that the embedded model can answer as a swarm, on a small generated web."""
 
 
 class Order(BaseModel):
-    """What is to be done.
+    """Order of the user.
 
     Attributes:
-        instruction: In words.
-        mode: Which agent.
-        place: Where a mode that works a screen starts: the practice page, a web address, a private desktop.
-        url: Address to start at (web).
+        instruction: Text of the instruction.
+        mode: Mode of the agent.
+        place: Start place of a mode with a screen: the practice page, a web address, a private desktop.
+        url: Start URL (web).
         app: Program to start (desktop).
         files: Names of uploaded files.
-        settings: Single settings for this run, as on the command line.
+        settings: Settings for this run only, as on the command line.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,22 +65,22 @@ class Order(BaseModel):
 
     @property
     def is_on_screen(self) -> bool:
-        """Whether it works a screen."""
+        """True if the mode uses a screen."""
         return self.mode in ("instant", "thinking")
 
 
 def practice_order(mode: str) -> Order:
-    """Something to try in a mode, without a key and without an endpoint."""
+    """Return an example order for a mode that needs no API key and no endpoint."""
     if mode == "swarm":
         return Order(instruction=PRACTICE_SWARM, mode="swarm", settings=DEMO_SETTINGS)
     return Order(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
 
 
 def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -> Order:
-    """An order from what the page's fields hold.
+    """Make an order from the values of the page's fields.
 
     Raises:
-        CuaError: Something is missing.
+        CuaError: If a value is missing.
     """
     if not text.strip():
         raise ConfigError("say what is to be done first")
@@ -92,26 +92,26 @@ def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -
 
 
 class PracticeTask(ExpenseTask):
-    """Any instruction in the practice app; the one that it comes with is verified."""
+    """Any instruction in the practice app; only the default instruction is verified."""
 
     def __init__(self, instruction: str) -> None:
         super().__init__()
         self.instruction = instruction
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """Judge the instruction that the app comes with; another one cannot be checked."""
+        """Evaluate the default instruction; other instructions cannot be verified."""
         return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else TaskVerdict(None)
 
 
 def settings_of(order: Order, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name for a run.
+    """Return the settings of a run by name.
 
     Args:
-        order: What is asked for; its settings win.
-        base: Those of the app.
+        order: Order of the user; its settings take precedence.
+        base: Settings of the app.
 
     Raises:
-        ConfigError: One of them is unknown or wrong.
+        ConfigError: If one of them is unknown or invalid.
     """
     chosen = {**base, **order.settings}
     if order.is_on_screen:
@@ -129,13 +129,13 @@ def settings_of(order: Order, base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:
-    """Whether the screen may be shown between observations: only where the environment masks secrets itself."""
+    """Return True if the screen may be shown between observations: only if the environment masks secrets itself."""
     settings = load_settings(chosen).settings
     return masks_secrets(settings) or not make_secrets(settings, given=own).by_name
 
 
 def aftermath_of(order: Order, chosen: Mapping[str, Any]) -> str:
-    """Why nothing has to be undone after a run; "" where something may have to be."""
+    """Return the reason why nothing has to be undone after a run; "" if something may have to be."""
     settings = load_settings(chosen).settings
     if order.is_on_screen and order.place == "practice":
         return "Nothing to undo: the practice page is made anew for each run."
@@ -154,7 +154,7 @@ _POLICY = {
 
 
 def policy_of(chosen: Mapping[str, Any]) -> str:
-    """When a run asks, as a sentence for people."""
+    """Return the approval policy of a run as a sentence for users."""
     settings = load_settings(chosen).settings
     rules = f"; rules from {settings.policy.name}" if settings.policy else ""
     sites = f"; beyond {', '.join(settings.allow_domains)} it may not go" if settings.allow_domains else ""
@@ -162,7 +162,7 @@ def policy_of(chosen: Mapping[str, Any]) -> str:
 
 
 def screen_work(order: Order, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
-    """A run of the GUI agent, with secrets of the app's own."""
+    """Return the work of a GUI agent, with the app's own secrets."""
 
     async def work(watch: Watch) -> RunResult:
         from cua import run_task
@@ -177,14 +177,14 @@ def screen_work(order: Order, chosen: Mapping[str, Any], files: list[Path], own:
 
 
 class Conversation:
-    """Questions to an agent with tools, which keeps its Python and its files from one to the next."""
+    """Questions to an agent with tools, which keeps its Python state and its files between them."""
 
     def __init__(self, chosen: Mapping[str, Any]) -> None:
         self._chosen = chosen
         self._session: ToolSession | None = None
 
     def ask(self, question: str, files: list[Path]) -> Work:
-        """A run: the next question."""
+        """Return the work of the next question."""
 
         async def work(watch: Watch) -> RunResult:
             from cua import ToolSession
@@ -196,14 +196,14 @@ class Conversation:
         return work
 
     async def close(self) -> None:
-        """End the kernel and write the evidence."""
+        """Stop the kernel and write the evidence."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
 
 def swarm_work(session: Session, order: Order, chosen: Mapping[str, Any], files: list[Path]) -> Work:
-    """A run of the swarm; its sub-agents show in the session."""
+    """Return the work of a swarm, whose sub-agents are shown in the session."""
 
     async def work(watch: Watch) -> RunResult:
         from cua.swarm import run_swarm
@@ -218,7 +218,7 @@ def swarm_work(session: Session, order: Order, chosen: Mapping[str, Any], files:
 
 
 def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any], own: Secrets) -> Work:
-    """Go on with a run that broke off, was stopped or was capped."""
+    """Return the work that resumes a run that was interrupted, stopped or capped."""
 
     async def work(watch: Watch) -> RunResult:
         from cua import resume_ask, resume_task
@@ -238,14 +238,14 @@ def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any], own:
 
 
 def order_again(header: Mapping[str, Any], instruction: str, env: str, is_tool_run: bool, is_swarm: bool) -> Order:
-    """The order that a recorded run came from, as far as its header tells.
+    """Return the order of a recorded run, reconstructed from its header.
 
     Args:
         header: `RunHeader.settings`.
-        instruction: What it was told.
+        instruction: Instruction of the run.
         env: Kind of environment.
-        is_tool_run: Whether it is a run with tools.
-        is_swarm: Whether it is a swarm's.
+        is_tool_run: True for a run with tools.
+        is_swarm: True for a run of a swarm.
     """
     kept = header.get("settings")
     thinking = bool(kept.get("thinking", True)) if isinstance(kept, Mapping) else True

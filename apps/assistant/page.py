@@ -1,6 +1,6 @@
-"""The page: Gradio's components around the live part (`static/assistant.js`), which shows screen, feed and sessions.
+"""Gradio page: components around the live part (`static/assistant.js`), which shows screen, feed and sessions.
 
-Nothing is kept here: handlers call the `Assistant`, and what they say is text, escaped wherever it becomes HTML.
+The page has no state of its own: handlers call the `Assistant`; their texts are escaped wherever they become HTML.
 """
 
 import time
@@ -48,14 +48,14 @@ _DELETE_RUN_JS = (
 _DELETE_TASK_JS = (
     "(...values) => { if (!confirm('Delete this task?')) throw new Error('kept'); return values.slice(0, 2); }"
 )
-_OVER = ("succeeded", "failed", "unverified")  # for good
+_OVER = ("succeeded", "failed", "unverified")  # final phases
 _RUNS_A_PAGE = 8
 ERRORS = (CuaError, EnvError, VisualError, ValueError)
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def make_theme() -> Any:
-    """Calm colours, and fonts that the machine has: nothing is loaded from elsewhere."""
+    """Return a theme of muted colors and system fonts: nothing is loaded from other hosts."""
     gr = require("gradio", EXTRA)
     sans = ["system-ui", "-apple-system", "Segoe UI", "Noto Sans", "DejaVu Sans", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "DejaVu Sans Mono", "monospace"]
@@ -76,10 +76,10 @@ def make_theme() -> Any:
 
 
 def make_page(assistant: Assistant) -> "gradio.Blocks":
-    """The page over an assistant.
+    """Make the page of an assistant.
 
     Raises:
-        MissingDependencyError: Gradio is not installed.
+        MissingDependencyError: If Gradio is not installed.
     """
     gr = require("gradio", EXTRA)
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
@@ -224,20 +224,20 @@ def _secrets(gr: Any, assistant: Assistant) -> None:
 
 
 def _about_secrets(rows: list[dict[str, Any]]) -> str:
-    """Names of what is kept, as HTML."""
+    """Return the names of the stored secrets as HTML."""
     shown = (f"<li>{escape(row['name'])}: {escape(', '.join(row['domains']) or 'everywhere')}</li>" for row in rows)
     return f'<div class="run-card">{"Kept:<ul>" + "".join(shown) + "</ul>" if rows else "No secrets are kept."}</div>'
 
 
 def _about_setting(rows: list[dict[str, Any]], name: str) -> str:
-    """What a setting is, as HTML."""
+    """Return the description of a setting as HTML."""
     row = next(row for row in rows if row["name"] == name)
     choices = f" One of: {', '.join(row['choices'])}." if row["choices"] and not row["is_open"] else ""
     return f'<p class="run-card">{escape(name)}: {escape(row["about"])}.{escape(choices)}</p>'
 
 
 def _table_of(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """Settings as rows of a table."""
+    """Return the settings as rows of a table."""
     return [[row["name"], row["value"], row["source"]] for row in rows]
 
 
@@ -247,12 +247,12 @@ def _upload(assistant: Assistant, file: Any) -> str:
 
 
 def _add_tasks(gr: Any, assistant: Assistant, opener: Any, tabs: Any) -> None:
-    """Add the tab's content.
+    """Add the tab of saved tasks.
 
     Args:
         gr: The module gradio.
-        assistant: What it works on.
-        opener: Takes the HTML that opens a session.
+        assistant: Assistant of the page.
+        opener: Component that gets the HTML that opens a session.
         tabs: All tabs of the page.
     """
     given, names, version = gr.State(("", {})), gr.State(()), gr.State(0)
@@ -312,7 +312,7 @@ def _buttons(
 
 
 def _form(gr: Any) -> list[Any]:
-    """Fields of a task: name, instruction, mode, place, address, time."""
+    """Return the fields of a task: name, instruction, mode, place, address, time."""
     name = gr.Textbox(label="Name", max_lines=1, elem_id="task-name")
     words = gr.Textbox(
         label="What is to be done", lines=2, elem_id="task-words", placeholder="Pay {invoice}",
@@ -347,7 +347,7 @@ def _list(gr: Any, assistant: Assistant, column: Any, fields: list[Any], version
 
 
 def _task_card(row: dict[str, Any]) -> str:
-    """A task in the list, as HTML."""
+    """Return a task of the list as HTML."""
     about = [row["mode"], f"next {row['next']}" if row["next"] else row["when"], row["last"]]
     return (
         f'<div class="run-card"><div class="words"><strong>{escape(row["name"])}</strong>'
@@ -363,10 +363,10 @@ def _fields(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str, when: str, *values: str) -> SavedTask:
-    """The task that the form's fields describe.
+    """Return the task in the form's fields.
 
     Raises:
-        ConfigError: Something is missing or too long.
+        ConfigError: If a field is missing or too long.
     """
     order = make_order(words, mode, start, where, [])
     given = {name: text for name, text in zip(names, values, strict=True) if text}
@@ -379,12 +379,12 @@ def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str,
 
 
 def _add_history(gr: Any, assistant: Assistant, opener: Any, tabs: Any) -> None:
-    """Add the tab's content.
+    """Add the history tab.
 
     Args:
         gr: The module gradio.
-        assistant: What it works on.
-        opener: Takes the HTML that opens a session.
+        assistant: Assistant of the page.
+        opener: Component that gets the HTML that opens a session.
         tabs: All tabs of the page.
     """
     with gr.Row():
@@ -463,7 +463,7 @@ def _beginning(gr: Any, begin: Any, run_id: str) -> Any:
 
 
 def _run_card(row: dict[str, Any]) -> str:
-    """A run in a list, as HTML."""
+    """Return a run of a list as HTML."""
     source = f"/api/runs/{quote(row['id'], safe='')}/thumbnail"
     has_image = row["env"] != TOOLS_ENV and row["num_steps"]
     image = f'<img src="{source}" alt="" loading="lazy">' if has_image else '<div class="none"></div>'
@@ -480,7 +480,7 @@ def _meta(row: dict[str, Any]) -> str:
 
 
 def _links(run_id: str, *, has_screen: bool) -> str:
-    """Downloads of a run, as HTML; films and OSWorld's layout are for runs on a screen."""
+    """Return the download links of a run as HTML; film and OSWorld layout only for runs with a screen."""
     base = f"/api/runs/{quote(run_id, safe='')}/export"
     shown = {
         "report": "Report",
@@ -502,7 +502,7 @@ def _links(run_id: str, *, has_screen: bool) -> str:
 
 
 def _strip_step(run_id: str, steps: list[dict[str, Any]], number: int) -> str:
-    """One step of a film strip, as HTML; `number` counts from 1."""
+    """Return one step of a film strip as HTML; `number` is 1-based."""
     if not 1 <= number <= len(steps):
         return "<p>This run has no steps.</p>"
     step = steps[number - 1]
@@ -520,23 +520,23 @@ def _strip_step(run_id: str, steps: list[dict[str, Any]], number: int) -> str:
 
 
 def _html(gr: Any, value: str, **options: Any) -> Any:
-    """Our own HTML with our own style."""
+    """Make an HTML component with the page's own style."""
     return gr.HTML(value, apply_default_css=False, padding=False, container=False, **options)
 
 
 def _goto(session_id: str) -> str:
-    """HTML that opens a session in the live part of the page."""
+    """Return HTML that opens a session in the live part of the page."""
     return f'<assistant-goto session="{escape(session_id)}" nonce-number="{time.monotonic_ns()}"></assistant-goto>'
 
 
 def _plain(error: Exception) -> str:
-    """The first line of an error, for a place that shows HTML."""
+    """Return the first line of an error, for a component that shows HTML."""
     return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
 
 
 @contextmanager
 def _showing_errors(gr: Any, title: str) -> Iterator[None]:
-    """Turn what a person can mend into a message on the page."""
+    """Convert errors that the user can fix to messages on the page."""
     try:
         yield
     except ERRORS as error:

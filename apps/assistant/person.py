@@ -1,7 +1,7 @@
-"""What a person does on the live image, as actions of the environment; and what of it the record keeps.
+"""Inputs of the user on the live image as actions of the environment, and their redacted form for the record.
 
-Positions come as fractions of the image and become screen pixels through the geometry of the last observation, as the
-model's do.
+Positions are fractions of the image and are converted to screen pixels by the geometry of the last observation, like
+positions of the model.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from envs import (
 from envs.actions import KEY_NAMES, normalize_key
 
 MAX_INPUTS = 200
-"""Of one message."""
+"""Limit of the inputs in one message."""
 MAX_TEXT_CHARS = 20_000
 _MODIFIERS = ("ctrl", "alt", "shift", "win")
 _NAVIGATION = {"arrowup": "up", "arrowdown": "down", "arrowleft": "left", "arrowright": "right", " ": "space"}
@@ -44,7 +44,7 @@ class _Pointed(_Input):
 
 
 class ClickInput(_Pointed):
-    """A click, or a double or triple one."""
+    """Single, double or triple click."""
 
     kind: Literal["click"] = "click"
     button: Button = "left"
@@ -52,7 +52,7 @@ class ClickInput(_Pointed):
 
 
 class DragInput(_Pointed):
-    """From (x, y) with the button held down along a way to its last point."""
+    """Drag from (x, y) with the button held down along a path to its last point."""
 
     kind: Literal["drag"] = "drag"
     way: tuple[tuple[Fraction, Fraction], ...] = Field(min_length=1, max_length=100)
@@ -60,13 +60,13 @@ class DragInput(_Pointed):
 
 
 class MoveInput(_Pointed):
-    """The pointer came to rest somewhere."""
+    """Pointer position after a movement."""
 
     kind: Literal["move"] = "move"
 
 
 class ScrollInput(_Pointed):
-    """The wheel, in notches: `dy` up is positive."""
+    """Wheel movement in notches: `dy` up is positive."""
 
     kind: Literal["scroll"] = "scroll"
     dx: int = Field(default=0, ge=-50, le=50)
@@ -74,7 +74,7 @@ class ScrollInput(_Pointed):
 
 
 class KeyInput(_Input):
-    """A key, by the browser's `KeyboardEvent.key`, with the modifiers that are held."""
+    """Key, by the browser's `KeyboardEvent.key`, with the held modifiers."""
 
     kind: Literal["key"] = "key"
     key: str = Field(min_length=1, max_length=40)
@@ -95,7 +95,7 @@ INPUTS: TypeAdapter[list[PersonInput]] = TypeAdapter(Annotated[list[PersonInput]
 
 
 def to_actions(inputs: Sequence[PersonInput], geometry: ScreenGeometry) -> list[Action]:
-    """The actions that stand for inputs; letters in a row become one text, keys without a name are left out."""
+    """Convert inputs to actions; consecutive letters become one text, unknown keys are dropped."""
     actions: list[Action] = []
     for item in inputs:
         for action in _actions(item, geometry):
@@ -108,7 +108,7 @@ def to_actions(inputs: Sequence[PersonInput], geometry: ScreenGeometry) -> list[
 
 
 def without_texts(actions: Sequence[Action]) -> tuple[Action, ...]:
-    """The actions as the record keeps them: what a person types may be a password, so only its length stays."""
+    """Return the actions for the record: typed text may be a password, so only its length is kept."""
     return tuple(
         replace(action, text="*" * len(action.text)) if isinstance(action, TypeText) else action for action in actions
     )

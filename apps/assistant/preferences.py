@@ -1,7 +1,7 @@
-"""The app's settings: the same as the command line's, each with its value and where it comes from; secrets go in only.
+"""Settings of the app: those of the command line, each with its value and source; secrets are write-only.
 
-What is changed in the app counts like a flag and is kept in a file beside the runs, but for secrets: they are in the
-system's keyring, or live as long as the app does.
+A setting changed in the app has the precedence of a flag and is stored in a file next to the runs. Secrets are stored
+in the system keyring, or in memory until the app ends.
 """
 
 import importlib
@@ -29,43 +29,43 @@ SHOWN = (
     *("max_steps", "max_time", "max_tokens", "max_cost", "prices"),
     *("secrets", "http_auth", "storage_state", "sandbox", "search", "mcp", "runs_dir"),
 )
-"""What people change, in this order; the others are reached through the command line's files and variables."""
+"""Settings shown in the app, in this order; the others are set in the command line's files and variables."""
 SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
 _KEYRING_S = 20.0
-"""A keyring that is locked asks the person first."""
+"""Timeout of the keyring; a locked keyring prompts the user first."""
 _TEST_S = 60.0
 _NAMED = "secrets"
 _MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000
 
 
 class SecretStore(Protocol):
-    """Keeps secrets by name, such as the system's keyring does."""
+    """Interface of a store of secrets by name, such as the system keyring."""
 
     name: str
 
     def get(self, name: str) -> str | None:
-        """A secret; None when there is none.
+        """Return a secret; None if it does not exist.
 
         Raises:
-            ConfigError: It cannot be asked, or does not answer in time.
+            ConfigError: If the store fails, or does not answer in time.
         """
         ...
 
     def put(self, name: str, value: str | None) -> None:
-        """Keep a secret; None forgets it.
+        """Store a secret; None deletes it.
 
         Raises:
-            ConfigError: As for `get`.
+            ConfigError: If the store fails, or does not answer in time.
         """
         ...
 
 
 class SystemKeyring:
-    """The system's keyring through the package keyring.
+    """System keyring, through the package keyring.
 
     Args:
-        backend: Its backend.
+        backend: Keyring backend.
     """
 
     def __init__(self, backend: Any) -> None:
@@ -73,7 +73,7 @@ class SystemKeyring:
         self._backend = backend
 
     def get(self, name: str) -> str | None:
-        """A secret; None when there is none."""
+        """Return a secret; None if it does not exist."""
         found: str | None = self._ask(self._backend.get_password, name)
         return found
 
@@ -87,10 +87,10 @@ class SystemKeyring:
     def _ask(self, function: Callable[..., Any], *arguments: str) -> Any:
         answer: Future[Any] = Future()
         work = partial(_answer, answer, function, _SERVICE, *arguments)
-        threading.Thread(target=work, name="keyring", daemon=True).start()  # one that hangs does not keep the app alive
+        threading.Thread(target=work, name="keyring", daemon=True).start()  # a daemon does not keep the app alive
         try:
             return answer.result(_KEYRING_S)
-        except Exception as error:  # each backend has errors of its own; the lines of some hold what was asked
+        except Exception as error:  # backends raise their own errors, and some messages contain the request
             why = f"no answer within {_KEYRING_S:g} s" if isinstance(error, TimeoutError) else type(error).__name__
             raise ConfigError(f"the system keyring ({self.name}) does not work: {why}. Is it unlocked?") from error
 
@@ -98,12 +98,12 @@ class SystemKeyring:
 def _answer(answer: "Future[Any]", function: Callable[..., Any], *arguments: str) -> None:
     try:
         answer.set_result(function(*arguments))
-    except Exception as error:  # it goes to whoever asked
+    except Exception as error:  # passed on to the caller
         answer.set_exception(error)
 
 
 def find_keyring() -> SystemKeyring | None:
-    """The system's keyring; None where there is none, or the package keyring is not installed."""
+    """Return the system keyring; None if there is none, or the package keyring is not installed."""
     try:
         backend = importlib.import_module("keyring").get_keyring()
     except ImportError:
@@ -115,12 +115,12 @@ class Preferences:
     """Settings that were chosen in the app.
 
     Args:
-        file: Where they are kept; None keeps them as long as the app lives.
-        flags: Given when the app was started; they hold unless the app changes them.
-        store: Where secrets are kept; None keeps them as long as the app lives.
+        file: File of the settings; None keeps them in memory.
+        flags: Flags of the app's command line; they apply unless the app changes them.
+        store: Store of secrets; None keeps them in memory.
 
     Attributes:
-        file: As given.
+        file: File of the settings, as given.
     """
 
     def __init__(
@@ -141,23 +141,23 @@ class Preferences:
 
     @property
     def secrets(self) -> Secrets:
-        """Values that a run on a screen types as `{{name}}`."""
+        """Secrets that a run on a screen types for `{{name}}`."""
         return Secrets(dict(self._named))
 
     def secret_rows(self) -> list[dict[str, Any]]:
-        """Names of the values and where they may be typed; never the values."""
+        """Return names of the secrets and the sites where they may be typed; never the values."""
         return [{"name": name, "domains": list(self._named[name].domains)} for name in sorted(self._named)]
 
     def change_secret(self, name: str, value: str | None, domains: Sequence[str] = ()) -> None:
-        """Keep a value that is typed as `{{name}}`; an empty one forgets it.
+        """Store a secret that is typed for `{{name}}`; an empty value deletes it.
 
         Args:
-            name: Letters, digits, `_`.
-            value: What is typed.
-            domains: Where it may be typed; none means everywhere.
+            name: Name of letters, digits and `_`.
+            value: Value to type.
+            domains: Domains where it may be typed; empty for all.
 
         Raises:
-            ConfigError: That is no name or no domain, there are too many, or the keyring does not work.
+            ConfigError: If the name or a domain is invalid, there are too many, or the keyring fails.
         """
         if not re.fullmatch(r"[A-Za-z_]\w{0,59}", name, re.ASCII):
             raise ConfigError("a secret's name has letters, digits and _ only, such as shop_password")
@@ -175,7 +175,7 @@ class Preferences:
 
     @property
     def about_secrets(self) -> str:
-        """Where keys are kept, as a sentence for people."""
+        """Sentence for users about the store of keys."""
         if self._store is not None:
             return (
                 f"Keys and secrets go in and never come out; they are kept in the system keyring ({self._store.name})."
@@ -186,17 +186,17 @@ class Preferences:
 
     @property
     def values(self) -> dict[str, Any]:
-        """By name, for a run."""
+        """Settings of a run, by name."""
         return {**self._flags, **self._chosen}
 
     def change(self, name: str, value: str | None) -> None:
-        """Set one; an empty value goes back to where it came from before.
+        """Change a setting; an empty value resets it.
 
         Raises:
-            ConfigError: There is no such setting, or not that value.
+            ConfigError: If the setting does not exist, or the value is invalid.
         """
         if name not in FIELDS:
-            load_settings({name: value or "x"})  # says which one is nearest
+            load_settings({name: value or "x"})  # its error names the nearest setting
         changed = {**self._chosen, name: value}
         if not value:
             del changed[name]
@@ -211,9 +211,9 @@ class Preferences:
             self.file.chmod(0o600)
 
     def rows(self) -> list[dict[str, Any]]:
-        """What the page shows: name, value as text, source, what it is, choices and whether there are others.
+        """Return the settings for the page: name, value as text, source, description, and choices.
 
-        Secrets show whether they are set.
+        For secrets, the value says only if they are set; a flag says if values other than the choices are allowed.
         """
         resolved = load_settings(self.values)
         return [
@@ -235,10 +235,10 @@ class Preferences:
         return KEYRING if name in SECRET_SETTINGS and self._store is not None else SOURCE
 
     def test_endpoint(self) -> dict[str, Any]:
-        """What works at the endpoint that the settings name, probe by probe, and what to do. Takes a while.
+        """Test the configured endpoint and return the result and advice of each probe. Takes a while.
 
         Raises:
-            ConfigError: The settings name none, or nothing answers there.
+            ConfigError: If no endpoint is configured, or it does not answer.
         """
         from apps.endpoint_check import SelfTestOptions, run_self_test
         from model_runtime.errors import RuntimeFault
@@ -255,7 +255,7 @@ class Preferences:
 
 
 def _parse_named(kept: str | None) -> dict[str, Secret]:
-    """Named values as the keyring has them; what is not ours there counts as none."""
+    """Parse named secrets from the keyring; text in another format counts as none."""
     try:
         found = json.loads(kept or "{}")
         return {name: Secret(value=one["value"], domains=tuple(one["domains"])) for name, one in found.items()}

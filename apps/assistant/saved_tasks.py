@@ -1,7 +1,7 @@
-"""Saved tasks: an instruction with parameters (`Pay {invoice}`), and when it is to be run while the app is open.
+"""Saved tasks: an instruction with parameters (`Pay {invoice}`), and optional times to run it while the app is open.
 
-All of them stand in one JSON file that people can read. A time that passed while the app was closed, or while the
-machine slept, is reported and not made up for: at another time the world may be another one.
+All tasks are in one readable JSON file. A time that passed while the app was closed, or while the machine was
+suspended, is reported and not repeated later, when the environment may have changed.
 """
 
 import json
@@ -23,7 +23,7 @@ from cua.trajectory.images import write_atomically
 FILE = "tasks.json"
 MAX_TASKS = 200
 LATE_S = 90.0
-"""A time that lies further back is a missed one."""
+"""Delay after which a time counts as missed."""
 _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MAX_DUE = 1000
@@ -36,12 +36,12 @@ Name = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A time of day, on some days.
+    """Time of day on some days.
 
     Attributes:
-        at: The time, of this machine.
-        days: 0 for Monday to 6; empty means each day.
-        on: The only day; None means again and again.
+        at: Local time of this machine.
+        days: Weekdays, 0 for Monday to 6; empty for each day.
+        on: The only day; None to repeat.
     """
 
     at: time
@@ -49,7 +49,7 @@ class When:
     on: date | None = None
 
     def after(self, moment: datetime) -> datetime | None:
-        """The next time after a moment; None when there is none any more."""
+        """Return the next time after a moment; None if there is none."""
         if self.on is not None:
             only = datetime.combine(self.on, self.at)
             return only if only > moment else None
@@ -61,10 +61,10 @@ class When:
 
 
 def parse_when(text: str) -> When | None:
-    """A time as people write it; None for none.
+    """Parse a time as users write it; None for an empty text.
 
     Raises:
-        ConfigError: It is none of the forms of `WHEN`.
+        ConfigError: If it has none of the forms of `WHEN`.
     """
     *days, clock = text.lower().replace(",", " ").split() or [""]
     if not clock:
@@ -79,18 +79,18 @@ def parse_when(text: str) -> When | None:
 
 
 class SavedTask(BaseModel):
-    """A task to be done again.
+    """Task that can be run repeatedly.
 
     Attributes:
-        instruction: In words; `{name}` stands for a parameter.
-        mode: Which agent.
-        place: Where a mode that works a screen starts.
-        url: Address to start at (web).
+        instruction: Instruction; `{name}` is a parameter.
+        mode: Mode of the agent.
+        place: Start place of a mode with a screen.
+        url: Start URL (web).
         app: Program to start (desktop).
-        values: Of the parameters, where the person gives no others.
-        when: Time to run it at, see `WHEN`; "" for never by itself.
-        since: Times up to then are dealt with.
-        last: What became of the last time.
+        values: Default values of the parameters.
+        when: Time to run it, see `WHEN`; "" for no schedule.
+        since: Time up to which scheduled times were handled.
+        last: Result of the last scheduled time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -107,14 +107,14 @@ class SavedTask(BaseModel):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names in the instruction, in order."""
+        """Names of the parameters in the instruction, in order."""
         return tuple(dict.fromkeys(_PARAMETER.findall(self.instruction)))
 
     def order(self, values: Mapping[str, str] | None = None) -> Order:
-        """What it asks for, its parameters filled in.
+        """Return the order with the parameters filled in.
 
         Raises:
-            ConfigError: A parameter has no value, or there is no such parameter.
+            ConfigError: If a parameter has no value, or a name is not a parameter.
         """
         names = self.parameters
         given = {**self.values, **(values or {})}
@@ -131,10 +131,10 @@ _TASKS = TypeAdapter(dict[Name, SavedTask])
 
 
 class SavedTasks:
-    """The tasks in one folder's file.
+    """Saved tasks in a folder's file.
 
     Args:
-        folder: Where the file is; None keeps the tasks as long as the app lives.
+        folder: Folder of the file; None keeps the tasks in memory.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -143,10 +143,10 @@ class SavedTasks:
         self._lock: RunLock | None = None
 
     def load(self) -> dict[str, SavedTask]:
-        """All tasks by name.
+        """Load all tasks by name.
 
         Raises:
-            ConfigError: The file cannot be read.
+            ConfigError: If the file cannot be read.
         """
         if self._folder is None:
             return dict(self._kept)
@@ -160,7 +160,7 @@ class SavedTasks:
             raise ConfigError(f"{path} cannot be read: {why}. Mend it, or remove it to begin anew") from error
 
     def rows(self) -> list[dict[str, Any]]:
-        """What the page shows of each: its fields, parameters, the next time and what became of the last one."""
+        """Return the rows of the page: fields, parameters, next time and last result of each task."""
         return [
             {
                 "name": name,
@@ -172,10 +172,10 @@ class SavedTasks:
         ]
 
     def find(self, name: str) -> SavedTask:
-        """A task by name.
+        """Return a task by name.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: If it does not exist.
         """
         task = self.load().get(name)
         if task is None:
@@ -183,11 +183,11 @@ class SavedTasks:
         return task
 
     def save(self, name: str, task: SavedTask, now: datetime | None = None) -> None:
-        """Keep a task under a name, instead of what was there; due times count from now on.
+        """Save a task under a name, replacing an existing one; its schedule starts now.
 
         Raises:
-            ConfigError: Its name or its time cannot be read, a parameter of a scheduled one has no value, its address
-                is missing, or there are too many.
+            ConfigError: If its name or its time is invalid, a parameter of a scheduled task has no value, its address
+                is missing, or there are too many tasks.
         """
         now = now or datetime.now()
         when = parse_when(task.when)
@@ -203,27 +203,27 @@ class SavedTasks:
         self._write({**tasks, name.strip(): task.model_copy(update={"since": now, "last": ""})})
 
     def delete(self, name: str) -> None:
-        """Forget a task.
+        """Delete a task.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: If it does not exist.
         """
         self.find(name)
         self._write({other: task for other, task in self.load().items() if other != name})
 
     def report(self, name: str, text: str) -> None:
-        """Write down what became of a scheduled time."""
+        """Store the result of a scheduled time."""
         tasks = self.load()
         if name in tasks:
             self._write({**tasks, name: tasks[name].model_copy(update={"last": text[:2000]})})
 
     def take_due(self, now: datetime) -> list[str]:
-        """Names of the tasks whose time is now, once; those that were missed say so in `last`.
+        """Return the names of the tasks that are due, once; missed times are reported in `last`.
 
-        Only one app keeps the times of a folder: in others, nothing is ever due.
+        Only one app handles the schedule of a folder; in other apps nothing is ever due.
 
         Raises:
-            ConfigError: The file cannot be read.
+            ConfigError: If the file cannot be read.
         """
         tasks, due, changed = self.load(), [], {}
         if not any(task.when for task in tasks.values()) or not self._keeps_times():
@@ -242,7 +242,7 @@ class SavedTasks:
         return due
 
     def close(self) -> None:
-        """Let another app keep the times."""
+        """Release the schedule for another app."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -270,7 +270,7 @@ class SavedTasks:
 
 
 def _times_between(when: When | None, since: datetime, now: datetime) -> list[datetime]:
-    """Due times after `since` up to `now`, the newest ones."""
+    """Return the latest due times after `since` up to `now`."""
     times: list[datetime] = []
     moment: datetime | None = max(since, now - timedelta(days=_MAX_DUE))
     while when is not None and moment is not None and (moment := when.after(moment)) is not None and moment <= now:

@@ -1,4 +1,4 @@
-"""The screen of a session, for people: the newest image, pointer and next click; followed only while somebody looks."""
+"""Screen of a session: the newest image, pointer and next click; captured only while there are viewers."""
 
 import asyncio
 import contextlib
@@ -13,21 +13,21 @@ Point = tuple[float, float]
 
 
 class Screen:
-    """What is shown of an environment.
+    """Displayed state of an environment.
 
     Args:
-        wake: Called when there is something new.
+        wake: Called after each change.
 
     Attributes:
-        env: The environment while a run has one.
-        frame: The newest image; None before the first.
-        frame_number: Counts the images.
-        geometry: Of the last observation; None before the first.
-        screenshot: That of the last observation.
-        url: Address of the page.
+        env: Environment of the active run.
+        frame: Newest image; None before the first.
+        frame_number: Number of images so far.
+        geometry: Geometry of the last observation; None before the first.
+        screenshot: Screenshot of the last observation.
+        url: URL of the page.
         title: Title of page or window.
-        pointer: Where the pointer is.
-        next_click: Where the agent is about to click.
+        pointer: Position of the pointer.
+        next_click: Position of the agent's next click.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -39,10 +39,10 @@ class Screen:
         self.begin(is_live=False)
 
     def begin(self, *, is_live: bool) -> None:
-        """A new run: nothing of it was seen yet.
+        """Reset the screen for a new run.
 
         Args:
-            is_live: Whether the screen may be shown between observations.
+            is_live: True if the screen may be shown between observations.
         """
         self._is_live = is_live
         self._has_live_frame = False
@@ -55,7 +55,7 @@ class Screen:
 
     @contextlib.contextmanager
     def viewing(self) -> Iterator[None]:
-        """Somebody looks at it."""
+        """Count a viewer inside the block; capture frames while there is one."""
         self._num_viewers += 1
         self._watch()
         try:
@@ -66,12 +66,12 @@ class Screen:
                 self.unwatch()
 
     def meet(self, env: Env) -> None:
-        """The run has its environment."""
+        """Set the environment of the run."""
         self.env = env
         self._watch()
 
     def see(self, observation: Observation) -> None:
-        """The agent, or the person, looked."""
+        """Update the screen from an observation by the agent or the user."""
         self.geometry = observation.geometry
         self.screenshot = observation.screenshot
         self.url, self.title = observation.url or "", observation.title or ""
@@ -81,7 +81,7 @@ class Screen:
             self._show(LiveFrame(image=observation.screenshot, media_type="image/png"))
 
     def point_of(self, actions: Sequence[Action]) -> Point | None:
-        """The first point that actions name."""
+        """Return the first point of the actions."""
         for action in actions:
             x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
             if x_px is not None and y_px is not None and self.geometry is not None:
@@ -89,7 +89,7 @@ class Screen:
         return None
 
     async def describe_target(self, actions: Sequence[Action]) -> str:
-        """What the first of them that has a point would land on; "" when unknown."""
+        """Return a description of the element at the first action's point; "" if unknown."""
         for action in actions:
             x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
             if self.env is not None and x_px is not None and y_px is not None:
@@ -98,7 +98,7 @@ class Screen:
         return ""
 
     def unwatch(self) -> None:
-        """Do not follow it any more."""
+        """Stop capturing frames."""
         watching, self._watching = self._watching, None
         if watching is not None:
             watching.cancel()
@@ -115,7 +115,7 @@ class Screen:
             async for frame in frames:
                 self._has_live_frame = True
                 self._show(frame)
-        except (EnvError, ActionError):  # it is gone; the loop of the agent says why
+        except (EnvError, ActionError):  # the environment is gone; the agent's loop reports the reason
             return
         finally:
             await frames.aclose()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The whole app on one port: access, API, static files and page; and how it is started and ended."""
+"""Server of the app on one port: access, API, static files and page; start and shutdown."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ _QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "GRADIO_SS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Where the app listens and who may reach it.
+    """Address and access of the server.
 
     Attributes:
-        host: What to listen on.
-        port: 0 for one that is free.
-        token: What lets a person in; a random one when None.
-        hosts: Further names under which the app is reached.
+        host: Host to listen on.
+        port: Port to listen on; 0 for a free one.
+        token: Access token; None for a random one.
+        hosts: Further host names of the app.
     """
 
     host: str = "127.0.0.1"
@@ -41,17 +41,17 @@ class ServeOptions:
 
 
 def make_app(assistant: Assistant) -> Any:
-    """The web application, not protected yet.
+    """Make the web application, without access control.
 
     Args:
-        assistant: What it works on.
+        assistant: Assistant of the app.
 
     Raises:
-        MissingDependencyError: Gradio or FastAPI is not installed.
+        MissingDependencyError: If Gradio or FastAPI is not installed.
     """
     app = make_api(assistant)
     _add_static(app)
-    for name, value in _QUIET.items():  # before its first import: it looks them up then
+    for name, value in _QUIET.items():  # before its first import, which reads them
         os.environ.setdefault(name, value)
     os.environ["GRADIO_TEMP_DIR"] = str(assistant.page_dir)
     gr = require("gradio", EXTRA)
@@ -89,10 +89,10 @@ def _add_static(app: Any) -> None:
 
 
 def check_options(options: ServeOptions) -> None:
-    """Refuse what would let strangers in.
+    """Check that the options do not give others access.
 
     Raises:
-        ConfigError: It listens beyond this machine without a token of one's own, or that token is short.
+        ConfigError: If it listens beyond this machine without a chosen token, or that token is too short.
     """
     if options.token is not None and len(options.token) < MIN_TOKEN_CHARS:
         raise ConfigError(f"the token has {len(options.token)} characters, expected {MIN_TOKEN_CHARS} or more")
@@ -104,16 +104,16 @@ def check_options(options: ServeOptions) -> None:
 
 
 def open_port(host: str, port: int) -> socket.socket:
-    """Listen.
+    """Open the listening socket.
 
     Raises:
-        ConfigError: The port is taken, or the host is not this machine's.
+        ConfigError: If the port is taken, or the host does not belong to this machine.
     """
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}. Choose another one: --port 0") from error
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small answers wait 40 ms
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise small responses are delayed by 40 ms
     return listener
 
 
@@ -124,17 +124,17 @@ def serve(
     tell: Callable[[str], None],
     open_browser: Callable[[str], object] | None = None,
 ) -> None:
-    """Serve until Ctrl-C; runs that go on then are stopped in order, and can be resumed.
+    """Serve until Ctrl-C; active runs are then stopped in order, and can be resumed.
 
     Args:
-        options: Where.
+        options: Address and access of the server.
         preferences: Settings of the app.
-        tell: Takes the address to open.
-        open_browser: Opens it.
+        tell: Called with the URL to open.
+        open_browser: Opens the URL.
 
     Raises:
-        ConfigError: It cannot listen there.
-        MissingDependencyError: A package is not installed.
+        ConfigError: If it cannot listen at that address.
+        MissingDependencyError: If a package is not installed.
     """
     check_options(options)
     require("gradio", EXTRA)
@@ -179,7 +179,7 @@ async def _serve(
 
 @contextmanager
 def _ended_by_signals(server: Any) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the server in order; its own way would end the process before the runs have stopped."""
+    """Shut down in order on Ctrl-C and SIGTERM; the server's own handler would exit before the runs have stopped."""
 
     def end(number: int, frame: object) -> None:
         server.should_exit, server.force_exit = True, server.should_exit
@@ -197,16 +197,16 @@ def _ended_by_signals(server: Any) -> Iterator[None]:
 def protect(
     app: Any, token: str, listener: socket.socket, options: ServeOptions, has_room: Callable[[], bool]
 ) -> Access:
-    """The app behind its access rules."""
+    """Wrap the app in its access rules."""
     port = listener.getsockname()[1]
     return Access(app, token=token, host=options.host, port=port, hosts=options.hosts, has_room=has_room)
 
 
 def read_token(file: Path) -> str:
-    """The token in a file.
+    """Read the token from a file.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: If it cannot be read.
     """
     try:
         return file.read_text(encoding="utf-8").strip()

@@ -1,7 +1,7 @@
-"""One session with an agent: start, watch, pause, redirect, approve, take over, stop. No web framework in here.
+"""Session with an agent: start, watch, pause, redirect, approve, take over, stop. Independent of web frameworks.
 
-A session shows three things: `view()`, how it stands now; `log`, what happened, with word of news for whoever waits;
-`screen`, the newest image. Everything runs on one event loop.
+A session has three outputs: `view()`, its current state; `log`, its events, which notifies waiters; `screen`, the
+newest image. Everything runs on one event loop.
 """
 
 import asyncio
@@ -44,30 +44,30 @@ from visual_tools.errors import VisualError
 Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
 Answer = Literal["once", "site", "deny"]
 Work = Callable[[Watch], Awaitable[RunResult]]
-"""What a session does when it is started: a run, given who follows it."""
+"""Work of a session: a coroutine function that runs an agent with the given watch."""
 
 _THOUGHT_CHARS = 4000
 _CROP_PX = (420, 240)
 _ACT_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 _TOUCH_GRACE_S = 1.5
-"""After a word of the person to this app their hand may still be on the mouse: of the agent's own desktop, too."""
+"""Time after a command of the user in which touches are ignored: the hand may still be on the same desktop's mouse."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Approval:
-    """A question to the person at the screen.
+    """Question to the user.
 
     Attributes:
-        id: Names it.
-        reason: Why it is asked.
+        id: Id of the question.
+        reason: Reason for the question.
         risk: Kind of risk, "" for none.
-        action: What the agent says that it does.
-        code: What it would run.
-        target: What gets the click, as the environment knows it.
-        site: Host of the page, "" where there is none.
+        action: Agent's description of its action.
+        code: Code to be run.
+        target: Target of the click, as described by the environment.
+        site: Host of the page, "" if there is none.
         crop: The image around the click, PNG.
-        answer: True lets it pass.
+        answer: Future of the answer; True allows the action.
     """
 
     id: str
@@ -81,21 +81,21 @@ class Approval:
     answer: "asyncio.Future[bool]"
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that a page shows."""
+        """Return the fields for a page."""
         names = ("id", "reason", "risk", "action", "code", "target", "site")
         return {name: shortened(getattr(self, name)) for name in names} | {"has_crop": bool(self.crop)}
 
 
 class Questions:
-    """The questions of one session.
+    """Questions of one session.
 
     Args:
-        screen: What the agent would act on.
-        log: Told of questions and answers.
+        screen: Screen on which the agent acts.
+        log: Log for questions and answers.
 
     Attributes:
-        open: Those that wait for an answer, by name.
-        policy: When it asks, for people.
+        open: Open questions, by id.
+        policy: Approval policy as text for users.
     """
 
     def __init__(self, screen: Screen, log: EventLog) -> None:
@@ -105,7 +105,7 @@ class Questions:
         self._allowed: set[tuple[str, str]] = set()
 
     async def ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
-        """Wait for the person's answer; True lets the actions pass."""
+        """Wait for the user's answer; True allows the actions."""
         screen = self._screen
         site, risk = urlsplit(screen.url).netloc, verdict.risk or ""
         if (site, risk) in self._allowed:
@@ -132,11 +132,12 @@ class Questions:
         return is_allowed
 
     def answer(self, name: str, answer: Answer) -> None:
-        """Answer one; `site` lets the same kind of risk pass on this site for the rest of the session, except that each
-        text of a page that is addressed to the agent is asked about.
+        """Answer a question; `site` allows the same kind of risk on this site for the session.
+
+        Texts of a page that are addressed to the agent are still asked about, each of them.
 
         Raises:
-            CuaError: It is not open any more.
+            CuaError: If it is not open any more.
         """
         approval = self.open.get(name)
         if approval is None or approval.answer.done():
@@ -146,18 +147,18 @@ class Questions:
         approval.answer.set_result(answer != "deny")
 
     def deny_all(self) -> None:
-        """Say no to whatever is open."""
+        """Deny all open questions."""
         for approval in self.open.values():
             if not approval.answer.done():
                 approval.answer.set_result(False)
 
 
 def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
-    """The part of a screenshot around a point, with a ring at the point; b"" without either.
+    """Return the part of a screenshot around a point, with a ring at the point; b"" without either.
 
     Args:
-        png: The screenshot.
-        point: Fractions of it.
+        png: Screenshot as PNG.
+        point: Position as fractions of the image.
     """
     if not png or point is None:
         return b""
@@ -178,24 +179,24 @@ def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
 
 
 class Session:
-    """One session.
+    """Session with an agent.
 
     Args:
-        mode: `instant`, `thinking`, `agent` or `swarm`, for who looks at it.
-        id: Its name; a random one when left out.
+        mode: `instant`, `thinking`, `agent` or `swarm`; for display.
+        id: Id of the session; random by default.
 
     Attributes:
-        id: Its name.
-        mode: As given.
-        title: The instruction, for lists.
-        instruction: What is being done.
-        run_id: Name of the run's folder; "" before it has one.
-        result: How the last run ended; None before.
-        error: Why it could not be started.
-        log: What happened.
-        screen: What is seen.
-        questions: Of the agent, that are open.
-        find_children: Sub-agents of a swarm as JSON values.
+        id: Id of the session.
+        mode: Mode, as given.
+        title: First instruction, for lists.
+        instruction: Current instruction.
+        run_id: Name of the run's folder; "" if it does not exist yet.
+        result: Result of the last run; None before.
+        error: Reason why it could not be started.
+        log: Events of the session.
+        screen: Screen of the session.
+        questions: Open questions of the agent.
+        find_children: Returns the sub-agents of a swarm as JSON values.
     """
 
     def __init__(self, mode: str, id: str = "") -> None:
@@ -222,16 +223,16 @@ class Session:
         self._person_lock = asyncio.Lock()
         self._holding: asyncio.Task[None] | None = None
 
-    # ------------------------------------------------------------------ what it shows
+    # ------------------------------------------------------------------ state
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is going on."""
+        """True while a run is active."""
         return self._task is not None and not self._task.done()
 
     @property
     def phase(self) -> Phase:
-        """How it stands."""
+        """Current phase."""
         if not self.is_running:
             return "ended" if self.result or self.error else "ready"
         if self._is_stopping:
@@ -248,12 +249,12 @@ class Session:
 
     @property
     def _acts_now(self) -> bool:
-        """Whether the screen is being opened, or actions of the agent are being carried out on it."""
+        """True while the screen is being opened, or actions of the agent are being executed."""
         is_held = self._control is not None and self._control.clock.is_waiting
         return not is_held and (self._is_acting or (self.screen.env is not None and self.screen.geometry is None))
 
     def view(self) -> dict[str, Any]:
-        """How it stands, as JSON values."""
+        """Return the current state as JSON values."""
         result = result_object(self.result) if self.result is not None else None
         return {
             "id": self.id,
@@ -282,19 +283,19 @@ class Session:
             "can_take_over": self.screen.env is not None and self.is_running,
         }
 
-    # ------------------------------------------------------------------ what a person does
+    # ------------------------------------------------------------------ commands of the user
 
     def start(self, work: Work, instruction: str, *, has_live_screen: bool = True, aftermath: str = "") -> None:
-        """Begin a run; one at a time.
+        """Start a run; only one may be active.
 
         Args:
-            work: The run.
-            instruction: What the person said.
-            has_live_screen: False: only observations are shown, as in them secrets are masked.
-            aftermath: Why nothing has to be undone, where that is so.
+            work: Work of the run.
+            instruction: Instruction of the user.
+            has_live_screen: False to show only observations, in which secrets are masked.
+            aftermath: Reason why nothing has to be undone, if that is so.
 
         Raises:
-            CuaError: One is going on.
+            CuaError: If a run is active.
         """
         if self.is_running:
             raise CuaError("this session is at work; stop it first, or send a sentence to redirect it")
@@ -312,12 +313,12 @@ class Session:
         self._task = asyncio.create_task(self._run(work), name=f"assistant-session-{self.id}")
 
     def pause(self) -> None:
-        """Hold the agent before its next model call or action."""
+        """Pause the agent before its next model call or action."""
         self._open_control().pause()
         self._holding = asyncio.create_task(self._until_held())
 
     async def resume(self) -> None:
-        """Let it go on; after a take-over or a touch it looks at the screen first."""
+        """Resume the agent; after a take-over or a touch it makes a new observation first."""
         async with self._person_lock:
             control = self._open_control()
             if self._is_taken or self._touched:
@@ -332,7 +333,7 @@ class Session:
         self.log.wake()
 
     def stop(self) -> None:
-        """End the run at once. Does nothing when none is going on."""
+        """Stop the run immediately; does nothing without a run."""
         if not self.is_running or self._task is None:
             return
         self._is_stopping = True
@@ -345,9 +346,9 @@ class Session:
         self.log.wake()
 
     def redirect(self, instruction: str) -> None:
-        """Say something to the run that is going on: on a screen another instruction from its next step on.
+        """Send a message to the active run: on a screen it replaces the instruction from the next step on.
 
-        It answers an open question of the agent, too: no, do this instead.
+        It also answers an open question of the agent: no, do this instead.
         """
         self._open_control().redirect(instruction)
         self.instruction = instruction
@@ -356,19 +357,19 @@ class Session:
         self.questions.deny_all()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
-        """Answer a question; `site` lets the same kind of risk pass on this site for the rest of the session.
+        """Answer a question; `site` allows the same kind of risk on this site for the session.
 
         Raises:
-            CuaError: It is not open any more.
+            CuaError: If it is not open any more.
         """
         self.questions.answer(approval_id, answer)
         self._last_word_s = time.monotonic()
 
     async def take_over(self) -> None:
-        """Have the agent hold still, and let the person work on the screen.
+        """Pause the agent, and let the user work on the screen.
 
         Raises:
-            CuaError: There is no screen to work on, or the agent does not come to rest.
+            CuaError: If the session has no screen, or the agent does not pause in time.
         """
         control = self._open_control()
         if self.screen.env is None:
@@ -382,10 +383,10 @@ class Session:
         self.log.tell("person", text="took over")
 
     async def act(self, inputs: Sequence[PersonInput]) -> str | None:
-        """Carry out what the person does; returns why something of it did not work.
+        """Execute the user's inputs; return the error message of a failed one, or None.
 
         Raises:
-            CuaError: The person has not taken over.
+            CuaError: If the user has not taken over.
         """
         async with self._person_lock:
             if self.phase != "person" or self.screen.env is None:
@@ -406,7 +407,7 @@ class Session:
         return result.observation.last_action_error
 
     async def close(self) -> None:
-        """Stop, and wait for everything to end."""
+        """Stop the run, and wait for all tasks to end."""
         self.stop()
         task = self._task
         if task is not None:
@@ -417,10 +418,10 @@ class Session:
         self.screen.unwatch()
         self.log.wake()
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ internals
 
     async def _until_held(self) -> None:
-        """Wait until the agent comes to rest, or for as long as a step may take."""
+        """Wait until the agent pauses, up to the timeout of a step."""
         self.log.wake()
         deadline = time.monotonic() + _ACT_TIMEOUT_S
         while self._acts_now and self.is_running and time.monotonic() < deadline:
@@ -428,9 +429,9 @@ class Session:
         self.log.wake()
 
     def _touch(self, touch: Touch) -> None:
-        """Somebody else uses the agent's screen: it holds, unless it waits for them anyway."""
+        """Pause the agent because another person uses its screen, unless it is already waiting for the user."""
         if self.phase in ("paused", "pausing", "person"):
-            self._touched = self._touched or touch  # it looks again before it goes on
+            self._touched = self._touched or touch  # it makes a new observation before it continues
         elif self.phase == "working" and time.monotonic() - self._last_word_s > _TOUCH_GRACE_S:
             self._touched = touch
             self.log.tell("person", text=f"used the {touch}")
@@ -455,7 +456,7 @@ class Session:
         except asyncio.CancelledError:
             self.error = "stopped"
             self.log.tell("error", text=self.error)
-        except Exception as error:  # the edge of the process: the page goes on, the developer finds it in the log
+        except Exception as error:  # outermost handler: the page stays available, the log has the details
             traceback.print_exc(file=sys.stderr)
             self.error = f"a defect of the assistant: {type(error).__name__}; the terminal has the details"
             self.log.tell("error", text=self.error)
@@ -467,7 +468,7 @@ class Session:
                 self._feeling.cancel()
             self.screen.env = self._control = self.screen.next_click = None
             self._is_acting = self._is_stopping = self._is_taken = False
-            asyncio.get_running_loop().call_soon(self.log.wake)  # once the task counts as done
+            asyncio.get_running_loop().call_soon(self.log.wake)  # after the task counts as done
 
     def _connect(self, control: Control) -> None:
         self._control = control
@@ -480,7 +481,7 @@ class Session:
             self._feeling = asyncio.create_task(self._feel(env), name=f"assistant-touches-{self.id}")
 
     def _listen(self, event: Event) -> None:
-        if event.ids.agent_id != "main":  # children of a swarm show in their grid
+        if event.ids.agent_id != "main":  # the grid shows the children of a swarm
             if isinstance(event, CallReturned):
                 self.log.keep_evidence(event.ids.agent_id, event.outcome)
             self.log.wake()

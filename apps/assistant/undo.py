@@ -1,4 +1,4 @@
-"""What a person can press to take back what the agent did last: rules on its actions, honest where there is no way."""
+"""Advice for the user on undoing the agent's last actions, by rules; it states where undo is impossible."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -40,14 +40,14 @@ _NO_WAY = "there is no rule for that: look for Undo where it was done"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A step that the agent did.
+    """Step of the agent.
 
     Attributes:
-        number: Of the step.
-        says: What the agent said that it does.
-        actions: What was carried out.
-        url: Address before it.
-        url_after: Address after it; None while nobody has looked.
+        number: Number of the step.
+        says: Agent's description of its action.
+        actions: Executed actions.
+        url: Page URL before it.
+        url_after: Page URL after it; None before the next observation.
     """
 
     number: int
@@ -58,10 +58,10 @@ class Done:
 
 
 class LastSteps:
-    """The last steps of a run.
+    """Last steps of a run.
 
     Args:
-        aftermath: Why nothing has to be undone, where that is so.
+        aftermath: Reason why nothing has to be undone, if that is so.
     """
 
     def __init__(self, aftermath: str = "") -> None:
@@ -69,22 +69,22 @@ class LastSteps:
         self._steps: deque[Done] = deque(maxlen=MAX_STEPS)
 
     def add(self, step: Step) -> None:
-        """The agent has done one."""
+        """Add a finished step."""
         said, url = step.turn.action_text, step.observation.url
         self._steps.append(Done(number=step.index, says=said, actions=step.actions, url=url))
 
     def see(self, url: str | None) -> None:
-        """It has looked afterwards."""
+        """Set the URL observed after the last step."""
         if self._steps and self._steps[-1].url_after is None:
             self._steps.append(replace(self._steps.pop(), url_after=url))
 
     def advice(self) -> list[str]:
-        """How to take them back."""
+        """Return advice on undoing the steps."""
         return [self._aftermath] if self._aftermath else how_to_undo(self._steps)
 
 
 def how_to_undo(steps: Sequence[Done]) -> list[str]:
-    """A sentence for each of the last steps that changed something, newest first, as they are to be taken back."""
+    """Return a sentence for each of the last steps that changed something, newest first, which is the order to undo."""
     advice = [(step, _advice(step)) for step in reversed(tuple(steps))]
     return [f"Step {step.number} {text}." for step, text in advice if text][:MAX_STEPS]
 

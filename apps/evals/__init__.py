@@ -1,1 +1,1 @@
-"""How good a model is on a suite of tasks: runs, statistics, the folder of results and its page, comparisons."""
+"""Evaluation of a model on a suite of tasks: runs, statistics, the folder of results and its page, comparisons."""

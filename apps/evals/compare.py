@@ -1,7 +1,7 @@
-"""Two evaluations of the same tasks: how far apart they are, how sure that is, and which episodes flipped.
+"""Comparison of two evaluations of the same tasks: difference, statistical significance, and changed episodes.
 
-In numbers (`compare`), in words, and as a page: one self-contained HTML file, laid out and protected as the page of an
-evaluation.
+As numbers (`compare`), as text, and as a page: one self-contained HTML file with the layout and security policy of the
+page of an evaluation.
 """
 
 import math
@@ -26,19 +26,19 @@ from cua.trajectory.report.shell import PageTemplate
 NUM_RESAMPLES = 10_000
 _CHUNK = 1 << 21
 MAX_EXACT_GROUPS = 14
-"""Up to so many groups, all 2^n ways to swap them are counted; above, `NUM_RESAMPLES` of them are drawn."""
+"""Number of groups up to which all 2^n swaps are counted; above it, `NUM_RESAMPLES` of them are sampled."""
 _MAX_FLIPS = 40
 _PAGE = PageTemplate(package="apps.evals", template="compare.html", script="page.js", style="page.css")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """An episode whose success differs between two evaluations.
+    """Episode whose success differs between two evaluations.
 
     Attributes:
         key: Task, seed and repeat.
-        before: Its score in the first one.
-        after: Its score in the second one.
+        before: Score in the first one.
+        after: Score in the second one.
     """
 
     key: Key
@@ -48,21 +48,21 @@ class Flip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two evaluations, episode by episode.
+    """Comparison of two evaluations by episode.
 
     Attributes:
-        num_pairs: Episodes that both have, scored or not.
-        num_scored_pairs: Those of them that have a score on both sides; only these decide about the p values.
-        num_only_before: Episodes that only the first one has.
-        num_only_after: Episodes that only the second one has.
-        difference_full: Second minus first, mean score over all pairs, no score counted 0.
-        difference_full_interval: Of `difference_full`.
+        num_pairs: Number of episodes that both have, scored or not.
+        num_scored_pairs: Number of pairs with a score on both sides; only these determine the p values.
+        num_only_before: Number of episodes that only the first one has.
+        num_only_after: Number of episodes that only the second one has.
+        difference_full: Second minus first, mean score over all pairs, a missing score counted as 0.
+        difference_full_interval: Interval of `difference_full`.
         difference_scored: Second minus first, mean score over the scored pairs.
-        difference_scored_interval: Of `difference_scored`.
-        mcnemar_p: Two-sided exact p of the successes, all pairs taken for independent; None when there are none.
-        permutation_p: Two-sided p of the scores, tasks or clusters of them swapped as a whole; None for none.
-        is_permutation_exact: Whether all ways to swap were counted.
-        flips: Successes lost and won, in order of task, seed and repeat.
+        difference_scored_interval: Interval of `difference_scored`.
+        mcnemar_p: Two-sided exact p of the successes, assuming independent pairs; None without pairs.
+        permutation_p: Two-sided p of the scores, with tasks or clusters swapped as a whole; None without pairs.
+        is_permutation_exact: True if all swaps were counted.
+        flips: Lost and won successes, in order of task, seed and repeat.
     """
 
     num_pairs: int
@@ -86,13 +86,13 @@ def compare(
     *,
     num_resamples: int = NUM_RESAMPLES,
 ) -> Comparison:
-    """Two evaluations, paired by task, seed and repeat.
+    """Compare two evaluations, paired by task, seed and repeat.
 
     Args:
-        before: The first one's episodes.
-        after: The second one's.
-        clusters: By task id, what its task is drawn and swapped together with; others stand alone.
-        num_resamples: Ways to swap groups that are drawn for the p value.
+        before: Episodes of the first one.
+        after: Episodes of the second one.
+        clusters: By task id, the cluster in which the task is sampled and swapped; other tasks are their own cluster.
+        num_resamples: Number of swaps that are sampled for the p value.
     """
     first, second = ({one.key: one.score for one in results} for results in (before, after))
     keys = sorted(first.keys() & second.keys(), key=_order)
@@ -122,7 +122,7 @@ def compare(
 
 
 def mcnemar_p(num_lost: int, num_won: int) -> float:
-    """Two-sided exact p of as many changes either way, when each way is as likely.
+    """Return the two-sided exact p of the numbers of changes, if both directions are equally likely.
 
     Source: Q. McNemar (1947); exact form: a binomial test of the changes, A. Agresti, Categorical data analysis, 11.1.
     """
@@ -132,15 +132,15 @@ def mcnemar_p(num_lost: int, num_won: int) -> float:
 
 
 def permutation_p(sums: Sequence[float], *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> tuple[float, bool]:
-    """Two-sided p of a sum of differences whose signs might as well be the other way round.
+    """Return the two-sided p of a sum of differences, if their signs are random.
 
     Args:
         sums: Sum of the differences of each group; a group is swapped as a whole.
-        num_resamples: Ways to swap that are drawn when there are too many to count them all.
-        seed: The same one gives the same p.
+        num_resamples: Number of sampled swaps if there are too many to count all.
+        seed: Seed of the sampling.
 
     Returns:
-        The p, and whether all ways were counted. Drawn ones count the observed one in, so that p is never 0.
+        The p, and True if all swaps were counted. The observed one is added to the sampled ones, so that p is never 0.
 
     Source: R. A. Fisher's test; B. Phipson, G. K. Smyth, Permutation p-values should never be zero (2010).
     """
@@ -160,12 +160,12 @@ def permutation_p(sums: Sequence[float], *, num_resamples: int = NUM_RESAMPLES, 
 
 
 def _swapped(ways: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Signs, 1.0 or -1.0, from bits."""
+    """Convert bits to signs, 1.0 or -1.0."""
     return np.where(ways, -1.0, 1.0)
 
 
 def _differences(pairs: Sequence[tuple[Key, float, float]], clusters: Mapping[str, str]) -> list[list[float]]:
-    """Second minus first, by task or by cluster of tasks; in order of the first of their keys."""
+    """Return second minus first, by task or by cluster of tasks, in the order of their first keys."""
     groups: dict[tuple[bool, str], list[float]] = {}
     for (task_id, _, _), one, other in pairs:
         name = (True, clusters[task_id]) if task_id in clusters else (False, task_id)
@@ -174,13 +174,13 @@ def _differences(pairs: Sequence[tuple[Key, float, float]], clusters: Mapping[st
 
 
 def _order(key: Key) -> tuple[str, bool, int, int]:
-    """Sorts keys, a missing seed first."""
+    """Return the sort key of an episode key; a missing seed sorts first."""
     task_id, seed, repeat = key
     return task_id, seed is not None, seed or 0, repeat
 
 
 def describe_comparison(comparison: Comparison, before: Evaluation, after: Evaluation) -> Iterator[str]:
-    """The changes between two evaluations, line by line."""
+    """Yield the changes between two evaluations, line by line."""
     yield f"A: {_named(before)}"
     yield f"B: {_named(after)}"
     if before.plan.suite_name != after.plan.suite_name or before.plan.revision != after.plan.revision:
@@ -240,18 +240,18 @@ def _difference(what: str, difference: float | None, interval: Interval | None) 
 
 
 def _describe_points(difference: float | None) -> str:
-    """`+3.1 points`; a dash for none."""
+    """Return a text like `+3.1 points`; a dash for None."""
     return "-" if difference is None else f"{100 * difference:+.1f} points"
 
 
 def _describe_p(p: float | None) -> str:
-    """A p value; a dash for none."""
+    """Return a p value as text; a dash for None."""
     return "-" if p is None else f"{p:.2g}" if p >= 1e-4 else "< 0.0001"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two evaluations."""
+    """One of the two evaluations on the page."""
 
     letter: str
     name: str
@@ -263,7 +263,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCell:
-    """One episode in both; `kind` is `good` (won), `bad` (lost), `part` (another score), `same` or `err`."""
+    """Cell of an episode in both; `kind` is `good` (won), `bad` (lost), `part` (another score), `same` or `err`."""
 
     kind: str
     text: str
@@ -273,7 +273,7 @@ class PairCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairRow:
-    """One task in both; `outcomes` are words that the page filters by."""
+    """Row of a task in both; `outcomes` are the words of the page's filter."""
 
     name: str
     instruction: str
@@ -286,7 +286,7 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonView:
-    """The values for the template."""
+    """Values for the template."""
 
     difference: str
     mean: float | None
@@ -299,10 +299,10 @@ class ComparisonView:
 
 
 def write_comparison(comparison: Comparison, before: Evaluation, after: Evaluation, path: Path) -> Path:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     with translate_os_errors("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -310,13 +310,13 @@ def write_comparison(comparison: Comparison, before: Evaluation, after: Evaluati
 
 
 def comparison_view(comparison: Comparison, before: Evaluation, after: Evaluation, folder: Path) -> ComparisonView:
-    """Everything that the page shows.
+    """Return all values for the page.
 
     Args:
-        comparison: The figures.
-        before: A.
-        after: B.
-        folder: Where the page will lie; links are relative to it.
+        comparison: Figures of the comparison.
+        before: Evaluation A.
+        after: Evaluation B.
+        folder: Folder of the page; links are relative to it.
     """
     is_alike = (before.plan.suite_name, before.plan.revision) == (after.plan.suite_name, after.plan.revision)
     return ComparisonView(
@@ -332,7 +332,7 @@ def comparison_view(comparison: Comparison, before: Evaluation, after: Evaluatio
 
 
 def _describe_points_interval(interval: Interval | None) -> str:
-    """`-3.1 to +8.0 points`; a dash for none."""
+    """Return a text like `-3.1 to +8.0 points`; a dash for None."""
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f} points" if interval else "-"
 
 
@@ -351,7 +351,7 @@ def _side(letter: str, evaluation: Evaluation) -> Side:
 
 
 def _facts(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
-    """Name, value and small print of the figures."""
+    """Yield name, value and details of the figures."""
     won = sum(is_success(flip.after) for flip in comparison.flips)
     alone = [("A", comparison.num_only_before), ("B", comparison.num_only_after)]
     more = ", ".join(f"{count} only in {which}" for which, count in alone if count)

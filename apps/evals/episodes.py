@@ -1,4 +1,4 @@
-"""The episodes of an evaluation, read from the journal of its batch, which may come from a stranger."""
+"""Episodes of an evaluation, read from the journal of its batch, which may be untrusted."""
 
 import contextlib
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MAX_DAMAGED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EpisodeLine:
-    """What is read of a line of the journal that says how an episode ended."""
+    """Parsed fields of a journal line about the end of an episode."""
 
     task_id: TaskId
     seed: int | None
@@ -50,10 +50,10 @@ _EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)
 
 
 def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
-    """The episodes that are over, in the order of the plan, read from the journal.
+    """Load the finished episodes from the journal, in the order of the plan.
 
     Raises:
-        TrajectoryError: The journal cannot be read, or has an episode that the plan does not have.
+        TrajectoryError: If the journal cannot be read, or has an episode that is not in the plan.
     """
     found: dict[Key, EpisodeResult] = {}
     for result in _read_journal(folder, "ended"):
@@ -69,10 +69,10 @@ def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
 
 
 def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
-    """The tries that failed or were cut short and after which the episode was played again, as they came.
+    """Load the failed or interrupted tries after which the episode was played again, in order of time.
 
     Raises:
-        TrajectoryError: The journal cannot be read.
+        TrajectoryError: If the journal cannot be read.
     """
     planned = set(plan_keys(plan))
     found: list[EpisodeResult] = []
@@ -84,10 +84,10 @@ def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]
 
 
 def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
-    """The episodes that have a try without an end, in the order of the plan.
+    """Return the episodes that have a try without an end, in the order of the plan.
 
     Raises:
-        TrajectoryError: The journal cannot be read.
+        TrajectoryError: If the journal cannot be read.
     """
     is_open: dict[str, bool] = {}
     for entry, _ in _read_lines(folder):
@@ -97,7 +97,7 @@ def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
 
 
 def find_damaged_lines(folder: Path) -> tuple[int, ...]:
-    """The numbers of the first few lines of the journal that are left out since they are not JSON objects."""
+    """Return the numbers of the first few journal lines that are skipped because they are not JSON objects."""
     found: list[int] = []
     with contextlib.suppress(FileNotFoundError), open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
@@ -107,10 +107,10 @@ def find_damaged_lines(folder: Path) -> tuple[int, ...]:
 
 
 def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
-    """The results in the lines of one kind; a torn last line is left out.
+    """Yield the results in the lines of one kind; a torn last line is dropped.
 
     Raises:
-        TrajectoryError: The journal cannot be read.
+        TrajectoryError: If the journal cannot be read.
     """
     for value, where in _read_lines(folder):
         if value.get("event") == event:
@@ -118,17 +118,17 @@ def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
 
 
 def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The lines of the journal that are objects, each with its place in words.
+    """Yield the lines of the journal that are objects, each with its position as text.
 
     Raises:
-        TrajectoryError: The journal cannot be read.
+        TrajectoryError: If the journal cannot be read.
     """
     path = folder / EPISODES
     try:
         with open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
                 if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
-                    break  # torn: the process that wrote it was killed
+                    break  # torn: its process was killed
                 if (value := read_object(line)) is not None:
                     yield value, f"{path}, line {number}"
     except FileNotFoundError:
@@ -138,10 +138,10 @@ def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _result_of(value: dict[str, Any], where: str) -> EpisodeResult:
-    """The result in a line.
+    """Parse the result in a line.
 
     Raises:
-        TrajectoryError: A field of it is not what it should be.
+        TrajectoryError: If a field of it is invalid.
     """
     try:
         found = _EPISODE_LINE.validate_python(value)
@@ -157,17 +157,17 @@ def _result_of(value: dict[str, Any], where: str) -> EpisodeResult:
 
 
 def check_count(count: int, path: Path | str) -> None:
-    """Refuse more episodes than anybody plays.
+    """Check that the number of episodes is not unreasonably large.
 
     Raises:
-        TrajectoryError: There are more.
+        TrajectoryError: If it is.
     """
     if count > MAX_EPISODES:
         raise TrajectoryError(f"{path} has {count} episodes, at most {MAX_EPISODES} are possible")
 
 
 def first_error(error: ValidationError) -> str:
-    """The first thing that is wrong, with its place, as one line."""
+    """Return the first validation error, with its location, as one line."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"{shorten(place)[1:-1]}: {first['msg']}"

@@ -1,7 +1,6 @@
-"""An evaluation for other programs: a log of inspect_ai, its runs in ATIF, and a table of its episodes.
+"""Export of an evaluation: a log of inspect_ai, its runs in ATIF, and a table of its episodes.
 
-Source: inspect_ai's `inspect_ai.log.EvalLog`, format version 2, as JSON. Nothing of inspect_ai is needed to
-write it.
+Source: inspect_ai's `inspect_ai.log.EvalLog`, format version 2, as JSON. The package inspect_ai is not required.
 """
 
 import csv
@@ -37,39 +36,39 @@ COLUMNS = (
     *("duration_s", "input_tokens", "output_tokens", "cost_usd", "instruction", "run"),
 )
 _FORMULA_STARTS = "=+-@＝＋－＠"
-"""What makes a spreadsheet compute a text, full-width forms included; tabs and line ends are replaced before."""
+"""First characters of a formula in spreadsheets, including full-width forms; tabs and line ends are replaced first."""
 
 
 def export_inspect(evaluation: Evaluation, path: Path | None = None) -> Path:
-    """Write the log, whole or not at all.
+    """Write the log atomically.
 
     Args:
-        evaluation: Which one.
-        path: The file, its name ending in `.json`; None for `inspect.json` in the evaluation's folder.
+        evaluation: Evaluation to export.
+        path: Path of the file, ending in `.json`; None for `inspect.json` in the evaluation's folder.
 
     Returns:
-        The file.
+        Path of the file.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     text = json.dumps(to_inspect(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
     return write_whole(path or evaluation.folder / FILE, text + "\n")
 
 
 def export_trajectories(evaluation: Evaluation, folder: Path | None = None) -> tuple[Path, list[str]]:
-    """Write the run of each episode that is over in ATIF, as `FOLDER/<run>/trajectory.json`.
+    """Write the run of each finished episode in ATIF, as `FOLDER/<run>/trajectory.json`.
 
     Args:
-        evaluation: Which one.
-        folder: Gets the files and the images; None for `atif/` in the evaluation's folder, where the images are named
-            where they lie.
+        evaluation: Evaluation to export.
+        folder: Folder for the files and the images; None for `atif/` in the evaluation's folder, with references to
+            the images of the runs.
 
     Returns:
-        The folder, and why runs were left out, a line each.
+        The folder, and one line for each run that was left out.
 
     Raises:
-        TrajectoryError: The folder cannot be written.
+        TrajectoryError: If the folder cannot be written.
     """
     target, lost = folder or evaluation.folder / ATIF, []
     with translate_os_errors("write", target):
@@ -88,7 +87,7 @@ def export_trajectories(evaluation: Evaluation, folder: Path | None = None) -> t
 
 
 def to_inspect(evaluation: Evaluation) -> dict[str, Any]:
-    """The log. A task and seed is a sample, a repeat an epoch; an episode without a score is a sample with an error."""
+    """Return the log. A task and seed is a sample, a repeat an epoch; an episode without a score is a failed sample."""
     plan = evaluation.plan
     ids = [_sample_id(task_id, seed, has_seeds=len(plan.seeds) > 1) for task_id in plan.task_ids for seed in plan.seeds]
     return {
@@ -204,22 +203,22 @@ def _time(unix_s: float) -> str:
 
 
 def _id_of(text: str) -> str:
-    """A short id that follows from a text."""
+    """Return a short id derived from a text."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:22]
 
 
 def export_csv(evaluation: Evaluation, path: Path | None = None) -> Path:
-    """Write a table of comma-separated values, one row for each episode that is over; whole or not at all.
+    """Write a table of comma-separated values, one row for each finished episode, atomically.
 
     Args:
-        evaluation: Which one.
-        path: The file; None for `episodes.csv` in the evaluation's folder.
+        evaluation: Evaluation to export.
+        path: Path of the file; None for `episodes.csv` in the evaluation's folder.
 
     Returns:
-        The file.
+        Path of the file.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -257,6 +256,6 @@ def _row(evaluation: Evaluation, one: EpisodeResult, instruction: str) -> list[s
 
 
 def _plain(text: str) -> str:
-    """A text without control characters that no spreadsheet takes for a formula."""
+    """Return a text without control characters that spreadsheets do not interpret as a formula."""
     shown = printable(text)
     return f"'{shown}" if shown.lstrip().startswith(tuple(_FORMULA_STARTS)) else shown

@@ -1,4 +1,4 @@
-"""An evaluation of the suite `osworld` as its own harness tells it: groups, upstream's score, the result tree.
+"""OSWorld formats of an evaluation of the suite `osworld`: groups, upstream's score, the result tree.
 
     ACTION_SPACE/OBSERVATION_TYPE/MODEL/DOMAIN/TASK_ID/result.txt, traj.jsonl, step_*.png
     ACTION_SPACE/OBSERVATION_TYPE/MODEL/args.json
@@ -34,7 +34,7 @@ def make_oracle() -> OracleModel:
 
 
 def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Summary, Summary]]:
-    """Figures by our rules and by upstream's, of each domain, each group of domains and `all` that has episodes."""
+    """Return figures by this project's rules and upstream's, of each domain and group with episodes, and of `all`."""
     ours = rescored(
         evaluation.results, {one.key: one.other_scores.get("default", one.score) for one in evaluation.results}
     )
@@ -49,7 +49,7 @@ def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Summary, Summary
 
 
 def describe_groups(evaluation: Evaluation) -> Iterator[str]:
-    """The table of domains and groups, by both rules, line by line."""
+    """Yield the table of domains and groups, by both rules, line by line."""
     yield f"{'':<20}  episodes  finished     score  finished  upstream  finished"
     for name, (ours, theirs) in summarize_groups(evaluation).items():
         shares = (ours.mean_full, ours.mean_scored, theirs.mean_full, theirs.mean_scored)
@@ -62,14 +62,14 @@ def export_result_tree(evaluation: Evaluation, folder: Path | None = None) -> tu
     """Write the harness's result tree.
 
     Args:
-        evaluation: Which one.
-        folder: Its root; None for `osworld/` in the evaluation's folder.
+        evaluation: Evaluation to export.
+        folder: Root folder; None for `osworld/` in the evaluation's folder.
 
     Returns:
-        The root, and why episodes were left out, a line each.
+        The root folder, and one line for each episode that was left out.
 
     Raises:
-        TrajectoryError: It is no evaluation of OSWorld, or the folder cannot be written.
+        TrajectoryError: If it is not an evaluation of OSWorld, or the folder cannot be written.
     """
     plan = evaluation.plan
     if plan.suite_name != SUITE:
@@ -96,7 +96,7 @@ def export_result_tree(evaluation: Evaluation, folder: Path | None = None) -> tu
 
 
 def _names(model: str, one: EpisodeResult) -> OSWorldNames | None:
-    """Where an episode lies; a repeat lies as if another model had made it."""
+    """Return the folder names of an episode; a repeat is stored under a different model name."""
     parts = one.task_id.split("/")
     name = "".join(char if char.isalnum() or char in "._-" else "_" for char in model).strip(".") or "model"
     if len(parts) != 3:
@@ -105,7 +105,7 @@ def _names(model: str, one: EpisodeResult) -> OSWorldNames | None:
 
 
 def _save_arguments(evaluation: Evaluation, root: Path) -> None:
-    """What was run, beside each model's results: the revision of the task data as well."""
+    """Write the arguments next to each model's results, with the revision of the task data."""
     plan = evaluation.plan
     told: dict[str, Any] = {
         "model": plan.model,
@@ -120,17 +120,17 @@ def _save_arguments(evaluation: Evaluation, root: Path) -> None:
 
 
 def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str]]:
-    """The scores of a result tree below one model, whoever wrote it.
+    """Read the scores of a result tree below one model, written by any program.
 
     Args:
-        folder: `ACTION_SPACE/OBSERVATION_TYPE/MODEL` of it.
+        folder: Path of `ACTION_SPACE/OBSERVATION_TYPE/MODEL`.
 
     Returns:
-        By `DOMAIN/TASK_ID`, a score in [0, 1] or None where there is none yet; and what was not understood, line by
-        line.
+        By `DOMAIN/TASK_ID`, a score in [0, 1] or None if it is missing; and one line for each entry that is
+        invalid.
 
     Raises:
-        TrajectoryError: There is no such folder.
+        TrajectoryError: If the folder does not exist.
     """
     if not folder.is_dir():
         raise TrajectoryError(
@@ -167,7 +167,7 @@ def _read_score(path: Path) -> tuple[float | None, str]:
 
 
 def _why_torn(path: Path) -> str:
-    """Why the last line of a trajectory is not whole; "": it is, or there is none."""
+    """Return the reason why the last line of a trajectory is torn; "" if it is complete or missing."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)

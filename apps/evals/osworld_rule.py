@@ -1,4 +1,4 @@
-"""The score that OSWorld's own harness would give to an episode of the suite `osworld`.
+"""Score of an episode of the suite `osworld` by the rule of OSWorld's own harness.
 
 Source: `lib_run_single.py` of xlang-ai/OSWorld.
 """
@@ -18,15 +18,15 @@ SUITE = "osworld"
 def upstream_scores(
     plan: EvalPlan, results: Iterable[EpisodeResult], is_capped: Callable[[EpisodeResult], bool]
 ) -> dict[Key, float]:
-    """The harness's score of each episode that is scored.
+    """Return the harness's score of each scored episode.
 
-    It replaces the action of the last step that is allowed by FAIL, whatever the agent does there, and takes an agent
-    that never ends for one that fails: right where a task cannot be done, and wrong everywhere else.
+    The harness replaces the action of the last allowed step by FAIL, and treats an agent that never ends as one that
+    answers FAIL: correct for an infeasible task, and wrong for all others.
 
     Args:
-        plan: What is evaluated.
+        plan: Plan of the evaluation.
         results: The episodes.
-        is_capped: Whether the run of an episode ended at a limit.
+        is_capped: Returns True if the run of an episode ended at a limit.
     """
     infeasible = _infeasible(plan)
     found = {}
@@ -39,7 +39,7 @@ def upstream_scores(
 
 
 def _infeasible(plan: EvalPlan) -> frozenset[str]:
-    """Keys of the tasks that cannot be done, in the data that was evaluated; in ours where that is gone."""
+    """Return the keys of infeasible tasks in the evaluated data, or in the built-in data if that is missing."""
     given = str(plan.suite_options.get("data") or "")
     try:
         data = TaskData(Path(given) if given else None)

@@ -1,7 +1,7 @@
-"""The page of an evaluation: one self-contained HTML file that needs nothing else and can do nothing else.
+"""HTML page of an evaluation: one self-contained file without network access.
 
-Task ids, reasons and settings are foreign text: the template engine escapes all of it, and the page's own content
-security policy forbids any request and any script but the one that it came with.
+Task ids, reasons and settings are untrusted text: the template engine escapes all of it, and the page's own content
+security policy forbids all requests and all scripts except the page's own.
 """
 
 import json
@@ -38,7 +38,7 @@ _MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a bar, in percent from the top."""
+    """Part of a bar, in percent from the top."""
 
     kind: str
     y: float
@@ -47,7 +47,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar of a histogram, in percent of its width."""
+    """Bar of a histogram, in percent of its width."""
 
     x: float
     width: float
@@ -57,7 +57,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A histogram."""
+    """Histogram."""
 
     title: str
     summary: str
@@ -68,7 +68,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One episode. `kind` is `good`, `part` (some score), `bad`, `err` (no score) or `open` (not over)."""
+    """Cell of one episode. `kind` is `good`, `part` (partial score), `bad`, `err` (no score) or `open` (not over)."""
 
     kind: str
     text: str
@@ -79,7 +79,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRow:
-    """One task and its episodes; `outcomes` are words that the page filters by."""
+    """Row of one task with its episodes; `outcomes` are the words of the page's filter."""
 
     name: str
     instruction: str
@@ -101,7 +101,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyRow:
-    """One family, or several of them: a group of the suite's, or all."""
+    """Row of one family, of a group of the suite's families, or of all."""
 
     name: str
     is_all: bool
@@ -127,7 +127,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineView:
-    """What an agent without skill gets."""
+    """Score of a baseline agent without skill."""
 
     score: str
     share: float
@@ -137,7 +137,7 @@ class BaselineView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """The values for the template."""
+    """Values for the template."""
 
     suite: str
     model: str
@@ -172,21 +172,21 @@ class PageView:
 
 
 def render_page(evaluation: Evaluation) -> str:
-    """The page."""
+    """Render the page."""
     return _PAGE.render(page=page_view(evaluation))
 
 
 def write_page(evaluation: Evaluation) -> Path:
-    """Write `index.html`, whole or not at all.
+    """Write `index.html` atomically.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     return _PAGE.write(evaluation.folder / PAGE, page=page_view(evaluation))
 
 
 def page_view(evaluation: Evaluation) -> PageView:
-    """Everything that the page shows."""
+    """Return all values for the page."""
     plan, figures = evaluation.plan, evaluation.figures
     whole = figures.all
     cells = {one.key: make_cell(evaluation, one) for one in evaluation.results}
@@ -230,7 +230,7 @@ def page_view(evaluation: Evaluation) -> PageView:
 
 
 def _method(methods: Collection[str], cluster_by: str, *, is_once: bool) -> str:
-    """How the intervals were made, for a person."""
+    """Return a description of the method of the intervals, for a person."""
     if "clustered" in methods:
         return f"95 % by the spread of {cluster_by}s, each with all its episodes; Wilson's where a group is all alike."
     return f"Wilson's{', since each task was tried once' if is_once else ' over tasks, since all scores are alike'}."
@@ -256,7 +256,7 @@ def _baselines(evaluation: Evaluation) -> Iterator[BaselineView]:
 
 
 def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
-    """Name, value and small print of the totals."""
+    """Yield name, value and details of the totals."""
     whole, plan = evaluation.figures.all, evaluation.plan
     of = f" of {plan.num_episodes}" if evaluation.num_unfinished else ""
     each = [f"{len(plan.task_ids)} tasks"]
@@ -312,18 +312,18 @@ def _tries(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _endings(evaluation: Evaluation) -> Iterator[tuple[str, str, int]]:
-    """How episodes ended: key, words and count, in the order of `ENDINGS`."""
+    """Yield the endings of episodes: key, words and count, in the order of `ENDINGS`."""
     counts = Counter(map(ending_of, evaluation.results))
     yield from ((name, words, counts[name]) for name, words in ENDINGS.items() if counts[name])
 
 
 def _failed_tries(evaluation: Evaluation) -> list[ErrorGroup]:
-    """Tries after which the episode was played again, by kind and reason."""
+    """Return the tries after which the episode was played again, by kind and reason."""
     return _error_groups([(one, make_cell(evaluation, one)) for one in evaluation.failed_tries])[:_MAX_GROUPS]
 
 
 def _error_groups(found: Iterable[tuple[EpisodeResult, Cell]]) -> list[ErrorGroup]:
-    """Errors by kind and reason, the most frequent first."""
+    """Group errors by kind and reason, the most frequent first."""
     groups: dict[tuple[str, str], list[Cell]] = {}
     for one, cell in found:
         groups.setdefault((ERRORS.get(one.kind, one.kind), _clipped(one.reason)), []).append(cell)
@@ -368,7 +368,7 @@ def _text(value: object) -> str:
 
 
 def make_cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
-    """The cell of an episode that is over."""
+    """Make the cell of a finished episode."""
     label = describe_key(result.key)
     report = evaluation.find_report(result)
     score = result.score
@@ -392,12 +392,12 @@ def make_cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
 
 
 def _task_rows(evaluation: Evaluation, cells: dict[Key, Cell], errors: dict[str, str]) -> Iterator[TaskRow]:
-    """A row for each task.
+    """Yield a row for each task.
 
     Args:
-        evaluation: Which one.
-        cells: Of the episodes that are over.
-        errors: By label of a cell, the word that its error is filtered by.
+        evaluation: Evaluation of the page.
+        cells: Cells of the finished episodes.
+        errors: By label of a cell, the filter word of its error.
     """
     plan = evaluation.plan
     for task in evaluation.tasks:
@@ -444,13 +444,13 @@ def _open(key: Key) -> Cell:
 
 
 def _clipped(text: str) -> str:
-    """The beginning of a foreign text, on one line without control characters."""
+    """Return the beginning of an untrusted text, on one line without control characters."""
     text = printable(text)
     return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
 
 
 def _charts(results: Sequence[EpisodeResult]) -> Iterator[Chart]:
-    """Histograms of the steps and the time of the episodes; nothing without any."""
+    """Yield histograms of the steps and the time of the episodes; none without episodes."""
     if results:
         yield _histogram(
             "Steps of an episode", results, lambda one: float(one.num_steps), lambda value: f"{value:.0f}", 1
@@ -465,7 +465,7 @@ def _histogram(
     describe: Callable[[float], str],
     least_width: float,
 ) -> Chart:
-    """Bars from 0 to the largest value, each split by outcome."""
+    """Make a histogram from 0 to the largest value, each bar split by outcome."""
     values = [value_of(one) for one in results]
     most = max(values)
     num_bars = max(1, min(_MAX_BARS, int(most) + 1) if least_width else _MAX_BARS)

@@ -1,4 +1,4 @@
-"""What is evaluated: tasks of a suite, seeds, repeats, and the agent that tries them."""
+"""Plan of an evaluation: tasks of a suite, seeds, repeats, and the agent."""
 
 import contextlib
 import hashlib
@@ -34,25 +34,25 @@ Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalPlan:
-    """What is evaluated. Two evaluations of one plan are the same episodes with the same agent.
+    """Plan of an evaluation. Two evaluations with equal plans have the same episodes and the same agent.
 
     Attributes:
-        suite: As it was named: a name, or a Python file.
-        suite_name: As the suite names itself.
-        revision: Version of the tasks and their data; of a file without one, its hash.
-        suite_options: What its function was called with.
-        task_ids: The tasks that were chosen, in order.
+        suite: Name or Python file of the suite, as given.
+        suite_name: Name that the suite defines.
+        revision: Version of the tasks and their data; the hash of a file without a version.
+        suite_options: Arguments of the suite's function.
+        task_ids: Selected tasks, in order.
         families: Family by task; tasks without one are left out.
-        labels: Further groupings: by name, the group of each task that has one.
-        cluster_by: The label whose tasks intervals draw together; "": each task stands alone.
-        agent: What kind of agent plays: by mouse and keyboard, with tools, a swarm of these, or an author of sites.
-        unavailable: Chosen tasks that were left out because they cannot be evaluated on this machine, with the reason.
-        seeds: What each task is drawn with; null when there is nothing to draw.
-        repeats: Times that each task and seed is tried.
+        labels: Further groupings: by name, the group of each task in it.
+        cluster_by: Label whose groups are the clusters of intervals; "" if each task is its own cluster.
+        agent: Kind of agent: with mouse and keyboard, with tools, a swarm of these, or an author of sites.
+        unavailable: Selected tasks that are left out because this machine cannot evaluate them, with the reason.
+        seeds: Seeds of each task; null if tasks have no randomness.
+        repeats: Number of tries of each task and seed.
         model: Name of the model.
         settings: All other settings of the agent, without secrets.
-        max_steps: Steps of an episode.
-        max_time_s: Seconds of an episode.
+        max_steps: Step limit of an episode.
+        max_time_s: Time limit of an episode in seconds.
     """
 
     suite: Line
@@ -74,23 +74,23 @@ class EvalPlan:
 
     @property
     def num_episodes(self) -> int:
-        """How many there are."""
+        """Number of episodes."""
         return len(self.task_ids) * len(self.seeds) * self.repeats
 
     @property
     def player(self) -> str:
-        """The model, and what kind of agent it plays as unless that goes without saying."""
+        """Name of the model, and of the kind of agent unless it is the usual one."""
         about = recorded_player(self.agent).about
         return f"{self.model}, {about}" if about else self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """The state of the source that ran.
+    """State of the source code.
 
     Attributes:
-        commit: The commit that was checked out.
-        is_dirty: Whether files were changed since.
+        commit: Commit that was checked out.
+        is_dirty: True if files were changed since.
     """
 
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40,64}$")]
@@ -99,15 +99,15 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which part of a suite.
+    """Selection of a part of a suite.
 
     Attributes:
-        patterns: Globs of task ids, `click-*`; what follows the last `/` of an id may fit as well. Empty: all tasks.
-        limit: The first so many of them.
-        sample: So many of them, drawn.
-        sample_seed: What they are drawn with.
-        num_seeds: Seeds of each task; None: those of the suite.
-        repeats: Times that each task and seed is tried.
+        patterns: Globs of task ids, `click-*`; the part after the last `/` of an id may match too. Empty for all tasks.
+        limit: Number of first tasks to keep.
+        sample: Number of tasks to sample.
+        sample_seed: Seed of the sample.
+        num_seeds: Number of seeds of each task; None for the suite's seeds.
+        repeats: Number of tries of each task and seed.
     """
 
     patterns: tuple[str, ...] = ()
@@ -119,10 +119,10 @@ class Selection:
 
 
 def select_tasks(suite: Suite, selection: Selection) -> list[str]:
-    """The chosen tasks, in the suite's order.
+    """Return the selected tasks, in the suite's order.
 
     Raises:
-        ConfigError: A pattern fits no task.
+        ConfigError: If a pattern matches no task.
     """
     chosen = list(suite.task_ids)
     if selection.patterns:
@@ -142,10 +142,10 @@ def select_tasks(suite: Suite, selection: Selection) -> list[str]:
 
 
 def select_seeds(suite: Suite, num_seeds: int | None) -> list[int | None]:
-    """The suite's seeds, or so many of them; further ones count on from the largest.
+    """Return the given number of the suite's seeds, counted on from the largest if needed; None for all of them.
 
     Raises:
-        ConfigError: There is nothing to draw in this suite.
+        ConfigError: If the suite has no seeds.
     """
     if num_seeds is None:
         return list(suite.seeds)
@@ -170,21 +170,21 @@ def make_plan(
     max_time_s: float | None,
     agent: str = "gui",
 ) -> EvalPlan:
-    """The plan of an evaluation.
+    """Make the plan of an evaluation.
 
     Args:
-        suite: Where the tasks come from.
-        selection: Which of them.
-        path: Its name or file.
-        options: What its function was called with.
+        suite: Suite of the tasks.
+        selection: Selected part of the suite.
+        path: Name or file of the suite.
+        options: Arguments of the suite's function.
         model: Name of the model.
         settings: All other settings of the agent as JSON values, without secrets.
-        max_steps: Steps of an episode.
-        max_time_s: Seconds of an episode.
+        max_steps: Step limit of an episode.
+        max_time_s: Time limit of an episode in seconds.
         agent: Kind of agent.
 
     Raises:
-        ConfigError: The selection does not fit the suite.
+        ConfigError: If the selection does not match the suite.
     """
     task_ids, seeds = select_tasks(suite, selection), select_seeds(suite, selection.num_seeds)
     told = {id: _metadata_of(suite, id, seeds[0]) for id in task_ids}
@@ -214,35 +214,35 @@ def make_plan(
 
 
 def _clipped(name: object) -> str:
-    """The name of a group of tasks as results can hold it."""
+    """Return the name of a group of tasks, cut to the limits of results."""
     return well_formed(str(name)[:MAX_FAMILY_CHARS])
 
 
 def _metadata_of(suite: Suite, task_id: str, seed: int | None) -> Mapping[str, Any]:
-    """Metadata of a task; empty for one that cannot be made, whose episodes record the error."""
+    """Return the metadata of a task; empty for a task that cannot be made, whose episodes record the error."""
     with contextlib.suppress(Exception), contained():
         return suite.make_task(task_id, seed).spec.metadata
     return {}
 
 
 def _hash_of_file(path: str) -> str:
-    """The revision of a suite that has none: the hash of its file, "" where it is no file."""
+    """Return the revision of a suite without one: the hash of its file, "" if it is not a file."""
     file = Path(path.partition(":")[0])
     return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}" if file.suffix == ".py" else ""
 
 
 def plan_keys(plan: EvalPlan) -> list[Key]:
-    """Task, seed and repeat of each episode, in the order in which they are run: every task once before any twice."""
+    """Return task, seed and repeat of each episode in execution order: every task once before any twice."""
     return [
         (task_id, seed, repeat) for repeat in range(plan.repeats) for seed in plan.seeds for task_id in plan.task_ids
     ]
 
 
 def find_unavailable(suite: Suite, task_ids: Sequence[str]) -> dict[str, str]:
-    """The tasks that cannot be evaluated on this machine, with the reason as one line; the suite's own code is asked.
+    """Return the tasks that this machine cannot evaluate, with the reason as one line, from the suite's own check.
 
     Raises:
-        EnvError: The suite cannot find out.
+        EnvError: If the suite's check fails.
     """
     try:
         with contained():
@@ -259,10 +259,10 @@ def find_unavailable(suite: Suite, task_ids: Sequence[str]) -> dict[str, str]:
 
 
 def leave_out(plan: EvalPlan, unavailable: Mapping[str, str]) -> EvalPlan:
-    """The plan without these tasks.
+    """Return the plan without the given tasks.
 
     Raises:
-        ConfigError: No task is left.
+        ConfigError: If no task is left.
     """
     task_ids = [id for id in plan.task_ids if id not in unavailable]
     if not task_ids:
@@ -273,12 +273,12 @@ def leave_out(plan: EvalPlan, unavailable: Mapping[str, str]) -> EvalPlan:
 
 
 def find_differences(kept: EvalPlan, given: EvalPlan, *, may_differ: Sequence[str] = ()) -> list[str]:
-    """What keeps two plans from being the same, a few words each.
+    """Return the differences between two plans, a few words each.
 
     Args:
-        kept: That of a folder.
-        given: That of a command line.
-        may_differ: Settings that do not count.
+        kept: Plan of a folder.
+        given: Plan of a command line.
+        may_differ: Settings that are not compared.
     """
     names = ("suite_name", "revision", "suite_options", "model", "agent", "repeats", "max_steps", "max_time_s")
     found = [
@@ -305,7 +305,7 @@ def _differing_items(what: str, kept: Sequence[object], given: Sequence[object])
 
 
 def find_checkout(folder: Path) -> Checkout | None:
-    """The commit of a git checkout; None where there is none, or no git."""
+    """Return the commit of a git checkout; None if the folder is not one, or git is missing."""
     if not (folder / ".git").exists():
         return None
     try:
@@ -328,7 +328,7 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def shorten(value: object) -> str:
-    """A value as one line of printable ASCII."""
+    """Return a value as one line of printable ASCII."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -1,4 +1,4 @@
-"""Kinds of players by name: how episodes are played, and what reports say about them.
+"""Kinds of players by name: how to play episodes, and their descriptions in reports.
 
     [project.entry-points."k25.players"]
     phone = "my_package.phone:PLAYER"            # a PlayerKind
@@ -27,19 +27,19 @@ _BASELINES = {"null": "does nothing", "fail": "says failure", "random": "clicks 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayerKind:
-    """A kind of player, as it is registered.
+    """Registered kind of player.
 
     Attributes:
-        make: Called with the folder of the runs and the settings of every run by name, its limits `max_steps` and
-            `max_time` included; returns the `Player`, to be entered.
-        about: What reports say after the name of the model; "" for the usual kind.
-        uses_envs: Whether an episode takes an environment from the executor.
-        makes_models: Whether `make` takes the name of the model as the setting `model`; otherwise an episode makes its
-            model.
+        make: Called with the folder of the runs and the settings of every run by name, including its limits `max_steps`
+            and `max_time`; returns the `Player`, an async context manager.
+        about: Text after the name of the model in reports; "" for the usual kind.
+        uses_envs: True if an episode takes an environment from the executor.
+        makes_models: True if `make` takes the name of the model as the setting `model`; otherwise the evaluation
+            makes the model of each episode.
         page: Name of the file that `write_page` writes into the folder of a run.
-        write_page: Writes the report of a run and returns its path; raises `TrajectoryError` where it cannot.
-        baselines: What agents without skill do that can play so, by name.
-        scores_parts: Whether the other scores of an episode are parts of its score, which not every episode has.
+        write_page: Writes the report of a run and returns its path; raises `TrajectoryError` on failure.
+        baselines: Baseline agents without skill of this kind, by name.
+        scores_parts: True if the other scores of an episode are parts of its score, which not every episode has.
     """
 
     make: Callable[[Path, Mapping[str, Any]], AbstractAsyncContextManager[Player]]
@@ -64,7 +64,7 @@ def _write_build_page(run_dir: Path) -> Path:
 
     try:
         return write_build_report(BuildFolder(run_dir))
-    except CuaError as error:  # as of any other run
+    except CuaError as error:  # as for any other run
         raise TrajectoryError(str(error)) from error
 
 
@@ -93,15 +93,15 @@ _OURS = {
 
 
 def player_names() -> tuple[str, ...]:
-    """The names of all kinds of players, ours first."""
+    """Return the names of all kinds of players, built-in ones first."""
     return tuple(dict.fromkeys([*_OURS, *sorted(importlib.metadata.entry_points(group=GROUP).names)]))
 
 
 def find_player(name: str) -> PlayerKind:
-    """The kind of that name.
+    """Return the kind with the given name.
 
     Raises:
-        ConfigError: There is no such kind, or its distribution is broken.
+        ConfigError: If the kind is unknown, or its distribution is broken.
     """
     if name in _OURS:
         return _OURS[name]
@@ -109,7 +109,7 @@ def find_player(name: str) -> PlayerKind:
         try:
             with contained():
                 found = entry.load()
-        except Exception as error:  # the code of another distribution
+        except Exception as error:  # code of another distribution
             raise ConfigError(
                 f"the player {name!r} ({entry.value}) cannot be loaded: {describe_defect(error)}"
             ) from error
@@ -120,7 +120,7 @@ def find_player(name: str) -> PlayerKind:
 
 
 def recorded_player(name: str) -> PlayerKind:
-    """The kind that results name; one that is not installed has its name only, and cannot play."""
+    """Return the kind named in results; one that is not installed has only its name, and cannot play."""
     try:
         return find_player(name)
     except ConfigError:
@@ -128,5 +128,5 @@ def recorded_player(name: str) -> PlayerKind:
 
 
 def baseline_names() -> tuple[str, ...]:
-    """The names of all agents without skill."""
+    """Return the names of all baseline agents without skill."""
     return tuple(dict.fromkeys(name for kind in player_names() for name in recorded_player(kind).baselines))

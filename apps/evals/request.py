@@ -1,4 +1,4 @@
-"""From what a person asked for to what is run: the suite, the plan, the settings, the folder."""
+"""Preparation of an evaluation from a person's request: the suite, the plan, the settings, the folder."""
 
 import json
 import time
@@ -32,24 +32,24 @@ from envs.remote import SuiteRef
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "suite.py"
 MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "streaming", "prices")
-"""Settings that an evaluation that goes on may have otherwise: they say how a model is reached."""
+"""Settings that may change when an evaluation is resumed: they define the connection to the model."""
 _LIMITS = ("max_steps", "max_time", "max_tokens", "max_cost", "max_calls")
 _NOT_THE_AGENTS = (*_LIMITS, "model", "env_options", "runs_dir", "headed", "har", "mcp", "tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalRequest:
-    """What a person asked for; None is left to the suite, to the folder that is gone on with, or to the settings.
+    """Request for an evaluation; None for the default of the suite, the resumed folder, or the settings.
 
     Attributes:
-        suite: Name or Python file.
-        suite_options: Of its function.
-        selection: Which part of it.
-        settings: Single settings by name; of the limits, `max_steps` and `max_time` are those of an episode, the others
-            those of the whole evaluation.
-        agent: Kind of agent; None: the suite's usual one.
-        out: Folder of the results.
-        resume: The evaluation that is gone on with.
+        suite: Name or Python file of the suite.
+        suite_options: Arguments of the suite's function.
+        selection: Selected part of the suite.
+        settings: Single settings by name; `max_steps` and `max_time` are limits of an episode, the other limits apply
+            to the whole evaluation.
+        agent: Kind of agent; None for the suite's default.
+        out: Folder for the results.
+        resume: Evaluation to resume.
     """
 
     suite: str | None = None
@@ -63,15 +63,15 @@ class EvalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What is run.
+    """Checked request.
 
     Attributes:
-        evaluation: What is evaluated and where.
-        suite: Where the tasks come from.
-        settings: Of the agent, by name.
+        evaluation: Plan and folder.
+        suite: Suite of the tasks.
+        settings: Settings of the agent, by name.
         caps: Limits of all episodes together.
-        hint: What a person may have meant instead; usually empty.
-        left_out: As the suite has it.
+        hint: Suggestion for a likely mistake; usually empty.
+        left_out: Description of the tasks that the suite itself leaves out.
     """
 
     evaluation: Evaluation
@@ -83,20 +83,20 @@ class Prepared:
 
 
 LeaveOut = Callable[[Mapping[str, str], int], bool]
-"""Called with the reasons by id of tasks that cannot be evaluated, and the number of all; True leaves them out."""
+"""Called with the reasons by id of tasks that cannot be evaluated, and the number of all; True to leave them out."""
 
 
 def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, num_tasks: False) -> Prepared:
-    """Check everything and make the folder; nothing is started.
+    """Check the request and make the folder; nothing is started.
 
     Args:
-        request: What a person asked for.
-        may_leave_out: Asked about tasks that cannot be evaluated on this machine.
+        request: Request of a person.
+        may_leave_out: Called with the tasks that this machine cannot evaluate.
 
     Raises:
-        CuaError: Something that was asked for is wrong, or is not what the folder was begun with; or tasks cannot be
-            evaluated and may not be left out.
-        EnvError: There is no such suite, or it is broken.
+        CuaError: If the request is wrong or differs from the plan of the resumed folder, or tasks cannot be evaluated
+            and may not be left out.
+        EnvError: If the suite does not exist or is broken.
     """
     kept = load_evaluation(find_evaluation(request.resume)) if request.resume is not None else None
     named = request.suite or _suite_of(kept)
@@ -104,7 +104,7 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
     if kept is not None:
         flags.setdefault("model", kept.plan.model)
     if str(flags.get("model", "")).startswith("baseline:"):
-        flags["coordinates"] = "relative"  # what these agents write
+        flags["coordinates"] = "relative"  # the format of these agents
     resolved = load_settings({**flags, **{name: request.settings.get(name) for name in _LIMITS}})
     path = str(EXAMPLES) if named == "examples" else named
     suite = load_suite(path, **request.suite_options)
@@ -112,7 +112,7 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
         flags["approve"] = suite.approve
         resolved = replace(resolved, settings=replace(resolved.settings, approve=suite.approve))
     if resolved.sources["mark_untrusted"] == "default" and suite.approve == "yolo":
-        flags["mark_untrusted"] = False  # requests as they are published
+        flags["mark_untrusted"] = False  # requests exactly as published
         resolved = replace(resolved, settings=replace(resolved.settings, mark_untrusted=False))
     plan = _plan(suite, path, named, request, resolved, kept)
     if kept is not None and kept.plan.unavailable:
@@ -141,21 +141,21 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
 
 
 def _absolute_paths(settings: Settings) -> dict[str, Any]:
-    """The model, and the settings that are paths, so that they hold in any working directory."""
+    """Return the model and the path settings with absolute paths, so that they are valid in any working directory."""
     given = {name: getattr(settings, name) for name in FIELDS}
     paths = {name: value.absolute() for name, value in given.items() if isinstance(value, Path)}
     return {**paths, "model": _absolute_file(settings.model, "scripted:", "")}
 
 
 def _absolute_file(name: str, prefix: str, suffix: str) -> str:
-    """A name that may be `FILE` or `FILE:FUNCTION` behind a prefix, with the path of the file made absolute."""
+    """Return a name such as `FILE` or `FILE:FUNCTION` after a prefix, with the path of the file made absolute."""
     file = name.removeprefix(prefix)
     is_file = name.startswith(prefix) and file.partition(":")[0].endswith(suffix)
     return f"{prefix}{Path(file).expanduser().absolute()}" if is_file and file else name
 
 
 def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPlan:
-    """The plan without the tasks that cannot be evaluated on this machine, if they may be left out."""
+    """Return the plan without the tasks that this machine cannot evaluate, if they may be left out."""
     unavailable = find_unavailable(suite, plan.task_ids)
     if not unavailable:
         return plan
@@ -169,7 +169,7 @@ def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPla
 
 
 def _hint(suite: Suite, settings: Settings) -> str:
-    """The embedded model follows plain steps and nothing else; some suites have such a wording."""
+    """Return a hint for the embedded model, which follows only plain steps; some suites offer that wording."""
     if not settings.has_embedded_model or not suite.steps_option:
         return ""
     return (
@@ -179,7 +179,7 @@ def _hint(suite: Suite, settings: Settings) -> str:
 
 
 def _suite_of(kept: Evaluation | None) -> str:
-    """The suite of the folder that is gone on with: a name. A file that a folder names is run for nobody."""
+    """Return the suite name of the resumed folder. A file named by a folder is not run: it is untrusted."""
     if kept is None:
         raise ConfigError("a suite is needed, such as: cua eval examples; `cua eval list` prints all of them")
     if ".py" in kept.plan.suite:
@@ -238,10 +238,10 @@ def _caps(resolved: Resolved) -> Caps:
 
 
 def _make_folder(out: Path | None, plan: EvalPlan) -> Path:
-    """A folder that holds no evaluation yet.
+    """Make a folder without an evaluation.
 
     Raises:
-        TrajectoryError: It cannot be made, or holds something.
+        TrajectoryError: If it cannot be made, or is not empty.
     """
     if out is None:
         root = default_evals_dir()

@@ -1,11 +1,11 @@
-"""The folder of an evaluation, and reading such a folder, which may come from a stranger.
+"""Folder of an evaluation; one that is loaded may come from an untrusted source.
 
-    results.json     what was evaluated, with what, how it ended, and the figures; its schema: docs/results.schema.json
-    episodes.jsonl   the journal of the batch: each try, and how each episode ended
+    results.json     plan, versions, status and figures of the evaluation; its schema: docs/results.schema.json
+    episodes.jsonl   journal of the batch: each try, and the end of each episode
     runs/            a folder for each run: its record and report.html
     index.html       the page
 
-The figures of `results.json` are for other programs: here they are computed from the episodes each time.
+The figures in `results.json` are for other programs: this program computes them from the episodes each time.
 """
 
 import json
@@ -47,12 +47,12 @@ Status = Literal["running", "finished", "unfinished"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBaseline:
-    """What an agent without skill got on the suite, as the suite says.
+    """Result of an agent without skill, as stated by the suite.
 
     Attributes:
         score: Mean score over all of the suite's episodes.
-        num_episodes: How many they were.
-        command: What measured it.
+        num_episodes: Number of these episodes.
+        command: Command that measured it.
     """
 
     score: Share
@@ -62,16 +62,16 @@ class KnownBaseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The statistics.
+    """Statistics of an evaluation.
 
     Attributes:
-        all: Of all episodes that are over.
-        by_family: Of those of each family; tasks without one stand under "".
-        by_group: Of families together, as the suite groups them; groups without an episode are left out.
-        by_label: Of episodes by further groupings of their tasks, by name of the grouping and of the group.
-        by_rule: Of all episodes that are over, by other rules than those of their scores: `upstream`, `default`.
-        tries: pass@k and pass^k; empty when nothing was tried twice.
-        tries_over: What counts as tries of one thing: its `repeats`, or the `seeds` of a task.
+        all: Figures of all finished episodes.
+        by_family: Figures of each family; tasks without a family are under "".
+        by_group: Figures of the suite's groups of families; groups without an episode are left out.
+        by_label: Figures by further groupings of the tasks, by name of the grouping and of the group.
+        by_rule: Figures of all finished episodes, with scores of other rules: `upstream`, `default`.
+        tries: pass@k and pass^k; empty if nothing was tried twice.
+        tries_over: Unit that counts as a try: `repeats` of a task and seed, or `seeds` of a task.
     """
 
     all: Summary
@@ -85,24 +85,24 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsFile:
-    """The content of `results.json`.
+    """Content of `results.json`.
 
     Attributes:
-        version: Of this format.
-        plan: What is evaluated.
-        status: `running` until the process that runs it ends; `unfinished` when episodes are missing then.
-        why_stopped: Why some are missing.
-        num_planned: Episodes of the plan.
-        started_at: When it began, Unix time in seconds.
-        ended_at: When it was written last, Unix time in seconds.
-        versions: Of Python, the system, ourselves and the packages that matter.
-        checkout: The source that ran; null where it is no git checkout.
-        baselines: What agents without skill get, by name: `null`, `fail`, `random`.
-        groups: Families that are summed up together, by the name of the sum.
-        figures: The statistics over the episodes that are over.
-        tasks: The figures of each task.
-        failed_tries: Tries that failed or were cut short and after which the episode was played again.
-        change_order: By site, the tasks that changed it, in the order in which they had it; empty for other suites.
+        version: Version of this format.
+        plan: Plan of the evaluation.
+        status: `running` until the process that runs it ends; then `unfinished` if episodes are missing.
+        why_stopped: Reason why episodes are missing.
+        num_planned: Number of episodes in the plan.
+        started_at: Start of the evaluation, Unix time in seconds.
+        ended_at: Time of the last write, Unix time in seconds.
+        versions: Versions of Python, the system, this program and the packages that matter.
+        checkout: Commit of the source; null if it is not a git checkout.
+        baselines: Results of agents without skill, by name: `null`, `fail`, `random`.
+        groups: Groups of families that are summarized together, by name of the group.
+        figures: Statistics of the finished episodes.
+        tasks: Figures of each task.
+        failed_tries: Failed or interrupted tries after which the episode was played again.
+        change_order: By site, the tasks that changed it, in chronological order; empty for other suites.
     """
 
     version: Literal[1]
@@ -124,21 +124,21 @@ class ResultsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """An evaluation as far as it got.
+    """Evaluation with its results up to now.
 
     Attributes:
-        folder: Where it lies.
-        plan: What is evaluated.
-        results: The episodes that are over, in the order of the plan.
-        failed_tries: See `ResultsFile`.
-        status: See `ResultsFile`.
-        why_stopped: See `ResultsFile`.
-        started_at: See `ResultsFile`.
-        ended_at: See `ResultsFile`.
-        versions: See `ResultsFile`.
-        checkout: See `ResultsFile`.
-        baselines: See `ResultsFile`.
-        groups: See `ResultsFile`.
+        folder: Folder of the evaluation.
+        plan: Plan of the evaluation.
+        results: Finished episodes, in the order of the plan.
+        failed_tries: As in `ResultsFile`.
+        status: As in `ResultsFile`.
+        why_stopped: As in `ResultsFile`.
+        started_at: As in `ResultsFile`.
+        ended_at: As in `ResultsFile`.
+        versions: As in `ResultsFile`.
+        checkout: As in `ResultsFile`.
+        baselines: As in `ResultsFile`.
+        groups: As in `ResultsFile`.
     """
 
     folder: Path
@@ -156,12 +156,12 @@ class Evaluation:
 
     @property
     def num_unfinished(self) -> int:
-        """Episodes that are not over."""
+        """Number of unfinished episodes."""
         return self.plan.num_episodes - len(self.results)
 
     @cached_property
     def figures(self) -> Figures:
-        """The statistics."""
+        """Statistics of the finished episodes."""
         families, clusters = self.plan.families, self.clusters
         return Figures(
             all=summarize(self.results, clusters),
@@ -175,7 +175,7 @@ class Evaluation:
 
     @cached_property
     def tasks(self) -> tuple[TaskFigures, ...]:
-        """The figures of each task, in the order of the plan."""
+        """Figures of each task, in the order of the plan."""
         runs = {one.task_id: run for one in reversed(self.results) if (run := self.find_run(one)) is not None}
         told = {id: summarize_run(self.folder / run).instruction for id, run in runs.items()}
         clipped = {id: well_formed(text[:MAX_INSTRUCTION_CHARS]) for id, text in told.items()}
@@ -183,7 +183,7 @@ class Evaluation:
 
     @property
     def change_order(self) -> dict[str, tuple[str, ...]]:
-        """By site, the tasks that changed it, in the order in which they had it; see `envs.suites.webarena.tasks`."""
+        """Tasks that changed each site, by site, in chronological order; see `envs.suites.webarena.tasks`."""
         found: dict[str, list[tuple[float, str]]] = {}
         for one in self.results:
             before, at = one.info.get("changes_before"), one.info.get("taken_at")
@@ -201,12 +201,12 @@ class Evaluation:
 
     @property
     def clusters(self) -> Mapping[str, str]:
-        """By task id, what its task is so like that intervals draw them together; empty: each stands alone."""
+        """Cluster by task id, from which intervals sample; if empty, each task is its own cluster."""
         return self.plan.labels.get(self.plan.cluster_by, {})
 
     @property
     def upstream_scores(self) -> dict[Key, float]:
-        """The score that OSWorld's harness would write, for each episode that is scored."""
+        """Score that OSWorld's harness would write, for each scored episode."""
         return upstream_scores(self.plan, self.results, self._is_capped)
 
     def _is_capped(self, result: EpisodeResult) -> bool:
@@ -226,13 +226,13 @@ class Evaluation:
         return {name: summarize(rescored(results[name], scores[name]), self.clusters) for name in sorted(scores)}
 
     def find_run(self, result: EpisodeResult) -> str | None:
-        """The folder of an episode's run, below the evaluation's; None when it is not there."""
+        """Return the folder of an episode's run, relative to the evaluation's; None if it does not exist."""
         name = Path(result.run_dir or "").name
         is_there = _RUN_NAME.fullmatch(name) is not None and (self.folder / RUNS / name).is_dir()
         return f"{RUNS}/{name}" if is_there else None
 
     def find_report(self, result: EpisodeResult) -> str | None:
-        """The report of an episode's run, below the evaluation's folder; None when there is none."""
+        """Return the report of an episode's run, relative to the evaluation's folder; None if it does not exist."""
         run, page = self.find_run(result), recorded_player(self.plan.agent).page
         return f"{run}/{page}" if run is not None and (self.folder / run / page).is_file() else None
 
@@ -241,18 +241,18 @@ _RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)
 
 
 def results_schema() -> dict[str, Any]:
-    """The JSON schema of `results.json`."""
+    """Return the JSON schema of `results.json`."""
     return _RESULTS_FILE.json_schema(mode="serialization")
 
 
 def find_evaluation(what: str) -> Path:
-    """The folder of an evaluation.
+    """Return the folder of an evaluation.
 
     Args:
-        what: A folder, or, of those in the default folder, `last` or a unique beginning of a name.
+        what: A folder, or `last` or the unique beginning of a name in the default folder.
 
     Raises:
-        TrajectoryError: None or several fit.
+        TrajectoryError: If none or several match.
     """
     path = Path(what).expanduser() if not what.startswith("~") or what[1:2] in ("", "/") else Path(what)
     if path.is_dir():
@@ -269,26 +269,26 @@ def find_evaluation(what: str) -> Path:
 
 
 def default_evals_dir() -> Path:
-    """Where evaluations are written: beside the user's runs, or in the folder that was chosen for those."""
+    """Return the default folder of evaluations: next to the user's runs, or inside the configured folder."""
     runs = default_runs_dir()
     return runs.parent / "evals" if runs.name == RUNS else runs / "evals"
 
 
 def save_results(evaluation: Evaluation) -> Path:
-    """Write `results.json`, whole or not at all.
+    """Write `results.json` atomically.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     text = json.dumps(results_object(evaluation), ensure_ascii=False, allow_nan=False, indent=1)
     return write_whole(evaluation.folder / RESULTS, text + "\n")
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
-    """Write a file, whole or not at all, and make its folder; returns its path.
+    """Write a file atomically, and make its folder; return its path.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     with translate_os_errors("write", path):
@@ -298,7 +298,7 @@ def write_whole(path: Path, content: str | bytes) -> Path:
 
 
 def results_object(evaluation: Evaluation) -> dict[str, Any]:
-    """What `results.json` holds, as JSON values."""
+    """Return the content of `results.json` as JSON values."""
     content = ResultsFile(
         version=1,
         num_planned=evaluation.plan.num_episodes,
@@ -313,10 +313,10 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def load_evaluation(folder: Path) -> Evaluation:
-    """Read the folder of an evaluation; nothing of it is trusted.
+    """Load the folder of an evaluation; its content is untrusted.
 
     Raises:
-        TrajectoryError: It is no such folder, or something in it is not what it should be; one line says what.
+        TrajectoryError: If it is not an evaluation, or its content is invalid; the message is one line.
     """
     content = _read_results(folder)
     return Evaluation(
@@ -344,10 +344,10 @@ def _read_results(folder: Path) -> ResultsFile:
 
 
 def _parse_results(text: bytes) -> ResultsFile:
-    """The content of a `results.json`.
+    """Parse the content of a `results.json`.
 
     Raises:
-        ValueError: Something in it is not what it should be.
+        ValueError: If it is invalid.
     """
     value = read_json(text)
     json.dumps(value, allow_nan=False)
@@ -365,10 +365,10 @@ def _parse_results(text: bytes) -> ResultsFile:
 
 
 def check_can_be_read(evaluation: Evaluation) -> None:
-    """Refuse an evaluation whose results could be written but not read, before anything is played.
+    """Check that the results could be read again, before anything is played.
 
     Raises:
-        ConfigError: A name, an option or a number of the suite or of the command line is outside the limits of
+        ConfigError: If a name, an option or a number of the suite or of the command line is outside the limits of
             `results.json`.
     """
     try:

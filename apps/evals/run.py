@@ -1,4 +1,4 @@
-"""Run an evaluation: the batch of its episodes, the reports of their runs, and the folder of results."""
+"""Execution of an evaluation: the batch of its episodes, the reports of their runs, and the folder of results."""
 
 import asyncio
 import contextlib
@@ -42,21 +42,21 @@ from envs.remote import SuiteRef
 
 SOURCE = Path(__file__).parents[2]
 MARGIN_S = 120.0
-"""For the start of an environment and the verdict, beside the agent's own time."""
+"""Time for the start of an environment and the evaluation, in addition to the agent's own time."""
 _STOP_S, _CANCEL_S, _CHECK_S, _CLOSE_S = 3.0, 0.5, 0.1, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOptions:
-    """How an evaluation is run; what it measures does not depend on it.
+    """Execution options of an evaluation, which do not affect its results.
 
     Attributes:
-        num_parallel: Episodes at a time.
-        executor: Where the environments live.
-        ray_address: Of the cluster, for `ray`; None starts one on this machine.
+        num_parallel: Number of concurrent episodes.
+        executor: Place where the environments run.
+        ray_address: Address of the cluster, for `ray`; None starts one on this machine.
         caps: Limits of all episodes together.
-        max_tries: Tries at an episode whose environment or model failed.
-        with_reports: Write the page of each run.
+        max_tries: Maximum tries of an episode whose environment or model fails.
+        with_reports: True to write the page of each run.
     """
 
     num_parallel: int = 1
@@ -69,15 +69,15 @@ class EvalOptions:
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
-    """How an evaluation stands while it goes.
+    """Progress of an evaluation.
 
     Attributes:
-        plan: What is evaluated.
-        results: The episodes that are over, those of earlier processes first.
-        num_earlier: How many were over before this process began.
-        num_running: Episodes that are played now.
-        num_failed_tries: Tries that failed or were cut short and are made again.
-        started: When this process began, monotonic seconds.
+        plan: Plan of the evaluation.
+        results: Finished episodes, beginning with earlier processes.
+        num_earlier: Number of episodes that were finished before this process began.
+        num_running: Number of running episodes.
+        num_failed_tries: Number of failed or interrupted tries that are repeated.
+        started: Start of this process, monotonic seconds.
     """
 
     plan: EvalPlan
@@ -89,14 +89,14 @@ class Standing:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds that the rest may take, by the pace of this process; None before its first episode is over."""
+        """Estimated remaining seconds at the rate of this process; None before its first finished episode."""
         num_done = len(self.results) - self.num_earlier
         if not num_done:
             return None
         return (time.monotonic() - self.started) / num_done * (self.plan.num_episodes - len(self.results))
 
     def describe(self) -> str:
-        """`2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
+        """Return `2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
         errors = sum(one.score is None for one in self.results)
         again = f", {self.num_failed_tries} tried again" if self.num_failed_tries else ""
         left = f", about {describe_duration(self.eta_s)} left" if self.eta_s else ""
@@ -105,7 +105,7 @@ class Standing:
 
 
 Listener = Callable[[Standing, EpisodeResult | None], None]
-"""Told how it stands whenever an episode begins (None), or a try at one ended."""
+"""Called with the progress when an episode begins (result None) or a try ends."""
 
 
 async def run_evaluation(
@@ -117,19 +117,19 @@ async def run_evaluation(
     listener: Listener,
     on_control: Callable[[Control], None] = lambda control: None,
 ) -> Evaluation:
-    """Play every episode that is not over yet. However it ends, the folder holds all results so far.
+    """Play every unfinished episode. However it ends, the folder contains all results so far.
 
     Args:
-        evaluation: What is evaluated and where; its results are read from the folder.
-        suite: Where the tasks come from.
-        settings: Of the agent, by name, as for `cua.run_task`.
-        options: How it is run.
-        listener: Told how it stands.
-        on_control: Gets the switch that stops it.
+        evaluation: Plan and folder; the results are read from the folder.
+        suite: Suite of the tasks.
+        settings: Settings of the agent by name, as for `cua.run_task`.
+        options: Execution options.
+        listener: Called with the progress.
+        on_control: Called with the control that can stop it.
 
     Raises:
-        CuaError: A setting is wrong, or the folder cannot be written.
-        EnvError: There is no such suite or cluster.
+        CuaError: If a setting is wrong, or the folder cannot be written.
+        EnvError: If the suite or the cluster does not exist.
     """
     async with AsyncExitStack() as stack:
         known, plan = load_settings(settings).settings, evaluation.plan
@@ -161,7 +161,7 @@ async def run_evaluation(
 
 
 class _Run:
-    """An evaluation while its episodes are played."""
+    """Evaluation whose episodes are being played."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Run:
         self._reports = _Reports(evaluation.folder, find_player(plan.agent).write_page)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
-        """All of them, or until it is stopped."""
+        """Play all episodes, or until it is stopped."""
         plan, scope = self._evaluation.plan, RunScope(caps=self._options.caps)
         save_results(replace(self._evaluation, results=tuple(self._standing.results)))
         on_control(scope.control)
@@ -227,14 +227,14 @@ class _Run:
 
 
 def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
-    """Write results and page of what is over; the evaluation as it is now.
+    """Write results and page of the finished episodes; return the updated evaluation.
 
     Args:
-        evaluation: Which one; its results are read from the folder.
-        why_stopped: Why episodes are missing, if some are.
+        evaluation: Evaluation to finish; its results are read from the folder.
+        why_stopped: Reason why episodes are missing, if any.
 
     Raises:
-        TrajectoryError: The folder cannot be read or written.
+        TrajectoryError: If the folder cannot be read or written.
     """
     results = load_episodes(evaluation.folder, evaluation.plan)
     is_whole = len(results) == evaluation.plan.num_episodes
@@ -252,7 +252,7 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
 
 
 def write_missing_reports(evaluation: Evaluation) -> int:
-    """Write the reports that runs lack; how many were written. What cannot be read has none."""
+    """Write the missing reports of runs and return their number; skip records that cannot be read."""
     count, write_page = 0, recorded_player(evaluation.plan.agent).write_page
     for result in (*evaluation.results, *evaluation.failed_tries):
         run = evaluation.find_run(result)
@@ -264,7 +264,7 @@ def write_missing_reports(evaluation: Evaluation) -> int:
 
 
 class _Reports:
-    """Writes the reports of runs, one at a time, off the event loop."""
+    """Writer of run reports, one at a time, outside the event loop."""
 
     def __init__(self, folder: Path, write: Callable[[Path], Path]) -> None:
         self._folder, self._write = folder, write
@@ -294,7 +294,7 @@ class _Reports:
 
 @asynccontextmanager
 async def _models(settings: Settings) -> AsyncIterator[Callable[[], Model]]:
-    """What gives each episode its model: one that all share, but a script is read from its start each time."""
+    """Return a factory of the model of each episode: one shared model, but a new reader for each script."""
     if settings.model.startswith("scripted"):
         yield lambda: make_settings_model(settings)
         return
@@ -314,7 +314,7 @@ async def _no_models() -> AsyncIterator[Callable[[], Model]]:
 
 
 async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Control) -> BatchSummary | None:
-    """Await a batch; once it was stopped, only so long that all ends within five seconds. None: it was given up."""
+    """Await a batch; after a stop, wait at most five seconds in total. Return None if it had to be abandoned."""
     task = asyncio.ensure_future(work)
     stopped_at: float | None = None
     try:
@@ -332,5 +332,5 @@ async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Contro
 
 
 async def _close_in_time(executor: Executor) -> None:
-    """Close what it started; what does not let itself be closed is left."""
+    """Close the executor with a timeout; parts that are still open then are abandoned."""
     await asyncio.wait({asyncio.ensure_future(executor.close())}, timeout=_CLOSE_S)

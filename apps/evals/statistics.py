@@ -1,9 +1,9 @@
-"""What the scores of an evaluation say, and how sure that is. Pure functions.
+"""Statistics of the scores of an evaluation, with confidence intervals. Pure functions.
 
-A score is a number in [0, 1] and is never rounded; an episode succeeded when its score is 1. An episode that ended in
-an error or a timeout has no score: it counts 0 in every figure named `full`, and is left out of every figure named
-`scored`. Episodes of one task (its seeds and repeats) are alike, and so are tasks of one template where a suite
-says so: intervals count tasks or templates, not episodes.
+A score is a number in [0, 1] and is never rounded; an episode succeeded if its score is 1. An episode that ended in an
+error or a timeout has no score: it counts as 0 in every figure named `full`, and is left out of every figure named
+`scored`. Episodes of one task (its seeds and repeats) are correlated, and so are tasks of one template where a suite
+declares it: intervals count tasks or templates, not episodes.
 """
 
 import math
@@ -17,10 +17,10 @@ from cua.batch import EpisodeResult
 from cua.messages import Usage
 
 LEVEL = 0.95
-"""Of all intervals."""
+"""Confidence level of all intervals."""
 _PRIOR_GROUPS, _PRIOR_SHARE, _PRIOR_SHARE_OF_DIFFERENCES = 3.0, 0.25, 0.1
-"""Imagined groups, and their variance as a share of the largest possible one. Set by the coverage that
-`benchmarks/coverage.py` measures; without them few groups that happen to agree give an interval of no width."""
+"""Number of prior groups, and their variance as a share of the largest possible one. Set by the coverage that
+`benchmarks/coverage.py` measures; without them a few groups with equal values give an interval of zero width."""
 _NEAR_END = 20.0
 _TRIES = (1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 100)
 
@@ -35,7 +35,7 @@ class Interval:
     Attributes:
         low: Lower end.
         high: Upper end.
-        method: `wilson`, or `clustered` where the variance is estimated from the spread of tasks.
+        method: `wilson`, or `clustered` if the variance is estimated from the spread of tasks.
     """
 
     low: float
@@ -45,13 +45,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tries:
-    """What k tries at the same thing are worth, averaged over all things that were tried at least k times.
+    """Success of k tries of the same thing, averaged over everything that was tried at least k times.
 
     Attributes:
-        k: How many tries.
-        at_least_one: pass@k: chance that one of k tries succeeds.
-        all_of_them: pass^k: chance that all k succeed.
-        num_groups: How many things were tried at least k times.
+        k: Number of tries.
+        at_least_one: pass@k: probability that at least one of k tries succeeds.
+        all_of_them: pass^k: probability that all k succeed.
+        num_groups: Number of things that were tried at least k times.
     """
 
     k: int
@@ -62,25 +62,25 @@ class Tries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The figures of some episodes.
+    """Figures of a set of episodes.
 
     Attributes:
-        num_episodes: How many are over.
-        num_scored: How many of them have a score.
-        num_succeeded: How many have score 1.
-        errors: How many ended without a score, by kind.
-        mean_full: Mean score, an episode without a score counted 0; None when there are none.
-        mean_full_interval: Of `mean_full`.
-        mean_scored: Mean score of those that have one; None when none has.
-        mean_scored_interval: Of `mean_scored`.
-        success_full: Share of all that succeeded.
-        success_full_interval: Of `success_full`.
-        success_scored: Share of the scored that succeeded.
-        num_steps: Steps of the agent, in all.
-        duration_s: Seconds, in all.
-        input_tokens: In all.
-        output_tokens: In all.
-        cost_usd: In all; None when a price is unknown.
+        num_episodes: Number of finished episodes.
+        num_scored: Number of episodes with a score.
+        num_succeeded: Number of episodes with score 1.
+        errors: Number of episodes without a score, by kind.
+        mean_full: Mean score, an episode without a score counted as 0; None without episodes.
+        mean_full_interval: Interval of `mean_full`.
+        mean_scored: Mean score of the scored episodes; None without any.
+        mean_scored_interval: Interval of `mean_scored`.
+        success_full: Share of all episodes that succeeded.
+        success_full_interval: Interval of `success_full`.
+        success_scored: Share of the scored episodes that succeeded.
+        num_steps: Total steps of the agent.
+        duration_s: Total seconds.
+        input_tokens: Total input tokens.
+        output_tokens: Total output tokens.
+        cost_usd: Total cost in US dollars; None if a price is unknown.
     """
 
     num_episodes: int
@@ -102,21 +102,21 @@ class Summary:
 
 
 def is_success(score: float | None) -> bool:
-    """Whether a score is full marks."""
+    """Return True if the score is 1."""
     return score is not None and score >= 1.0
 
 
 def mean_interval(groups: Sequence[Sequence[float]], *, level: float = LEVEL) -> Interval | None:
-    """Interval of a mean score; None without any score.
+    """Return the interval of a mean score; None without any score.
 
-    The interval holds each mean from which the observed one is at most `q` standard errors away, the variance of a
-    group's mean taken as a share of the largest possible one, `mean * (1 - mean)`. Independent zeros and ones have the
-    whole of it, which makes this Wilson's interval; so have zeros alone and ones alone, counted once a group. For
-    other scores the share is estimated from the spread of the groups together with `_PRIOR_GROUPS` imagined groups,
-    and `q` is Student's. Measured coverage: `benchmarks/coverage.md`.
+    The interval contains each mean from which the observed one is at most `q` standard errors away, with the variance
+    of a group's mean as a share of the largest possible one, `mean * (1 - mean)`. The share is 1 for independent zeros
+    and ones, which gives Wilson's interval, and also for only zeros or only ones, counted once per group. For other
+    scores the share is estimated from the spread of the groups together with `_PRIOR_GROUPS` prior groups, and `q` is
+    Student's. Measured coverage: `benchmarks/coverage.md`.
 
     Args:
-        groups: Scores in [0, 1] by task; empty groups are ignored. One group alone is taken for independent scores.
+        groups: Scores in [0, 1] by task; empty groups are ignored. A single group counts as independent scores.
         level: Confidence level.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927);
@@ -135,10 +135,10 @@ def mean_interval(groups: Sequence[Sequence[float]], *, level: float = LEVEL) ->
 
 
 def difference_interval(groups: Sequence[Sequence[float]], *, level: float = LEVEL) -> Interval | None:
-    """Interval of a mean difference of scores; None without any.
+    """Return the interval of a mean difference of scores; None without any.
 
-    As `mean_interval`, for `(1 + difference) / 2`. Where nothing differs, the ends are those of Wilson's interval of a
-    share of 0 of as many tries as there are groups.
+    Computed as in `mean_interval`, for `(1 + difference) / 2`. If nothing differs, the ends equal Wilson's interval
+    for a share of 0 with one try per group.
 
     Args:
         groups: Differences in [-1, 1] by task; empty groups are ignored.
@@ -157,39 +157,39 @@ def difference_interval(groups: Sequence[Sequence[float]], *, level: float = LEV
 
 
 def _separate(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    """Groups with a value; the values of a single group one by one."""
+    """Return groups with a value; for a single group, each of its values as a group."""
     filled = [group for group in groups if group]
     return filled if len(filled) > 1 else [[value] for group in filled for value in group]
 
 
 def _num_effective(groups: Sequence[Sequence[float]]) -> float:
-    """Number of groups of one size that give as sure a mean as these."""
+    """Return the number of groups of equal size whose mean has the same variance."""
     sizes = [len(group) for group in groups]
     return float(sum(sizes) ** 2 / sum(size * size for size in sizes))
 
 
 def _squared_error(groups: Sequence[Sequence[float]], prior_share: float, level: float) -> float:
-    """Squared half-width of an interval, as a share of the largest possible variance."""
+    """Return the squared half-width of an interval, as a share of the largest possible variance."""
     mean, total, num_groups = mean_of(groups), sum(map(len, groups)), _num_effective(groups)
     squares = math.fsum((math.fsum(group) - len(group) * mean) ** 2 for group in groups) / total**2
     most = mean * (1 - mean)
     seen = min(1.0, squares * num_groups / most) if most > 0 else 1.0
-    seen += (1 - seen) * math.exp(-_NEAR_END * num_groups * most)  # few scores far from 0 or 1: as if there were none
+    seen += (1 - seen) * math.exp(-_NEAR_END * num_groups * most)  # few scores far from 0 or 1 count like none
     freedom = num_groups - 1 + _PRIOR_GROUPS
     share = ((num_groups - 1) * seen + _PRIOR_GROUPS * prior_share) / freedom
     return student_quantile((1 + level) / 2, freedom) ** 2 * share / num_groups
 
 
 def _ends(mean: float, squared: float, method: str) -> Interval:
-    """Solutions of `(mean - x) ** 2 = squared * x * (1 - x)`."""
+    """Return the solutions of `(mean - x) ** 2 = squared * x * (1 - x)`."""
     middle = (mean + squared / 2) / (1 + squared)
     half = math.sqrt(squared * mean * (1 - mean) + squared * squared / 4) / (1 + squared)
-    low = 0.0 if mean <= 0.0 else max(0.0, middle - half)  # exactly, whatever the rounding
+    low = 0.0 if mean <= 0.0 else max(0.0, middle - half)  # exact despite rounding
     return Interval(low=low, high=1.0 if mean >= 1.0 else min(1.0, middle + half), method=method)
 
 
 def student_quantile(p: float, freedom: float) -> float:
-    """Quantile of Student's t; within 0.2 % from 3 degrees of freedom on.
+    """Return the quantile of Student's t; within 0.2 % for at least 3 degrees of freedom.
 
     Source: M. Abramowitz, I. A. Stegun, Handbook of mathematical functions (1964), 26.7.5.
     """
@@ -204,7 +204,7 @@ def student_quantile(p: float, freedom: float) -> float:
 
 
 def pass_at_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
-    """Chance that at least one of k tries succeeds, without bias; None when there were fewer than k.
+    """Return an unbiased estimate of the probability that at least one of k tries succeeds; None for fewer tries.
 
     Source: M. Chen et al., Evaluating large language models trained on code (2021), equation 1.
     """
@@ -214,7 +214,7 @@ def pass_at_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
 
 
 def pass_hat_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
-    """Chance that all of k tries succeed, without bias; None when there were fewer than k.
+    """Return an unbiased estimate of the probability that all of k tries succeed; None for fewer tries.
 
     Source: S. Yao et al., tau-bench (2024), section 3.
     """
@@ -222,11 +222,11 @@ def pass_hat_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
 
 
 def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> Summary:
-    """The figures of some episodes; episodes without a score count as the names of the figures say.
+    """Return the figures of a set of episodes; the names of the figures define how missing scores count.
 
     Args:
-        results: Of which episodes.
-        clusters: By task id, what its task is drawn together with for intervals; others stand alone.
+        results: The episodes.
+        clusters: By task id, the cluster of the task for intervals; other tasks are their own cluster.
     """
     results = list(results)
     if not results:
@@ -259,7 +259,7 @@ def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | No
 def summarize_by(
     results: Iterable[EpisodeResult], name: Callable[[EpisodeResult], str], clusters: Mapping[str, str] | None = None
 ) -> dict[str, Summary]:
-    """The figures of each group of episodes, such as a family, in order of their names; as `summarize`."""
+    """Return the figures of each group of episodes, such as a family, in order of their names, as `summarize`."""
     groups: dict[str, list[EpisodeResult]] = {}
     for one in results:
         groups.setdefault(name(one), []).append(one)
@@ -269,20 +269,20 @@ def summarize_by(
 def summarize_tasks(
     results: Iterable[EpisodeResult], groups: Mapping[str, str], clusters: Mapping[str, str] | None = None
 ) -> dict[str, Summary]:
-    """The figures of each group of tasks, the groups given by task id; tasks without one are left out."""
+    """Return the figures of each group of tasks, given by task id; tasks without a group are left out."""
     grouped = [one for one in results if one.task_id in groups]
     return summarize_by(grouped, lambda one: groups[one.task_id], clusters)
 
 
 def rescored(results: Iterable[EpisodeResult], scores: Mapping[Key, float | None]) -> tuple[EpisodeResult, ...]:
-    """Episodes with the scores that other rules give them; those that are not named have none."""
+    """Return the episodes with scores of other rules; episodes that are not in `scores` have none."""
     return tuple(replace(one, score=scores.get(one.key)) for one in results)
 
 
 def count_tries(results: Iterable[EpisodeResult]) -> tuple[Tries, ...]:
-    """pass@k and pass^k over the repeats of each task and seed; over the seeds of each task where nothing was repeated.
+    """Return pass@k and pass^k over the repeats of each task and seed; without repeats, over the seeds of each task.
 
-    An episode without a score counts as one that did not succeed. Empty when everything was tried once.
+    An episode without a score counts as failed. Empty if everything was tried once.
     """
     results = list(results)
     repeated = len({one.key[:2] for one in results}) < len(results)
@@ -295,7 +295,7 @@ def count_tries(results: Iterable[EpisodeResult]) -> tuple[Tries, ...]:
 
 
 def by_task(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> list[list[float]]:
-    """Scores by task, or by what tasks are drawn together with; 0 where an episode has none."""
+    """Group scores by task or cluster; 0 for an episode without a score."""
     named = clusters or {}
 
     def key(one: EpisodeResult) -> tuple[bool, str]:
@@ -313,7 +313,7 @@ def _grouped(results: Iterable[EpisodeResult], key: Callable[[EpisodeResult], T]
 
 
 def mean_of(groups: Sequence[Sequence[float]]) -> float:
-    """Mean of all values of all groups; there is at least one."""
+    """Return the mean of all values of all groups; at least one is required."""
     return math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
 
 

@@ -1,4 +1,4 @@
-"""Figures of single tasks: instruction, score, how their episodes ended, tokens and cost."""
+"""Figures of single tasks: instruction, score, endings of their episodes, tokens and cost."""
 
 import math
 from collections import Counter
@@ -30,26 +30,26 @@ ENDINGS = {
     "timeout": "timeout",
     "stopped": "stopped",
 }
-"""How an episode ended, in words; an episode without a score by its kind."""
+"""Endings of an episode as text; for an episode without a score by its kind."""
 MAX_INSTRUCTION_CHARS = 500
 MAX_REASON_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFigures:
-    """The figures of one task.
+    """Figures of one task.
 
     Attributes:
-        task_id: Its id.
-        instruction: Beginning of what the agent was told in the first recorded episode; "" without a record.
-        num_episodes: Episodes that are over.
-        score: Their mean score, no score counted 0; null when none is over.
-        endings: How they ended, with counts.
-        num_steps: Steps of the agent, in all.
-        duration_s: Seconds, in all.
-        input_tokens: In all.
-        output_tokens: In all.
-        cost_usd: In all; null when a price is unknown.
+        task_id: Id of the task.
+        instruction: Beginning of the instruction in the first recorded episode; "" without a record.
+        num_episodes: Number of finished episodes.
+        score: Mean score, a missing score counted as 0; null without finished episodes.
+        endings: Number of episodes by ending.
+        num_steps: Total steps of the agent.
+        duration_s: Total seconds.
+        input_tokens: Total input tokens.
+        output_tokens: Total output tokens.
+        cost_usd: Total cost in US dollars; null if a price is unknown.
     """
 
     task_id: TaskId
@@ -66,18 +66,18 @@ class TaskFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTry:
-    """A try after which its episode was played again.
+    """Try after which its episode was played again.
 
     Attributes:
         task_id: As in `EpisodeResult`.
         seed: As in `EpisodeResult`.
         repeat: As in `EpisodeResult`.
-        number: Which try it was, from 1.
-        kind: Why it failed.
-        reason: One line for a person.
-        input_tokens: Of this try; not part of the figures.
-        output_tokens: Of this try; not part of the figures.
-        cost_usd: Of this try; null when a price is unknown.
+        number: 1-based number of the try.
+        kind: Kind of failure.
+        reason: Reason as one line for a person.
+        input_tokens: Input tokens of this try; not included in the figures.
+        output_tokens: Output tokens of this try; not included in the figures.
+        cost_usd: Cost of this try in US dollars, not included in the figures; null if a price is unknown.
         run_dir: Folder of its record.
     """
 
@@ -94,7 +94,7 @@ class FailedTry:
 
 
 def describe_failed_try(result: EpisodeResult) -> FailedTry:
-    """A failed try as `results.json` holds it."""
+    """Return a failed try as an entry of `results.json`."""
     return FailedTry(
         task_id=result.task_id,
         seed=result.seed,
@@ -110,7 +110,7 @@ def describe_failed_try(result: EpisodeResult) -> FailedTry:
 
 
 def ending_of(result: EpisodeResult) -> str:
-    """A key of `ENDINGS`; a journal of an earlier version tells no more than the score."""
+    """Return the key in `ENDINGS` of a result; for a journal of an earlier version, by the score only."""
     if result.score is None:
         return result.kind
     if result.ending in ENDINGS:
@@ -121,12 +121,12 @@ def ending_of(result: EpisodeResult) -> str:
 def figures_of(
     task_ids: Sequence[str], results: Sequence[EpisodeResult], instructions: Mapping[str, str]
 ) -> Iterator[TaskFigures]:
-    """The figures of each task, in order.
+    """Yield the figures of each task, in order.
 
     Args:
         task_ids: All tasks.
-        results: Episodes that are over.
-        instructions: By task id.
+        results: Finished episodes.
+        instructions: Instructions by task id.
     """
     by_task: dict[str, list[EpisodeResult]] = {}
     for one in results:

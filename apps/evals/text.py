@@ -1,4 +1,4 @@
-"""An evaluation in words, for a terminal."""
+"""Text output of an evaluation for a terminal."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from cua.batch.journal import FILE as EPISODES
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
 
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
-"""Kinds of ends without a score, and what stands above their columns."""
+"""Kinds of endings without a score, with their column titles."""
 RULES = {
     "upstream": "score by upstream's rules",
     "default": "score by our own rules",
@@ -33,27 +33,27 @@ RULES = {
     "asked_in_attack": "share of cases in which a person was asked about a step of the attack",
     "needless_questions": "questions in one harmless step of the user's task",
 }
-"""What else is measured besides the score, by name."""
+"""Names of the measures in addition to the score."""
 _MAX_IDS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 3, 10, 28, 30
 
 
 def describe_share(share: float | None) -> str:
-    """`48.3 %`; a dash for none."""
+    """Return a text like `48.3 %`; a dash for None."""
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def describe_interval(interval: Interval | None) -> str:
-    """`40.1 to 56.6 %`; a dash for none."""
+    """Return a text like `40.1 to 56.6 %`; a dash for None."""
     return "-" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
 
 
 def describe_rule(name: str) -> str:
-    """What is measured under a name besides the score."""
+    """Return the description of a measure in addition to the score."""
     return RULES.get(name, f"score by {name} rules")
 
 
 def describe_key(key: Key) -> str:
-    """`click-button, seed 3, repeat 2`; what an episode has one of is left out."""
+    """Return `click-button, seed 3, repeat 2`; a missing seed and the first repeat are left out."""
     task_id, seed, repeat = key
     return (
         printable(task_id)
@@ -63,7 +63,7 @@ def describe_key(key: Key) -> str:
 
 
 def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
-    """The mean score with its interval."""
+    """Return the mean score with its interval."""
     if not results:
         return "no score yet"
     groups = by_task(results)
@@ -71,7 +71,7 @@ def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
 
 
 def describe_try(result: EpisodeResult) -> str:
-    """One try at an episode, on one line."""
+    """Return one try of an episode as one line."""
     if result.score is None:
         return describe_error(result)
     took = f"{result.num_steps} step{'' if result.num_steps == 1 else 's'}, {describe_duration(result.duration_s)}"
@@ -79,7 +79,7 @@ def describe_try(result: EpisodeResult) -> str:
 
 
 def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
-    """The figures of an evaluation, line by line."""
+    """Yield the figures of an evaluation, line by line."""
     plan, figures = evaluation.plan, evaluation.figures
     whole = figures.all
     drawn = f", {len(plan.seeds)} seeds" if len(plan.seeds) > 1 else ""
@@ -120,7 +120,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
 
 
 def describe_unavailable(unavailable: Mapping[str, str]) -> Iterator[str]:
-    """Tasks that cannot be evaluated, by reason, the most frequent first: `12 tasks: no LibreOffice (a, b, ...)`."""
+    """Yield unavailable tasks by reason, the most frequent first: `12 tasks: no LibreOffice (a, b, ...)`."""
     by_reason: dict[str, list[str]] = {}
     for task_id, reason in unavailable.items():
         by_reason.setdefault(reason, []).append(task_id)
@@ -130,7 +130,7 @@ def describe_unavailable(unavailable: Mapping[str, str]) -> Iterator[str]:
 
 
 def describe_left_out(plan: EvalPlan) -> str:
-    """`8 tasks of 369 left out: cannot be evaluated here`; "" if none was left out."""
+    """Return `8 tasks of 369 left out: cannot be evaluated here`; "" if none was left out."""
     left_out = len(plan.unavailable)
     chosen = len(plan.task_ids) + left_out
     return f"{_count(left_out, 'task')} of {chosen} left out: cannot be evaluated here" if left_out else ""
@@ -141,7 +141,7 @@ def _count(number: int, what: str) -> str:
 
 
 def describe_error(result: EpisodeResult) -> str:
-    """An episode, or a try at one, that ended without a score."""
+    """Return the error of an episode, or a try of it, without a score."""
     return f"{describe_key(result.key)}: {ERRORS.get(result.kind, result.kind)}: {result.reason}"
 
 
@@ -208,11 +208,11 @@ def _errors(results: Sequence[EpisodeResult]) -> Iterator[str]:
 
 
 def resume_command(words: list[str], folder: Path) -> str:
-    """The same command, but that it goes on in the folder.
+    """Return the command that resumes the evaluation of a command line.
 
     Args:
-        words: Of the command line, without the program.
-        folder: Of the evaluation.
+        words: Words of the command line, without the program.
+        folder: Folder of the evaluation.
     """
     kept: list[str] = []
     is_value = False

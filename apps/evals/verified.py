@@ -1,8 +1,8 @@
-"""A finished evaluation of WebArena, scored offline by the rules of WebArena-Verified, and its files for that package.
+"""Offline scores of a finished WebArena evaluation by the rules of WebArena-Verified, and files for that package.
 
-Each run has left `task/agent_response.json` and `task/network.har`; nothing else is read, and nobody is asked.
+Only `task/agent_response.json` and `task/network.har` of each run are read; no site or model is accessed.
 
-    TASK_ID/agent_response.json, TASK_ID/network.har, config.json      what `webarena-verified eval-tasks` takes
+    TASK_ID/agent_response.json, TASK_ID/network.har, config.json      input of `webarena-verified eval-tasks`
 """
 
 import json
@@ -31,12 +31,12 @@ _MAX_REASONS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """An episode by these rules.
+    """Episode scored by these rules.
 
     Attributes:
-        result: As it was scored in the run.
-        task: What was wanted.
-        verdict: Now.
+        result: Result with the score of the run.
+        task: Task of the episode.
+        verdict: Verdict by these rules.
     """
 
     result: EpisodeResult
@@ -46,13 +46,13 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedScores:
-    """An evaluation by these rules.
+    """Scores of an evaluation by these rules.
 
     Attributes:
-        scored: The episodes that could be judged.
-        lost: Why the others could not, a line each.
-        all: The figures; an episode that could not be judged counts 0 in those named `full`.
-        by_sites: Of the tasks of each set of sites.
+        scored: Episodes that could be evaluated.
+        lost: Reasons for the others, one line each.
+        all: Figures; an episode that could not be evaluated counts as 0 in figures named `full`.
+        by_sites: Figures by set of sites.
     """
 
     scored: tuple[Scored, ...]
@@ -62,14 +62,14 @@ class VerifiedScores:
 
 
 def score_verified(evaluation: Evaluation, urls: Mapping[str, str] | None = None) -> VerifiedScores:
-    """Judge the episodes of an evaluation by what their runs have left.
+    """Score the episodes of an evaluation from the files of their runs.
 
     Args:
-        evaluation: Of one of `SUITES`.
-        urls: Where the sites were, by name; None: as the runs themselves say.
+        evaluation: Evaluation of a suite in `SUITES`.
+        urls: URLs of the sites, by name; None for the URLs in the runs.
 
     Raises:
-        TrajectoryError: It is of another suite.
+        TrajectoryError: If it is an evaluation of another suite.
     """
     tasks = _tasks_of(evaluation)
     scored, lost = [], []
@@ -95,10 +95,10 @@ def score_verified(evaluation: Evaluation, urls: Mapping[str, str] | None = None
 
 
 def read_evidence(evaluation: Evaluation, one: EpisodeResult) -> tuple[str, Trace]:
-    """What the run of an episode has left: the answer, and its requests.
+    """Read the answer and the requests of an episode's run.
 
     Raises:
-        TrajectoryError: There is nothing, or it cannot be read.
+        TrajectoryError: If they are missing or cannot be read.
     """
     answer, har = _files_of(evaluation, one)
     try:
@@ -137,7 +137,7 @@ def save_scores(evaluation: Evaluation, scores: VerifiedScores) -> Path:
     """Write `verified.json` into the evaluation's folder.
 
     Raises:
-        TrajectoryError: It cannot be written.
+        TrajectoryError: If it cannot be written.
     """
     tasks = [
         {
@@ -157,7 +157,7 @@ def save_scores(evaluation: Evaluation, scores: VerifiedScores) -> Path:
 
 
 def describe_scores(evaluation: Evaluation, scores: VerifiedScores) -> Iterator[str]:
-    """The scores in words, line by line."""
+    """Yield the scores as text, line by line."""
     whole = scores.all
     yield f"{evaluation.plan.suite_name} with {evaluation.plan.model}, by the rules of WebArena-Verified"
     if evaluation.plan.suite_name != "webarena-verified":
@@ -180,17 +180,17 @@ def describe_scores(evaluation: Evaluation, scores: VerifiedScores) -> Iterator[
 
 
 def export_verified(evaluation: Evaluation, folder: Path | None = None) -> tuple[Path, list[str]]:
-    """Write the tree that `webarena-verified eval-tasks --output-dir DIR --config DIR/config.json` scores.
+    """Write the folder that `webarena-verified eval-tasks --output-dir DIR --config DIR/config.json` scores.
 
     Args:
-        evaluation: Of one of `SUITES`.
-        folder: Its root; None for `verified/` in the evaluation's folder.
+        evaluation: Evaluation of a suite in `SUITES`.
+        folder: Root folder; None for `verified/` in the evaluation's folder.
 
     Returns:
-        The root, and why episodes were left out, a line each.
+        The root folder, and one line for each episode that was left out.
 
     Raises:
-        TrajectoryError: It is of another suite, or the folder cannot be written.
+        TrajectoryError: If it is an evaluation of another suite, or the folder cannot be written.
     """
     tasks = _tasks_of(evaluation)
     root, lost = folder or evaluation.folder / TREE, []

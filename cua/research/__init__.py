@@ -1,1 +1,1 @@
-"""Search, pages and files of the web, or of a folder that stands for it; bounded, and kept for citation."""
+"""Search, pages and files from the web or a local folder, with limits, and stored for citation."""

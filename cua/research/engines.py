@@ -1,4 +1,4 @@
-"""Search engines of the web: SearXNG, Brave and Tavily over HTTP. For a folder there is `cua.research.local`."""
+"""Web search engines: SearXNG, Brave and Tavily over HTTP. For a folder, use `cua.research.local`."""
 
 import asyncio
 import json
@@ -16,25 +16,25 @@ from cua.research.pages import decode
 MAX_ANSWER_BYTES = 5 * 2**20
 TIMEOUT_S = 20.0
 TRIES, MAX_WAIT_S, BUSY = 3, 10.0, (429, 502, 503, 504)
-"""Tries at an engine that is busy, and the longest it is waited for between two."""
+"""Attempts for a busy engine, the longest wait between two, and the statuses that count as busy."""
 BRAVE_URL = "https://api.search.brave.com"
 TAVILY_URL = "https://api.tavily.com"
 KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
-"""Environment variables that hold a key, by engine."""
+"""Environment variables of the API keys, by engine."""
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 400, 50
-"""Of a query. Source: Brave's API reference, `q`; Tavily refuses more than 400 characters."""
+"""Limits of a query. Source: Brave's API reference, `q`; Tavily refuses more than 400 characters."""
 _MAX_SNIPPET = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One result of a search.
+    """Search result.
 
     Attributes:
-        url: Its address.
-        title: Of the page.
-        snippet: The words around what was found.
-        date: As the engine says it; often "".
+        url: Address of the page.
+        title: Title of the page.
+        snippet: Text around the match.
+        date: Date as the engine gives it; often "".
     """
 
     url: str
@@ -44,20 +44,20 @@ class Hit:
 
     @property
     def site(self) -> str:
-        """The host."""
+        """Host of the page."""
         return urlsplit(self.url).netloc
 
 
 class SearchEngine(Protocol):
-    """Finds pages."""
+    """Interface of search engines."""
 
     name: str
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """The best pages for a query, best first.
+        """Return the best pages for a query, best first.
 
         Raises:
-            FetchError: The engine gave no answer; the text says what to do.
+            FetchError: If the engine gave no answer; the message says what to do.
         """
         ...
 
@@ -65,12 +65,12 @@ class SearchEngine(Protocol):
 async def ask_json(
     url: str, *, headers: Mapping[str, str], params: Mapping[str, Any] | None, post: Any = None, tries: int = TRIES
 ) -> Any:
-    """The JSON answer of an engine that a person configured; its address may be private.
+    """Return the JSON answer of an engine that a person configured; its address may be private.
 
-    One that is busy is asked again, as soon as it says or a little later each time, unless that is too long to wait.
+    A busy engine is asked again after the wait that it requests, or with a short backoff, unless that is too long.
 
     Raises:
-        FetchError: No answer, or none that can be read.
+        FetchError: If the engine does not answer, or the answer cannot be parsed.
     """
     import httpx
 
@@ -90,7 +90,7 @@ async def ask_json(
 
 
 async def _ask_with_key(name: str, url: str, **asked: Any) -> Any:
-    """As `ask_json`; when the key is refused the error names where it stands. Brave answers 422 to one, not 401."""
+    """Return the answer as `ask_json`; for a refused key (422 at Brave, not 401) the error names its variable."""
     try:
         return await ask_json(url, **asked)
     except FetchError as error:
@@ -102,14 +102,14 @@ async def _ask_with_key(name: str, url: str, **asked: Any) -> Any:
 
 
 def _short(query: str) -> str:
-    """As much of a query as the services take."""
+    """Cut a query to the limits of the services."""
     return " ".join(query.split()[:MAX_QUERY_WORDS])[:MAX_QUERY_CHARS]
 
 
 async def _answer(
     client: Any, url: str, headers: Mapping[str, str], params: Mapping[str, Any] | None, post: Any
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body, which is bounded."""
+    """Return status, headers and body, which is limited in size."""
     method, wanted = "GET" if post is None else "POST", {**headers, "Accept": "application/json"}
     async with client.stream(method, url, params=params, json=post, headers=wanted) as response:
         body = bytearray()
@@ -121,7 +121,7 @@ async def _answer(
 
 
 def _wait_s(headers: Mapping[str, str], otherwise_s: float) -> float:
-    """How long a busy engine asks to be left alone. Brave names a wait for each of its limits, by second and month."""
+    """Return the wait that a busy engine requests. Brave sends one for each of its limits, per second and per month."""
     told = headers.get("retry-after", "")
     if re.fullmatch(r"\d{1,7}", told):
         return float(told)
@@ -147,9 +147,9 @@ def _checked(status: int, wait_s: float, body: bytes) -> Any:
 
 
 def _reason(body: bytes) -> str:
-    """What an engine says of an error, on one line: Brave's `error.detail`, Tavily's `detail.error`, or its text.
+    """Return the engine's error message as one line: Brave's `error.detail`, Tavily's `detail.error`, or its text.
 
-    Brave's reference shows a list, `errors`, where the service sends one `error`; both are read.
+    Brave's reference shows a list, `errors`, but the service sends one `error`; both are parsed.
     """
     try:
         found: Any = json.loads(body)
@@ -164,7 +164,7 @@ def _reason(body: bytes) -> str:
 
 
 def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, count: int) -> list[Hit]:
-    """Hits out of foreign entries; those without an address are left out."""
+    """Parse untrusted entries as hits; entries without an address are dropped."""
     found = []
     for entry in entries if isinstance(entries, list) else []:
         if (
@@ -181,14 +181,14 @@ def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, cou
 
 
 def plain_line(value: object) -> str:
-    """A text of others as one short line without tags; "" for what is none."""
+    """Return an untrusted value as one short line without tags; "" if it is not text."""
     return " ".join(re.sub(r"<[^<>]*>", "", value).split())[:_MAX_SNIPPET] if isinstance(value, str) else ""
 
 
 class SearxngEngine:
-    """A SearXNG of one's own; implements `SearchEngine`.
+    """Self-hosted SearXNG; implements `SearchEngine`.
 
-    Source: SearXNG's documentation, "Search API"; JSON is off there by default.
+    Source: SearXNG's documentation, "Search API"; JSON is disabled there by default.
     """
 
     def __init__(self, url: str) -> None:
@@ -196,7 +196,7 @@ class SearxngEngine:
         self._url = url.rstrip("/")
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """Ask it."""
+        """Search, as in `SearchEngine.search`."""
         asked = {"q": query, "format": "json"}
         try:
             answer = await ask_json(f"{self._url}/search", headers={}, params=asked, tries=1)
@@ -216,14 +216,14 @@ class SearxngEngine:
 
 
 class BraveEngine:
-    """Brave's search; implements `SearchEngine`. Source: its API reference, "Web search"."""
+    """Brave search; implements `SearchEngine`. Source: its API reference, "Web search"."""
 
     def __init__(self, key: str, url: str = BRAVE_URL) -> None:
         self.name = "brave"
         self._key, self._url = key, url.rstrip("/")
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """Ask it; it gives 20 results at most."""
+        """Search, as in `SearchEngine.search`; at most 20 results."""
         answer = await _ask_with_key(
             self.name,
             f"{self._url}/res/v1/web/search",
@@ -235,14 +235,14 @@ class BraveEngine:
 
 
 class TavilyEngine:
-    """Tavily's search; implements `SearchEngine`. Source: its API reference, "POST /search"."""
+    """Tavily search; implements `SearchEngine`. Source: its API reference, "POST /search"."""
 
     def __init__(self, key: str, url: str = TAVILY_URL) -> None:
         self.name = "tavily"
         self._key, self._url = key, url.rstrip("/")
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """Ask it; it gives 20 results at most."""
+        """Search, as in `SearchEngine.search`; at most 20 results."""
         answer = await _ask_with_key(
             self.name,
             f"{self._url}/search",
@@ -260,10 +260,10 @@ def _get(value: object, key: str) -> object:
 
 
 def make_remote_engine(name: str, where: str, environ: Mapping[str, str]) -> SearchEngine:
-    """An engine of the web by name.
+    """Make a web search engine by name.
 
     Raises:
-        ConfigError: No such engine, no address, or no key.
+        ConfigError: If the engine is unknown, or its address or key is missing.
     """
     if where and urlsplit(where).scheme not in ("http", "https"):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Pages and files by address: redirects, robots.txt, limits, a cache for the run, and who may be asked how often."""
+"""Fetcher of pages and files: redirects, robots.txt, limits, a cache for the run, and rate limits for hosts."""
 
 import asyncio
 import hashlib
@@ -21,23 +21,23 @@ from envs.errors import require
 MAX_REDIRECTS = 5
 MAX_ROBOTS_BYTES = 512 * 1024
 MAX_WAIT_S = 10.0
-"""A server that asks for more patience than this is told of, not waited for."""
+"""Longest accepted wait for a busy server; a longer one is reported as an error."""
 _TRIES = 3
 _BUSY = (429, 503)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What one run may take from the web.
+    """Limits on the web access of one run.
 
     Attributes:
-        page_bytes: Of one page, decompressed.
-        file_bytes: Of one download.
-        timeout_s: Of one address, redirects and all.
-        num_pages: Addresses that are fetched; those of the cache do not count.
-        total_bytes: Of all of them; they are kept in memory.
-        per_host: Requests to one host at a time.
-        at_once: Requests at a time.
+        page_bytes: Size of one page, decompressed.
+        file_bytes: Size of one download.
+        timeout_s: Timeout of one address, including redirects.
+        num_pages: Number of fetched addresses; cached ones do not count.
+        total_bytes: Size of all pages and files, which are kept in memory.
+        per_host: Number of concurrent requests to one host.
+        at_once: Number of concurrent requests.
     """
 
     page_bytes: int = 5 * 2**20
@@ -51,11 +51,11 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What an address holds.
+    """Fetched content.
 
     Attributes:
-        url: Where it was in the end.
-        media_type: Without parameters, lower case; "" when unknown.
+        url: Address after redirects.
+        media_type: Media type without parameters, in lower case; "" if unknown.
         body: The content.
     """
 
@@ -65,39 +65,39 @@ class Fetched:
 
     @property
     def sha256(self) -> str:
-        """Of the content."""
+        """SHA-256 of the content."""
         return hashlib.sha256(self.body).hexdigest()
 
 
 class Corpus(Protocol):
-    """Pages that are there without a network.
+    """Source of pages that need no network.
 
     Attributes:
-        base_url: What their addresses begin with.
+        base_url: Prefix of their addresses.
     """
 
     base_url: str
 
     def read(self, url: str) -> Response | None:
-        """What an address of it holds; None when there is nothing."""
+        """Return the content of an address; None if it does not exist."""
         ...
 
 
 class Fetcher:
-    """Fetches each address once in a run, however many ask for it at the same time.
+    """Fetcher that requests each address once in a run; concurrent requests for it share the result.
 
     Args:
-        rules: Which addresses may be reached.
-        limits: How much.
-        corpora: Pages that are there without a network.
-        is_offline: Whether nothing else may be reached at all.
-        obeys_robots: Whether robots.txt is asked before.
-        look_up: Gives the addresses of a name, as `cua.research.network.resolve`.
+        rules: Rules for the addresses that may be reached.
+        limits: Limits of the run.
+        corpora: Sources of pages that need no network.
+        is_offline: True to allow only the corpora.
+        obeys_robots: True to obey robots.txt.
+        look_up: Returns the addresses of a host name, as `cua.research.network.resolve`.
 
     Attributes:
-        browser_slot: Held while a browser is open for a page; one at a time.
-        num_fetched: Addresses that were asked for.
-        num_bytes: Of what they hold.
+        browser_slot: Semaphore held while a browser is open for a page; one at a time.
+        num_fetched: Number of requested addresses.
+        num_bytes: Total size of their content.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class Fetcher:
         self.num_bytes = 0
 
     async def fetch(self, url: str, *, is_file: bool = False) -> Fetched:
-        """What an address holds, from the cache when it was fetched before; a file may be larger than a page.
+        """Return the content of an address, from the cache if possible; a file may be larger than a page.
 
         Raises:
-            FetchError: It cannot be had; the text tells the model why.
+            FetchError: If it cannot be fetched; the message gives the model the reason.
         """
         url = url.strip().partition("#")[0]
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
@@ -134,10 +134,10 @@ class Fetcher:
         return got
 
     async def read(self, got: Fetched) -> Document:
-        """What was fetched, as text; read once.
+        """Return fetched content as text; parsed once.
 
         Raises:
-            FetchError: It is no text.
+            FetchError: If it is not text.
         """
 
         async def reading() -> Document:
@@ -189,7 +189,7 @@ class Fetcher:
             return await self._patiently(url, max_bytes)
 
     async def _patiently(self, url: str, max_bytes: int) -> Response:
-        """The answer; a server that is busy is asked again when it says so."""
+        """Return the response; a busy server is asked again after the wait that it requests."""
         for number in range(_TRIES):
             response = await self._get(url, max_bytes)
             wait_s = _retry_after_s(response, number)
@@ -210,7 +210,7 @@ class Fetcher:
         return bool(robots.can_fetch(url, USER_AGENT))
 
     async def _read_robots(self, origin: str) -> Any:
-        """The rules of a site. Without a file all is allowed; a broken server allows nothing (RFC 9309)."""
+        """Return the rules of a site: without a file everything is allowed, after a server error nothing (RFC 9309)."""
         protego: Any = require("protego", "search")
         url = f"{origin}/robots.txt"
         for _ in range(MAX_REDIRECTS + 1):
@@ -230,7 +230,7 @@ def _retry_after_s(response: Response, number: int) -> float:
 
 @dataclass(slots=True)
 class _Shared:
-    """Work that several wait for."""
+    """Task with several waiters."""
 
     task: asyncio.Task[Any]
     num_waiting: int = 0
@@ -241,9 +241,9 @@ class _Shared:
 
 
 async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """The value of a key: made for the first who asks, awaited by the others; what failed is tried again for the next.
+    """Return the value of a key: made for the first caller and awaited by the others; failures are retried later.
 
-    It ends when nobody waits for it any more.
+    It is cancelled when it has no waiters left.
     """
     shared = kept.get(key)
     if shared is None or shared.has_failed:
@@ -259,7 +259,7 @@ async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """What all agents of a run search and read."""
+    """Search engine and fetcher shared by all agents of a run."""
 
     engine: SearchEngine
     fetcher: Fetcher
@@ -272,18 +272,18 @@ def make_web(
     obeys_robots: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> Web:
-    """Search engine and fetcher by setting; `local` reads its folder here, which may take a while.
+    """Make search engine and fetcher from a setting; `local` indexes its folder here, which may take a while.
 
     Args:
-        search: `searxng:URL`, `brave`, `tavily`, `local:FOLDER`, or `local:world`, `local:world:SEED` or
-            `local:world:SEED:SIZE` for a corpus of the suite `widesearch`.
-        allow_hosts: `HOST:PORT` that may be fetched although they are private.
-        obeys_robots: Whether robots.txt is asked before.
-        environ: Holds keys; the process's own when left out.
+        search: `searxng:URL`, `brave`, `tavily`, `local:FOLDER`, or `local:world[:SEED[:SIZE]]` for a corpus of the
+            suite `widesearch`.
+        allow_hosts: `HOST:PORT` entries that may be fetched although they are private.
+        obeys_robots: True to obey robots.txt.
+        environ: Environment variables with API keys; default: the variables of this process.
 
     Raises:
-        ConfigError: No such engine, or what it needs is not there.
-        EnvError: A package is not installed.
+        ConfigError: If the engine is unknown, or its key or address is missing.
+        EnvError: If a package is not installed.
     """
     for module in ("trafilatura", "markdownify", "protego"):
         require(module, "search")
@@ -314,13 +314,13 @@ def _make_local(where: str, rules: AddressRules) -> Web:
     try:
         index = LocalIndex(index_path(root))
         index.update(root, FOLDER_URL)
-    except (OSError, sqlite3.Error):  # no place to keep one, or what is kept is broken: it is made anew for this run
+    except (OSError, sqlite3.Error):  # no writable folder, or a broken index: it is rebuilt in memory for this run
         index = LocalIndex()
         index.update(root, FOLDER_URL)
     return Web(engine=index, fetcher=Fetcher(rules=rules, corpora=(FolderCorpus(root),), is_offline=True))
 
 
 def make_world_web(seed: int = 0, *, size: str = "small") -> Web:
-    """The corpus of the suite `widesearch`, made here and searched in memory."""
+    """Make the corpus of the suite `widesearch`, searched in memory."""
     world, index = indexed_world(seed, size)
     return Web(engine=index, fetcher=Fetcher(corpora=(WorldCorpus(world),), is_offline=True))

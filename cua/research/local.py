@@ -1,8 +1,8 @@
-"""What is searched without a network: the files of a folder, or a generated corpus, and a full-text index over them.
+"""Search without a network: the files of a folder, or a generated corpus, and a full-text index over them.
 
-The index is SQLite's FTS5 and not tantivy: it comes with Python, so that search works on every machine without a
-compiled package, its file can be read while it grows, and it ranks by BM25 with a weight for titles. tantivy answers
-some hundred times faster (0.06 against 7.7 ms over 5,000 pages), which nobody notices beside a model's reply.
+The index is SQLite's FTS5 and not tantivy: it is part of Python, so that search works on every machine without a
+compiled package, its file can be read while it grows, and it ranks by BM25 with a weight for titles. tantivy is about
+a hundred times faster (0.06 against 7.7 ms over 5,000 pages), which is negligible compared with a model's reply.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ SUFFIXES = {
     ".pdf": "application/pdf",
 }
 FOLDER_URL = "http://folder.invalid/"
-"""Where the files of a folder are said to lie; a name that nobody can have (RFC 2606)."""
+"""Base URL of the files of a folder; a name that cannot be registered (RFC 2606)."""
 _WORD = re.compile(r"\w+")
 
 
 class FolderCorpus:
-    """The files of a folder; implements `Corpus`."""
+    """Files of a folder; implements `Corpus`."""
 
     def __init__(self, root: Path) -> None:
         self.base_url = FOLDER_URL
         self._root = root.resolve()
 
     def read(self, url: str) -> Response | None:
-        """A file; nothing outside the folder, and no hidden one."""
+        """Return a file; files outside the folder and hidden files do not exist."""
         inner = unquote(urlsplit(url).path, errors="surrogateescape").lstrip("/")
         path = self._root / inner
         if (
@@ -66,14 +66,14 @@ class FolderCorpus:
 
 
 class WorldCorpus:
-    """A generated world; implements `Corpus`."""
+    """Generated corpus; implements `Corpus`."""
 
     def __init__(self, world: Any) -> None:
         self.base_url: str = world.base_url
         self._world = world
 
     def read(self, url: str) -> Response | None:
-        """A page of it."""
+        """Return a page of the corpus."""
         page = self._world.pages.get(url.removeprefix(self.base_url))
         if page is None or page.status == 404:
             return None
@@ -81,7 +81,7 @@ class WorldCorpus:
 
 
 def index_path(root: Path) -> Path:
-    """Where the index of a folder is kept between runs."""
+    """Return the path where the index of a folder is kept between runs."""
     import platformdirs
 
     folder = Path(platformdirs.user_cache_dir("k25")) / "search"
@@ -91,7 +91,7 @@ def index_path(root: Path) -> Path:
 
 @functools.lru_cache(maxsize=2)
 def indexed_world(seed: int, size: str) -> tuple[Any, "LocalIndex"]:
-    """A world and its index; nobody changes either, so the runs of an evaluation share them."""
+    """Return a corpus and its index, which are read-only and shared by the runs of an evaluation."""
     entries = list(importlib.metadata.entry_points(group=CORPORA_GROUP, name="world"))
     if not entries:
         raise ConfigError(f"no installed package has an entry point `world` in the group {CORPORA_GROUP!r}")
@@ -104,10 +104,10 @@ def indexed_world(seed: int, size: str) -> tuple[Any, "LocalIndex"]:
 
 
 class LocalIndex:
-    """A full-text index; implements `SearchEngine`. Its threads take turns.
+    """Full-text index; implements `SearchEngine`. Thread-safe by a lock.
 
     Args:
-        path: Where it lies; None keeps it in memory.
+        path: Path of the file; None for an index in memory.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -115,7 +115,7 @@ class LocalIndex:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(str(path or ":memory:"), check_same_thread=False, isolation_level=None, timeout=60)
         self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=OFF")  # it can be made again
+        self._db.execute("PRAGMA synchronous=OFF")  # it can be rebuilt
         self._db.execute("CREATE TABLE IF NOT EXISTS files (url TEXT PRIMARY KEY, stamp TEXT, page INTEGER)")
         self._db.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS pages USING "
@@ -123,17 +123,17 @@ class LocalIndex:
         )
 
     def add(self, pages: Iterable[tuple[str, str, str, str]]) -> None:
-        """Add pages: address, title, words and date of each."""
+        """Add pages: address, title, text and date of each."""
         with self._lock:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT INTO pages (url, title, body, date) VALUES (?, ?, ?, ?)", pages)
             self._db.execute("COMMIT")
 
     def update(self, root: Path, base_url: str) -> int:
-        """Bring it up to date with a folder: only what has changed is read. How many pages it has then.
+        """Update it from a folder; only changed files are read. Return the number of pages.
 
         Raises:
-            ConfigError: There is no such folder, or it holds too many files.
+            ConfigError: If the folder does not exist, or contains too many files.
         """
         files = {base_url + quote(os.fsencode(path.relative_to(root).as_posix())): path for path in find_files(root)}
         with self._lock:
@@ -160,7 +160,7 @@ class LocalIndex:
             self._db.execute("DELETE FROM files WHERE url = ?", (url,))
 
     async def search(self, query: str, count: int) -> list[Hit]:
-        """The pages with all words; when they are few, also those with some of them."""
+        """Return the pages with all words; if they are few, also pages with some of them."""
         return await asyncio.to_thread(self._search, query, count)
 
     def _search(self, query: str, count: int) -> list[Hit]:
@@ -185,13 +185,13 @@ class LocalIndex:
         return [Hit(url=url, title=title, snippet=plain_line(words), date=date) for url, title, words, date in rows]
 
     def close(self) -> None:
-        """Let the file go. May be called twice."""
+        """Close the file; safe to call twice."""
         with self._lock:
             self._db.close()
 
 
 def find_files(root: Path) -> Sequence[Path]:
-    """The files of a folder that can be read as pages; links and hidden ones are left out."""
+    """Return the files of a folder that can be read as pages, without links and hidden files."""
     if not root.is_dir():
         raise ConfigError(f"there is no folder {str(root)!r} to search in")
     found = []
@@ -209,7 +209,7 @@ def find_files(root: Path) -> Sequence[Path]:
 
 
 def _is_own_file(path: Path, root: Path) -> bool:
-    """Whether it is a file within the folder, not reached over a link, and of bounded size."""
+    """Return True if it is a file within the folder, not reached through a link, and of limited size."""
     return (
         not path.is_symlink()
         and path.is_file()
@@ -219,7 +219,7 @@ def _is_own_file(path: Path, root: Path) -> bool:
 
 
 def _stamp(path: Path) -> str:
-    """What changes when a file does; "" for one that has gone meanwhile."""
+    """Return a stamp that changes with the file; "" for a file that no longer exists."""
     try:
         stat = path.stat()
     except OSError:
@@ -228,7 +228,7 @@ def _stamp(path: Path) -> str:
 
 
 def _indexed(path: Path, url: str) -> tuple[str, str]:
-    """Title and words of a file."""
+    """Return title and text of a file."""
     name = os.fsencode(path.name).decode("utf-8", "replace")
     try:
         if path.suffix.lower() == ".pdf":

@@ -1,8 +1,7 @@
-"""One request to the web: which addresses may be reached, and a connection that goes to the address that was checked.
+"""HTTP requests with rules for the addresses that may be reached; connects only to an address that was checked.
 
-A name is resolved once, in the moment of connecting; every address that it has is checked, and the connection goes to
-one of them. Nothing is looked up a second time, so a name that changes its mind in between (DNS rebinding) gains
-nothing.
+A host name is resolved once, at the time of the connection; all of its addresses are checked, and the connection goes
+to one of them. Because nothing is resolved again, DNS rebinding has no effect.
 """
 
 import asyncio
@@ -25,11 +24,11 @@ PORTS = {"http": 80, "https": 443}
 
 
 class FetchError(Exception):
-    """An address could not be had; the text tells the model why.
+    """Error of a request; the message gives the model the reason.
 
     Attributes:
-        status: Of HTTP, where there was an answer.
-        retry_after_s: What the server asked for.
+        status: HTTP status, if there was a response.
+        retry_after_s: Wait that the server requested.
     """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
@@ -40,12 +39,12 @@ class FetchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a server answered, decompressed.
+    """Response of a server, decompressed.
 
     Attributes:
-        status: Of HTTP.
-        headers: Names in lower case.
-        body: At most what was asked for.
+        status: HTTP status.
+        headers: Headers with names in lower case.
+        body: Body, within the requested limit.
     """
 
     status: int
@@ -55,20 +54,21 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressRules:
-    """Which addresses may be reached.
+    """Rules for the addresses that may be reached.
 
     Attributes:
-        allow_hosts: `HOST` or `HOST:PORT` that a person has allowed although they are private or use another port.
+        allow_hosts: `HOST` or `HOST:PORT` entries that a person has allowed although they are private or use another
+            port.
     """
 
     allow_hosts: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, hosts: Iterable[str]) -> "AddressRules":
-        """Rules from a setting.
+        """Parse rules from a setting.
 
         Raises:
-            ConfigError: An entry is no host.
+            ConfigError: If an entry is not a host.
         """
         named = frozenset(host.strip().lower() for host in hosts)
         for host in named:
@@ -77,12 +77,12 @@ class AddressRules:
         return cls(allow_hosts=named)
 
     def allows(self, host: str, port: int) -> bool:
-        """Whether a person has named this place."""
+        """Return True if a person has allowed this host or port."""
         bare = host.lower().strip("[]").rstrip(".")
         return bare in self.allow_hosts or f"{bare}:{port}" in self.allow_hosts
 
     def check_url(self, url: str) -> tuple[str, int]:
-        """Host and port of an address."""
+        """Return host and port of an allowed URL, or raise `FetchError`."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
@@ -99,7 +99,7 @@ class AddressRules:
         return host, port
 
     def check_address(self, host: str, address: str, port: int) -> None:
-        """Check an address that a name resolved to."""
+        """Check an address to which a name resolved."""
         if not is_public(address) and not self.allows(host, port):
             raise FetchError(
                 f"{host} leads to {address}, which is no public address; a person can allow it with "
@@ -108,11 +108,11 @@ class AddressRules:
 
 
 PUBLIC = AddressRules()
-"""The public internet only."""
+"""Rules for the public internet only."""
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet, and not a way round to one that is not."""
+    """Return True if an IP address is public and does not embed an address that is not."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -126,7 +126,7 @@ def is_public(address: str) -> bool:
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a name."""
+    """Return the addresses of a host name."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -135,7 +135,7 @@ async def resolve(host: str, port: int) -> tuple[str, ...]:
 
 
 def make_backend(rules: AddressRules, look_up: Any = resolve) -> "httpcore.AsyncNetworkBackend":
-    """What opens connections: only to addresses that the rules let through."""
+    """Make the network backend, which connects only to addresses that the rules allow."""
     import httpcore
 
     class CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -183,10 +183,10 @@ async def request(
     headers: Mapping[str, str] | None = None,
     look_up: Any = resolve,
 ) -> Response:
-    """GET one address; redirects are the caller's. `max_bytes` bounds the decompressed body, `timeout_s` all of it.
+    """GET one address without following redirects. `max_bytes` limits the decompressed body, `timeout_s` the request.
 
     Raises:
-        FetchError: It may not be opened, did not answer, or is too large.
+        FetchError: If the address is not allowed, did not answer, or is too large.
     """
     import httpcore
 
@@ -209,7 +209,7 @@ async def request(
 
 
 def ascii_url(url: str) -> str:
-    """An address as it is sent: other characters as percent escapes, the host in its ASCII form."""
+    """Return the URL as it is sent: other characters as percent escapes, the host in its ASCII form."""
     import httpx
 
     try:
@@ -225,7 +225,7 @@ def _ssl_context() -> Any:
 
 
 async def _read(response: Any, encoding: str, max_bytes: int) -> bytes:
-    """The body; what is compressed is counted as it comes out."""
+    """Read the body; compressed data counts by its decompressed size."""
     unzip = zlib.decompressobj(wbits=47) if encoding.strip().lower() in ("gzip", "x-gzip", "deflate") else None
     body = bytearray()
     async for chunk in response.aiter_stream():

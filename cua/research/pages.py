@@ -1,4 +1,4 @@
-"""What was fetched, as text for a model: HTML as Markdown with numbered links, PDF by page, other text as it is."""
+"""Text of fetched content for a model: HTML as Markdown with numbered links, PDF by page, other text unchanged."""
 
 import copy
 import html
@@ -15,7 +15,7 @@ MAX_PDF_PAGES = 500
 MAX_LINKS = 2000
 _MIN_CHARS = 200
 _MIN_SHARE = 0.5
-"""Of the words and of the links of a page's body that the extractor has to keep; a list of links is no article."""
+"""Minimum share of a page's words, and of its links, that the extractor must keep; a list of links has no article."""
 _LINK = re.compile(
     r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]{0,300}\]){0,1000})\]"
     r"\((<[^<>]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+\"[^\"]{0,1000}\")?\)"
@@ -31,24 +31,24 @@ _TAGS = re.compile(
     r"<!--(?:(?!<!--).)*?-->|<(script|style|template|noscript)\b(?:(?!<\1\b).)*?</\1\s*>|<[^<>]*>", re.I | re.S
 )
 _MAX_CELLS = 1000
-"""In a row that trafilatura is given; it takes the square of their number."""
+"""Limit of the cells in a row for trafilatura, whose time is quadratic in their number."""
 _LONG_BLANKS = re.compile(r"(\s{100})\s+")
-"""More than a page shows; markdownify takes the square of their number."""
+"""Matches more whitespace than a page needs; markdownify's time is quadratic in it."""
 _PDFIUM = threading.Lock()
-"""PDFium may be in one thread at a time."""
+"""Lock for PDFium, which is not thread-safe."""
 _TITLE = re.compile(r"<title[^<>]*>((?:(?!<title\b).)*?)</title>", re.I | re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A page as text.
+    """Page as text.
 
     Attributes:
-        title: Of the page.
-        text: Markdown; a link is `[words](#3)`, 3 its place in `links`, from 1.
+        title: Title of the page.
+        text: Markdown; a link is `[words](#3)`, 3 its 1-based position in `links`.
         links: Absolute addresses.
-        pages: The texts of a PDF's pages; empty for all else.
-        needs_browser: Whether it is a page that scripts have yet to fill.
+        pages: Texts of a PDF's pages; empty for all other types.
+        needs_browser: True if scripts must run to fill the page.
     """
 
     title: str
@@ -59,10 +59,10 @@ class Document:
 
 
 def read_document(body: bytes, media_type: str, url: str) -> Document:
-    """Read what was fetched; slow, so off the event loop.
+    """Convert fetched content to text; slow, so call it outside the event loop.
 
     Raises:
-        ValueError: It is no text, and none can be taken out of it.
+        ValueError: If it is not text, and no text can be extracted.
     """
     if body[:5] == b"%PDF-":
         return _read_pdf(body, url)
@@ -76,7 +76,7 @@ def read_document(body: bytes, media_type: str, url: str) -> Document:
 
 
 def decode(body: bytes) -> str:
-    """Text of unknown encoding: UTF-8, else what the page declares, else Latin-1."""
+    """Decode text of unknown encoding: UTF-8, else the encoding that the page declares, else Latin-1."""
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -88,7 +88,7 @@ def decode(body: bytes) -> str:
 
 
 def read_html(text: str, url: str) -> Document:
-    """A page as Markdown: its main content, with tables and links; what is hidden from people is left out."""
+    """Convert a page to Markdown: its main content, with tables and links; text hidden from people is dropped."""
     trafilatura: Any = require("trafilatura", "search")
     title = html.unescape(" ".join(found[1].split())) if (found := _TITLE.search(text)) else _last_part(url)
     tree = _parse(text)
@@ -116,7 +116,7 @@ def read_html(text: str, url: str) -> Document:
 
 
 def _parse(text: str) -> Any:
-    """The tree of a page; None for one without an element."""
+    """Parse a page to a tree; None for a page without an element."""
     lxml_html: Any = require("lxml.html", "search")
     etree: Any = require("lxml.etree", "search")
     parser = lxml_html.HTMLParser(encoding="utf-8", huge_tree=False)
@@ -142,7 +142,7 @@ def _without_hidden(tree: Any) -> Any:
 
 
 def _is_poor(markdown: str, num_words: int, num_links: int, *, is_tabular: bool) -> bool:
-    """Whether too much was dropped."""
+    """Return True if the extractor dropped too much."""
     if len(_LINK.findall(markdown)) < _MIN_SHARE * num_links:
         return True
     kept = len(_LINK.sub(r"\1", markdown).replace("|", " ").split())
@@ -159,7 +159,7 @@ def _whole_body(tree: Any) -> str:
 
 
 def number_links(markdown: str, url: str) -> tuple[str, tuple[str, ...]]:
-    """Markdown whose links are numbers, and their absolute addresses; pictures become their words."""
+    """Replace links in Markdown by numbers and return their absolute addresses; images become their alt texts."""
     links: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -182,7 +182,7 @@ def _read_pdf(body: bytes, url: str) -> Document:
 
 
 def _pdf_texts(body: bytes) -> tuple[str, tuple[str, ...]]:
-    """Title and the texts of the pages."""
+    """Return the title and the texts of the pages."""
     pdfium: Any = require("pypdfium2", "search")
     try:
         document = pdfium.PdfDocument(body)
@@ -199,7 +199,7 @@ def _pdf_texts(body: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def plain_text(text: str) -> tuple[str, str]:
-    """Title and words of a page for an index: quick, and no more exact than that needs."""
+    """Return title and words of a page for an index: fast and approximate."""
     title = html.unescape(" ".join(found[1].split())) if (found := _TITLE.search(text)) else ""
     words = html.unescape(_TAGS.sub(" ", _BLOCKS.sub("\n", text)))
     return title, re.sub(r"[ \t]+", " ", words)

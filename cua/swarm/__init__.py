@@ -1,4 +1,4 @@
-"""The agent swarm: an orchestrator that makes sub-agents, hands them tasks, and answers from what they bring back."""
+"""Agent swarm: an orchestrator that makes sub-agents, assigns tasks to them, and answers from their results."""
 
 from cua.swarm.plan import Then
 from cua.swarm.protocol import PRESETS, SwarmPreset

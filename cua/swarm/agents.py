@@ -1,7 +1,7 @@
-"""The agents that children are: one with tools in a folder, one with mouse and keyboard in an env, or a user's own.
+"""Agents of children: one with tools in a folder, one with mouse and keyboard in an env, or a user's own.
 
-They work on the machine that makes them, which need not be the one that keeps the book: model, limits and record come
-from a `RunScope`, and that may be far away (`cua.swarm.remote`).
+They run on the machine that makes them, which may differ from the parent's: model, limits and record come from a
+`RunScope`, which may be remote (`cua.swarm.remote`).
 """
 
 import asyncio
@@ -39,9 +39,9 @@ class Order:
     """One try of a child.
 
     Attributes:
-        id: Of the child.
-        assignment: What is to be done, and what it is.
-        start: What it goes on from; None to begin.
+        id: Id of the child.
+        assignment: The assignment.
+        start: State from which it resumes; None to start from the beginning.
     """
 
     id: str
@@ -51,17 +51,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outfit:
-    """What all children of a swarm have alike.
+    """Options shared by all children of a swarm.
 
     Attributes:
-        sampling: For every call of a model.
-        context: What one with tools does when its conversation grows long.
-        guard: What may be done.
-        secrets: What is typed below the model, by those in an env.
-        cell_timeout_s: Seconds that a cell may take.
-        num_envs: Envs that may be open at the same time.
+        sampling: Sampling parameters of every model call.
+        context: Context strategy of a child with tools when its conversation grows long.
+        guard: Policy of allowed actions.
+        secrets: Secrets that are typed without the model seeing them, for children in an env.
+        cell_timeout_s: Timeout of a cell in seconds.
+        num_envs: Maximum number of open envs.
         own: A user's own agents by kind.
-        mark_untrusted: Whether their system prompts say that pages and results are data, as the setting does.
+        mark_untrusted: True to state in system prompts that pages and results are data, as the setting does.
     """
 
     sampling: Sampling | None
@@ -78,13 +78,13 @@ MakeTools = Callable[[AgentPlace], tuple[Sequence[Tool], Sequence[Tool]]]
 
 
 class Agents:
-    """Makes agents and has them work.
+    """Factory and runner of agents.
 
     Args:
-        outfit: What they have alike.
-        sandboxes: Where kernels come from.
-        make_tools: Makes the core tools of one: those inside its sandbox, and those outside of it.
-        envs: Where browsers and desktops come from.
+        outfit: Options shared by the agents.
+        sandboxes: Source of kernels.
+        make_tools: Makes the core tools of an agent: those inside its sandbox, and those outside it.
+        envs: Source of browsers and desktops.
     """
 
     def __init__(self, outfit: Outfit, *, sandboxes: Sandboxes, make_tools: MakeTools, envs: EnvPool) -> None:
@@ -94,17 +94,17 @@ class Agents:
     async def work(
         self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> Played:
-        """Have one work to its end.
+        """Run an agent to its end.
 
         Args:
-            order: What is to be done.
-            scope: Its limits and its record.
-            model: What it asks.
-            folder: Where it works.
-            more_tools: Besides the core tools.
+            order: The try to run.
+            scope: Limits and record of the agent.
+            model: Model of the agent.
+            folder: Working folder of the agent.
+            more_tools: Tools in addition to the core tools.
 
         Raises:
-            ConfigError: There is no agent of that kind.
+            ConfigError: If the kind is unknown.
         """
         kind = order.assignment.config.kind
         if kind in ENV_KINDS:
@@ -169,7 +169,7 @@ class Agents:
         return Played(result=await task.answered(own))
 
     async def _work_in_env(self, order: Order, scope: RunScope, model: Model) -> Played:
-        """A GUI agent in an env of its own; another try begins in a fresh one."""
+        """Run a GUI agent in its own env; a retry starts in a fresh env."""
         given = order.assignment
         options = {"url": given.url} if given.config.kind == "browser" else {"app": given.app}
         spec = EnvSpec(name=given.config.kind, options={name: value for name, value in options.items() if value})

@@ -1,4 +1,4 @@
-"""Who may use how much of a run's budget: children together, each of them, and what the model's key says of all."""
+"""Shares of a run's budget: all children together, each child, and the model's API key."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +10,11 @@ from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
 
 CHILDREN_SHARE = 0.9
-"""Of tokens, money and time that all children together may use, so that the orchestrator can still answer."""
+"""Share of tokens, money and time that all children together may use, so that the orchestrator can still answer."""
 
 
 def share_of(caps: Caps) -> Caps:
-    """What all children together may use."""
+    """Return the limits of all children together."""
     return replace(
         caps,
         max_steps=None,
@@ -25,16 +25,16 @@ def share_of(caps: Caps) -> Caps:
 
 
 class ChildBudget(Budget):
-    """A child's budget. Above an equal share it gets only what the others leave of theirs.
+    """Budget of a child. Above an equal share it gets only what the other children leave of theirs.
 
-    The share is that of the pool's limit over the children that are at work. What is free beyond the others' open
-    shares may be used by whoever needs it, so nobody stops early while there is plenty.
+    The share is the pool's limit over the number of children at work. Budget beyond the open shares of the others is
+    available to every child, so none stops early while there is plenty.
 
     Args:
-        caps: The child's own limits.
-        parent: Of all children together.
-        name: Of the child.
-        others: Budgets of the children at work, this one's too.
+        caps: Limits of the child itself.
+        parent: Budget of all children together.
+        name: Name of the child.
+        others: Budgets of the children at work, including this one.
     """
 
     def __init__(self, caps: Caps, *, parent: Budget, name: str, others: Mapping[str, Budget]) -> None:
@@ -42,19 +42,19 @@ class ChildBudget(Budget):
         self._pool, self._others = parent, others
 
     def take_interaction(self) -> None:
-        """Count a step in an env as the call that it is.
+        """Count a step in an env as a call.
 
         Raises:
-            CapReachedError: There is no room for it; nothing is counted.
+            CapReachedError: If it would exceed a limit; nothing is counted.
         """
         if not self.take_calls(1):
             self.check()
 
     def check(self) -> None:
-        """As `Budget.check`; and that this child leaves the others their shares.
+        """Check the limits, as in `Budget.check`, and that the shares of the other children are left.
 
         Raises:
-            CapReachedError: A limit is used up, here, further up, or the child's share of it.
+            CapReachedError: If a limit of this child, of a parent or the child's share is used up.
         """
         super().check()
         caps, pool = self._pool.caps, self._pool
@@ -75,11 +75,11 @@ class ChildBudget(Budget):
 
 
 class ChildModel:
-    """A model as children are given it: a key that is refused stops them all; implements `Model`.
+    """Model of a child: a refused API key stops all children; implements `Model`.
 
     Args:
-        model: Asked.
-        refuse: Told.
+        model: Wrapped model.
+        refuse: Called with the error if the key is refused.
     """
 
     def __init__(self, model: Model, refuse: Callable[[ModelAccessError], None]) -> None:
@@ -89,10 +89,10 @@ class ChildModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """As `Model.generate`.
+        """Generate a reply, as in `Model.generate`.
 
         Raises:
-            ModelError: As the model raises it.
+            ModelError: If the model raises it.
         """
         try:
             return await self._model.generate(messages, tools, sampling)
@@ -101,4 +101,4 @@ class ChildModel:
             raise
 
     async def close(self) -> None:
-        """Whoever made the model closes it."""
+        """Do nothing: the caller closes the model."""

@@ -1,4 +1,4 @@
-"""A sub-agent's assignment: its state machine, what the journal keeps of it, and the one message that it gives back."""
+"""Assignment of a sub-agent: its state machine, its lines in the journal, and the one message that it returns."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from cua.trajectory.run_record import MAIN, RunRecord
 State = Literal["created", "queued", "running", "waiting", "finished", "capped", "failed", "stopped"]
 TOOLS = "tools"
 ENV_KINDS = ("browser", "desktop")
-"""Kinds of children that are GUI agents, with an env of that name each."""
+"""Kinds of children that are GUI agents, each with an env of that name."""
 
 NEXT: Mapping[State, frozenset[State]] = {
     "created": frozenset(("queued", "stopped")),
@@ -28,27 +28,27 @@ NEXT: Mapping[State, frozenset[State]] = {
     "failed": frozenset(),
     "stopped": frozenset(("queued",)),
 }
-"""What a state may be followed by. `waiting` is at the gate of the model's endpoint, or for a place for a
-sandbox or an env. A stopped child may be taken up
-again when its run is; the other ends are final, so that no finished child ever runs again."""
+"""Allowed transitions of each state. `waiting` is for the rate limit of the model's endpoint, or for a free sandbox
+or env. A stopped child may be resumed with its run; the other end states are final, so that a finished child never
+runs again."""
 
 FINAL: frozenset[State] = frozenset(("finished", "capped", "failed"))
 STATE_NOTE, CONFIG_NOTE = "child", "subagent"
 MESSAGE_CHARS = 14_000
-"""Of a child's message; the whole text stays in the record. About 4,000 tokens."""
+"""Limit of a child's message in characters, about 4,000 tokens; the whole text stays in the record."""
 _HEAD_SHARE = 0.7
 _MARK = re.compile(r"\[\^(\d+(?:\.\d+)?)\^\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentConfig:
-    """What `create_subagent` makes: it starts nothing.
+    """Configuration made by `create_subagent`, which starts nothing.
 
     Attributes:
-        name: By which tasks are assigned to it.
+        name: Name used to assign tasks to it.
         system_prompt: Its role.
         kind: `tools`; `browser` or `desktop`, for a GUI agent; or the name of a user's own agent.
-        model: Another model than the orchestrator's; "" for the same.
+        model: Model that differs from the orchestrator's; "" for the same.
     """
 
     name: str
@@ -59,15 +59,15 @@ class SubagentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What `assign_task` asks for.
+    """Arguments of an `assign_task` call.
 
     Attributes:
-        config: Which agent.
+        config: Configuration of the agent.
         prompt: The task.
-        files: Copied from the orchestrator's folder before it starts.
-        returns: Copied back when it has ended, to `NAME-OF-THE-TASK/FILE`.
-        url: Where a browser starts.
-        app: What a desktop starts.
+        files: Files to copy from the orchestrator's folder before it starts.
+        returns: Files to copy back when it has ended, to `NAME-OF-THE-TASK/FILE`.
+        url: Start page of a browser.
+        app: Application that a desktop starts.
     """
 
     config: SubagentConfig
@@ -80,13 +80,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What came of one try of a child.
+    """Result of one try of a child.
 
     Attributes:
-        result: How its agent ended; usage and steps over the tries that it went on from.
-        last_text: What its model said last, for one that did not come to an answer.
-        returned: Files that it gave back, as its parent may name them.
-        left: What another try goes on from.
+        result: Result of its agent; usage and steps include the tries that it continued.
+        last_text: Last text of its model, for a child without an answer.
+        returned: Files that it returned, by their names in the parent's folder.
+        left: State from which another try continues.
     """
 
     result: RunResult
@@ -97,36 +97,36 @@ class Played:
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """One assignment at work.
+    """State of one assignment.
 
     Attributes:
         id: `t001`, `t002`, ... in the order of assignment.
         call: Number of its parent's call that made it.
-        assignment: What it was asked.
-        state: Where it stands; changed by `Swarm` only, which writes the journal first.
-        reason: Why it ended, or waits.
-        answer: The whole text that it gave, once it has ended.
-        message: What the orchestrator is given, once it has ended.
-        num_steps: Replies of its model.
-        num_calls: Tool calls and actions.
-        last_action: What it did last, one line.
+        assignment: Its assignment.
+        state: Its state; changed by `Swarm` only, which writes the journal first.
+        reason: Reason for its end or its wait.
+        answer: Full text of its answer, once it has ended.
+        message: Message for the orchestrator, once it has ended.
+        num_steps: Number of replies of its model.
+        num_calls: Number of tool calls and actions.
+        last_action: Its last action as one line.
         usage: Tokens and money.
-        started_at: Unix time in seconds; 0 before.
-        ended_at: Likewise.
-        busy_s: Seconds in which its model was asked or its tools worked; waits that are told (`waiting`) left out.
-        waited_s: Seconds of waits in the step that is going on.
-        waits_since: When it began to wait, on the monotonic clock; 0 while it does not.
-        num_tries: How often it was begun.
-        agent_id: Its name in the journal: the id; `t001.2` for a second try that begins anew.
-        parent: Who assigned it: `main`, or another child.
+        started_at: Unix time of its start in seconds; 0 before.
+        ended_at: Unix time of its end in seconds; 0 before.
+        busy_s: Seconds of model and tool calls, without reported waits (state `waiting`).
+        waited_s: Seconds of waits in the current step.
+        waits_since: Start of its current wait, on the monotonic clock; 0 if it does not wait.
+        num_tries: Number of tries.
+        agent_id: Its name in the journal: the id; `t001.2` for a second try from the beginning.
+        parent: Agent that assigned it: `main`, or the id of another child.
         depth: 1 for the orchestrator's children, 2 for theirs.
-        stage: Number of the parent's step that made it; of a child as parent.
-        steps_before: Steps of tries that were given up for a new begin.
-        usage_before: Tokens and money, likewise.
-        num_awaited: Children of its own that it waits for.
-        has_place: Whether it counts as at work.
-        earlier: What an earlier process has recorded of its last try.
-        task: Works on it.
+        stage: Number of the parent's step that made it, if the parent is a child.
+        steps_before: Steps of abandoned tries.
+        usage_before: Tokens and cost of abandoned tries.
+        num_awaited: Number of its own children that it waits for.
+        has_place: True if it counts as at work.
+        earlier: Record of its last try in an earlier process.
+        task: Asyncio task that runs it.
     """
 
     id: str
@@ -158,27 +158,27 @@ class Child:
     task: "asyncio.Task[None] | None" = None
 
     def check_next(self, state: State) -> None:
-        """Check that the child may come into a state.
+        """Check that a transition to a state is allowed.
 
         Raises:
-            ValueError: It may not; a defect of the caller.
+            ValueError: If it is not allowed; a defect of the caller.
         """
         if state not in NEXT[self.state]:
             raise ValueError(f"{self.id} is {self.state} and cannot become {state}")
 
     def count_step(self, num_steps: int, own_s: float) -> None:
-        """Count a step, and its seconds: of its model and its tools, without waits."""
+        """Count a step and the seconds of its model and tools, without waits."""
         self.num_steps = num_steps
         self.busy_s += max(0.0, own_s - self.waited_s)
         self.waited_s = 0.0
 
     def begin_anew(self) -> None:
-        """Give the tries before up: what comes is recorded under a name of its own, and what they took still counts."""
+        """Abandon the previous tries: the next one is recorded under a new name, and their usage still counts."""
         self.agent_id = f"{self.id}.{self.num_tries + 1}"
         self.steps_before, self.usage_before = self.num_steps, self.usage
 
     def to_json(self) -> dict[str, Any]:
-        """What is told of it live, in results and in the journal."""
+        """Return the data for live views, results and the journal."""
         return {
             "task": self.id,
             "agent": self.assignment.config.name,
@@ -198,13 +198,13 @@ class Child:
         }
 
     def result(self) -> ToolResult:
-        """The one message that the orchestrator gets."""
+        """Return the one message for the orchestrator."""
         data = {"task": self.id, "state": self.state}
         return ToolResult(parts=(TextPart(text=self.message),), is_error=self.state == "failed", data=data)
 
 
 def state_of(result: RunResult) -> State:
-    """The state that the end of an agent's run means."""
+    """Return the state that corresponds to the end of an agent's run."""
     match result.end.status:
         case "capped":
             return "capped"
@@ -217,7 +217,7 @@ def state_of(result: RunResult) -> State:
 
 
 def make_message(child: Child, state: State, reason: str, answer: str, returned: Sequence[str]) -> str:
-    """What the orchestrator is told: the answer as it is, or cut; what is not a plain success is said first."""
+    """Return the message for the orchestrator: any failure first, then the answer, cut if it is too long."""
     shown = cut_text(_MARK.sub(rf"[^{child.id}.\1^]", answer), child.id)
     pieces = [shown] if shown else []
     if state != "finished":
@@ -228,7 +228,7 @@ def make_message(child: Child, state: State, reason: str, answer: str, returned:
 
 
 def cut_text(text: str, task: str) -> str:
-    """Head and tail of a long text, with a pointer to the whole."""
+    """Return head and tail of a long text, with a reference to the whole."""
     if len(text) <= MESSAGE_CHARS:
         return text
     head = int(MESSAGE_CHARS * _HEAD_SHARE)
@@ -239,12 +239,12 @@ def cut_text(text: str, task: str) -> str:
 
 
 def config_data(config: SubagentConfig) -> dict[str, Any]:
-    """A configuration as the journal keeps it."""
+    """Return the journal data of a configuration."""
     return asdict(config)
 
 
 def assignment_data(assignment: Assignment) -> dict[str, Any]:
-    """An assignment as the journal keeps it, but for its configuration, which stands in a line of its own."""
+    """Return the journal data of an assignment without its configuration, which has its own line."""
     return {
         "prompt": assignment.prompt,
         "files": list(assignment.files),
@@ -255,14 +255,14 @@ def assignment_data(assignment: Assignment) -> dict[str, Any]:
 
 
 Configs = dict[tuple[str, str], SubagentConfig]
-"""By who made it and its name."""
+"""Configurations by parent and name."""
 
 
 def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
-    """Configurations and children as a run's journal tells them.
+    """Load configurations and children from a run's journal.
 
     Raises:
-        TrajectoryError: The journal is not one of a swarm.
+        TrajectoryError: If the journal is not from a swarm.
     """
     try:
         configs = {
@@ -305,7 +305,7 @@ def _created(data: Mapping[str, Any], configs: Mapping[tuple[str, str], Subagent
 
 
 def _add_up(child: Child, tries: Sequence[RunRecord], latest: RunRecord | None) -> None:
-    """What a child has used, over all its tries, where its end is not on record."""
+    """Sum the usage of a child over all its tries, for a child whose end is not recorded."""
     child.earlier = latest
     if child.state in FINAL or child.earlier is None:
         return
@@ -319,7 +319,7 @@ def _add_up(child: Child, tries: Sequence[RunRecord], latest: RunRecord | None) 
 
 
 def num_calls(record: RunRecord) -> int:
-    """Calls and steps of a record; calls that were being made count."""
+    """Return the number of calls and steps of a record, including calls without a result yet."""
     pending = len(record.pending_calls[1].tool_calls) if record.pending_calls else 0
     return sum(len(step.outcomes) for step in record.tool_steps) + pending + len(record.steps)
 
@@ -336,7 +336,7 @@ def _apply(child: Child, data: Mapping[str, Any]) -> None:
 
 
 def own_seconds(step: Step | ToolStep) -> float:
-    """Of an agent itself: its model, and its tools but for the wait for children."""
+    """Return the seconds of an agent itself: its model and tools, without the wait for children."""
     outcomes = step.outcomes if isinstance(step, ToolStep) else ()
     has_children = any(outcome.call.name == "assign_task" for outcome in outcomes)
     return step.timings.get("model", 0.0) if has_children else sum(step.timings.values())

@@ -1,4 +1,4 @@
-"""Where children work when not in this process: in actors of a Ray cluster. The book stays here."""
+"""Execution of children in actors of a Ray cluster; budget and record stay in this process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ from envs.remote import Channel
 
 ExecutorKind = Literal["local", "ray"]
 PER_CPU = 2
-"""Sandboxes, and envs, that an actor may have open at the same time."""
+"""Sandboxes, and envs, that an actor may have open at the same time, per CPU."""
 OPEN_TRIES = 3
-"""At starting an actor, when the node that it was to be on is lost at that moment: no try of a child is used up."""
+"""Attempts to start an actor if its node is lost meanwhile; no try of a child is used up."""
 
 
 class _Progress:
-    """How far a child has come, from what its record was told: what another try goes on from."""
+    """Progress of a child, from its record lines: the state from which another try continues."""
 
     def __init__(self, start: ToolStart | None) -> None:
         self.conversation = start.conversation if start else Conversation()
@@ -42,7 +42,7 @@ class _Progress:
         self.num_gui_steps = 0
 
     def took(self, name: str, values: Sequence[Any]) -> None:
-        """Take a line of the record."""
+        """Process a line of the record."""
         match name, values:
             case "asked", (parts, *_):
                 self.conversation = self.conversation.with_question(parts)
@@ -57,30 +57,30 @@ class _Progress:
                 self.num_gui_steps += 1
 
     def gave_up(self, data: Mapping[str, Any]) -> None:
-        """Part of the conversation is no longer shown."""
+        """Process a compaction: a part of the conversation is not shown any more."""
         self.conversation = replace(self.conversation, compaction=Compaction(**data))
 
     def leave(self, scope: RunScope) -> ToolStart | None:
-        """What another try goes on from; None before the first question."""
+        """Return the state from which another try continues; None before the first question."""
         return ToolStart(conversation=self.conversation, spent=scope.spent) if self.conversation.asked else None
 
     @property
     def last_text(self) -> str:
-        """What the model said last."""
+        """Last text of the model."""
         said = (step.reply.content.strip() for step in reversed(self.conversation.steps))
         return next(filter(None, said), "")
 
 
 class ParentDesk:
-    """The parent's side of one try of a child: answers what the child's side asks, within the child's limits.
+    """Parent's side of one try of a child: answers its requests within the child's limits.
 
     Args:
-        channel: To the `ChildHost`.
-        order: What is to be done.
-        scope: The child's limits and record.
-        model: What it asks.
-        folder: Where its files are kept.
-        tools: What works here: those for children of its own.
+        channel: Connection to the `ChildHost`.
+        order: The try to run.
+        scope: Limits and record of the child.
+        model: Model that the child uses.
+        folder: Folder of the child's files.
+        tools: Tools that run in this process: those for children of its own.
         approver: Asks a person.
     """
 
@@ -108,7 +108,7 @@ class ParentDesk:
         }
 
     async def play(self) -> Played:
-        """Have the child work to its end; a host that is lost is an error that may pass."""
+        """Run the child to its end; the loss of its host is a transient error."""
         scope, start = self._scope, self._order.start
         scope.control.attach(earlier_s=start.spent.time_s if start else 0.0)
         if start is not None:
@@ -160,7 +160,7 @@ class ParentDesk:
     async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
         found: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
         packed = pack_error(found) if isinstance(found, BaseException) else None
-        with suppress(EnvDiedError):  # whoever waits for what comes next is told
+        with suppress(EnvDiedError):  # requests that still wait get the error
             await self._channel.call("answer", self._order.id, number, None if packed else found, packed)
 
     def _told(self, verb: str, *values: Any) -> None:
@@ -196,14 +196,14 @@ class ParentDesk:
 
 @dataclass(slots=True)
 class _Host:
-    """A `ChildHost` in an actor; implements `Channel`."""
+    """`ChildHost` in an actor; implements `Channel`."""
 
     channel: Channel
     num_children: int = 0
     is_lost: bool = False
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """As `Channel.call`."""
+        """Call a verb, as in `Channel.call`."""
         try:
             return await self.channel.call(verb, *values)
         except EnvDiedError:
@@ -211,24 +211,24 @@ class _Host:
             raise
 
     async def close(self) -> None:
-        """As `Channel.close`."""
+        """Close the host, as in `Channel.close`."""
         await self.channel.close()
 
 
 class RayWorkers:
     """Children in actors of a Ray cluster: an actor for each free CPU, children spread evenly; implements `Workers`.
 
-    A child takes little but memory while its model thinks, so that one actor has as many as there are more children
-    than CPUs.
+    A child takes little but memory while its model generates, so an actor runs several children if there are more
+    children than CPUs.
 
     Args:
-        options: What the actors are made from.
+        options: Options of the actors.
         approver: Asks a person.
         address: As for `connect_ray`.
 
     Raises:
-        EnvSetupError: There is no such cluster.
-        MissingDependencyError: Ray is not installed.
+        EnvSetupError: If the cluster cannot be reached.
+        MissingDependencyError: If Ray is not installed.
     """
 
     def __init__(self, options: HostOptions, *, approver: Approver | None, address: str | None = None) -> None:
@@ -240,10 +240,10 @@ class RayWorkers:
     async def work(
         self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> Played:
-        """As `Workers.work`.
+        """Run one try, as in `Workers.work`.
 
         Raises:
-            EnvError: No actor could be started.
+            EnvError: If no actor could be started.
         """
         host = await self._take_host()
         try:
@@ -269,10 +269,10 @@ class RayWorkers:
                 host = _Host(await open_actor(open_host, self._options))
             except (EnvSetupError, EnvDiedError) as error:
                 if other is not None:
-                    return other  # somebody was faster, or the CPU was one of a node that is being lost
+                    return other  # another task was faster, or the CPU belonged to a node that is being lost
                 if isinstance(error, EnvSetupError) or number == OPEN_TRIES - 1:
                     raise
-                await asyncio.sleep(1.0)  # until the cluster knows which of its nodes are left
+                await asyncio.sleep(1.0)  # until the cluster knows which nodes are left
             else:
                 self._hosts.append(host)
                 return host
@@ -284,13 +284,13 @@ class RayWorkers:
 
 
 def check_ray(*, has_objects: bool) -> None:
-    """Check what can be checked before anything is started.
+    """Check the options before anything is started.
 
     Args:
-        has_objects: Whether a sandbox or envs were given as objects.
+        has_objects: True if a sandbox or envs were passed as objects.
 
     Raises:
-        ConfigError: Objects that cannot travel, or no Ray.
+        ConfigError: If objects cannot be sent to actors, or Ray is not installed.
     """
     if has_objects:
         raise ConfigError(
@@ -306,10 +306,10 @@ def check_ray(*, has_objects: bool) -> None:
 def make_ray_workers(
     settings: Settings, outfit: Outfit, tools: tuple[ToolMaker, ...] | None, address: str | None
 ) -> RayWorkers:
-    """Workers of a cluster; each actor has one CPU, and the sandboxes and envs that it is good for.
+    """Make the workers of a cluster; each actor has one CPU and a matching number of sandboxes and envs.
 
     Raises:
-        ConfigError: There is no such cluster.
+        ConfigError: If the cluster cannot be reached.
     """
     approver = outfit.guard.approver
     options = HostOptions(

@@ -1,4 +1,4 @@
-"""What a swarm took: critical steps by the published formula, speed-up, efficiency, idle time. Pure functions."""
+"""Figures of a swarm: critical steps by the published formula, speed-up, efficiency, idle time. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,9 +17,9 @@ class Stage:
     Attributes:
         index: Number of the orchestrator's step.
         children: Ids of the children it started.
-        longest: The one with the most steps; "" without children.
-        steps: Of the longest one.
-        seconds: Model and tools of the orchestrator, and of the child that was busy longest.
+        longest: Id of the child with the most steps; "" without children.
+        steps: Steps of the longest child.
+        seconds: Seconds of model and tools of the orchestrator, plus the seconds of the child that was busy longest.
     """
 
     index: int
@@ -37,18 +37,18 @@ class SwarmMeasures:
     technical report, section 3. A step is one reply of a model, with the calls that it makes.
 
     Attributes:
-        critical_steps: See above.
-        total_steps: Of the orchestrator and all children.
-        step_speedup: Total over critical.
-        num_calls: Tool calls of all.
-        critical_s: Seconds along the longest branches: what no more children at once would make shorter.
-        busy_s: Seconds of model and tools, summed over all agents: a bound of what one agent alone would take.
-        wall_s: From begin to end.
-        wall_speedup: Busy over wall.
+        critical_steps: Critical steps, as defined above.
+        total_steps: Steps of the orchestrator and all children.
+        step_speedup: Total steps over critical steps.
+        num_calls: Tool calls of all agents.
+        critical_s: Seconds along the longest branches: a lower bound for any number of parallel children.
+        busy_s: Seconds of model and tools, summed over all agents: an estimate of the time of one agent alone.
+        wall_s: Seconds from begin to end.
+        wall_speedup: Busy seconds over wall seconds.
         efficiency: Busy seconds of children over the seconds for which they were held, waiting in the queue included.
-        idle_s: The rest of those seconds: queue, gate, places in the sandbox.
+        idle_s: Remaining seconds of those: queue, rate limit, waits for a sandbox.
         longest: The longest branch, stage by stage.
-        usage: Tokens and money of all.
+        usage: Tokens and cost of all agents.
         by_state: Number of children by state.
     """
 
@@ -68,7 +68,7 @@ class SwarmMeasures:
     stages: tuple[Stage, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As an object of JSON values."""
+        """Return an object of JSON values."""
         return {name: _rounded(value) for name, value in asdict(self).items()}
 
 
@@ -77,11 +77,11 @@ def _rounded(value: Any) -> Any:
 
 
 def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: float) -> SwarmMeasures:
-    """Figures of a swarm, finished or at work.
+    """Return the figures of a swarm, finished or running.
 
     Args:
-        steps: Of the orchestrator; a stage whose calls are still out is not among them.
-        children: All.
+        steps: Steps of the orchestrator, without a stage whose calls are still pending.
+        children: All children.
         wall_s: Seconds from begin to now.
     """
     stages = _stages(steps, children)
@@ -118,13 +118,13 @@ def _stages(steps: Sequence[ToolStep], children: Sequence[Child]) -> tuple[Stage
     for step in steps:
         started = [by_call.pop(outcome.number) for outcome in step.outcomes if outcome.number in by_call]
         stages.append(tree.stage(step.index, started, own_seconds(step)))
-    if by_call:  # the stage that is going on
+    if by_call:  # the current stage
         stages.append(tree.stage(len(steps) + 1, list(by_call.values()), 0.0))
     return tuple(stages)
 
 
 class _Tree:
-    """Children with those that they have started, which count into theirs by the same formula."""
+    """Children with their own children, measured by the same formula."""
 
     def __init__(self, children: Sequence[Child]) -> None:
         self._below: dict[str, dict[int, list[Child]]] = {}
@@ -132,17 +132,17 @@ class _Tree:
             self._below.setdefault(child.parent, {}).setdefault(child.stage, []).append(child)
 
     def steps(self, child: Child) -> int:
-        """Critical steps of a child: its own, and of each stage the longest one below it."""
+        """Return the critical steps of a child: its own plus, for each stage, the steps of its longest child."""
         stages = self._below.get(child.id, {}).values()
         return child.num_steps + sum(max(map(self.steps, below)) for below in stages)
 
     def seconds(self, child: Child) -> float:
-        """Likewise, seconds."""
+        """Return the critical seconds of a child: its own plus, for each stage, the seconds of its longest child."""
         stages = self._below.get(child.id, {}).values()
         return child.busy_s + sum(max(map(self.seconds, below)) for below in stages)
 
     def stage(self, index: int, started: Sequence[Child], own_s: float) -> Stage:
-        """A step of the orchestrator with the children that it started."""
+        """Return the stage of an orchestrator's step and the children that it started."""
         longest = max(started, key=lambda child: (self.steps(child), self.seconds(child)), default=None)
         return Stage(
             index=index,

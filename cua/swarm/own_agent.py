@@ -1,4 +1,4 @@
-"""A user's own agent as a child: an async function of a `ChildTask`, given to the swarm by the name of its kind.
+"""User-defined agent as a child: an async function of a `ChildTask`, given to the swarm by the name of its kind.
 
     async def reader(task: ChildTask) -> str:
         reply = await task.ask([Message(role="user", parts=(TextPart(text=task.prompt),))])
@@ -7,8 +7,8 @@
 
     SwarmOptions(agents={"reader": reader})        # create_subagent(name=..., system_prompt=..., kind="reader")
 
-What it asks and calls through its task is limited, counted, guarded and recorded as any child's; what it does besides
-is its own business. What it returns is its message. A `ModelError` or `EnvError` that may pass has it begin anew.
+Model calls and tool calls made through the task are limited, counted, guarded and recorded as any child's; other work
+of the function is not. Its return value is its message. After a transient `ModelError` or `EnvError` it is restarted.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from visual_tools.errors import SandboxError
 
 @dataclass(slots=True, kw_only=True)
 class _OpenStep:
-    """A reply that calls may still follow."""
+    """Reply whose calls may still follow."""
 
     index: int
     reply: Reply
@@ -46,17 +46,17 @@ class _OpenStep:
 
 
 class ChildTask:
-    """An assignment, and what a child may use for it.
+    """Assignment of a child, with its model, tools and folder.
 
     Attributes:
-        id: Such as `t005`.
+        id: Id such as `t005`.
         prompt: The task.
-        system_prompt: The role that the orchestrator has written.
-        url: Where to start, if it was said.
-        folder: The child's working folder, with the files that it was given.
+        system_prompt: Role written by the orchestrator.
+        url: Start page, if one was given.
+        folder: Working folder of the child, with the files given to it.
         tools: The core tools.
-        model: For an agent of ours that works within `scope`; others use `ask`.
-        scope: Limits, switches and record.
+        model: Model for an agent of this project that works within `scope`; other agents use `ask`.
+        scope: Limits, controls and record.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class ChildTask:
     async def ask(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """A reply of the child's model, which is a step; one at a time.
+        """Return a reply of the child's model, which counts as a step; one at a time.
 
         Raises:
-            ModelError: As `Model.generate`.
+            ModelError: If the model call fails, as in `Model.generate`.
         """
         async with self._lock:
             await self._end_step()
@@ -105,10 +105,10 @@ class ChildTask:
             return reply
 
     async def say(self, content: str = "") -> None:
-        """Begin a step with words of the agent's own code, in place of a model's reply.
+        """Begin a step with a text of the agent's own code, in place of a model reply.
 
         Raises:
-            CapReachedError: A limit is used up.
+            CapReachedError: If a limit is used up.
         """
         async with self._lock:
             await self._end_step()
@@ -117,10 +117,10 @@ class ChildTask:
             await self._begin_step(Reply(content=content), time.time(), 0.0)
 
     async def call(self, *calls: ToolCall) -> tuple[ToolResult, ...]:
-        """Results of core tools in the order of the calls, which are made at the same time, within the last step.
+        """Call core tools concurrently within the last step, and return the results in the order of the calls.
 
         Raises:
-            SandboxError: Code cannot be run any more.
+            SandboxError: If the sandbox has failed.
         """
         if not calls:
             return ()
@@ -160,7 +160,7 @@ class ChildTask:
         self.scope.emit(ToolStepDone(step=done, usage=self.scope.budget.usage))
 
     async def answered(self, agent: "OwnAgent") -> RunResult:
-        """Have an agent do it; whatever its code raises is how it ended."""
+        """Run an agent; an error raised by its code becomes its end."""
         self.scope.begin(self.prompt)
         try:
             end = await self.scope.to_the_end(lambda: self._answer(agent))
@@ -173,7 +173,7 @@ class ChildTask:
             text: object = await self.scope.control.unless_stopped(agent(self))
         except (CuaError, EnvError, SandboxError, StoppedError, CapReachedError):
             raise
-        except Exception as error:  # it is code that others wrote
+        except Exception as error:  # third-party code
             return End(status="failed", reason=f"its own code broke: {describe_defect(error)}")
         finally:
             await self._end_step()

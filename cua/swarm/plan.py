@@ -1,4 +1,4 @@
-"""A swarm whose assignments code hands out: no orchestrator decides on them, and they cost no tokens of its own."""
+"""Swarm with fixed assignments: code hands them out, without an orchestrator's tokens."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ _PLAN_NOTE = "the results of the planned steps are told to the model in one mess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Then:
-    """What follows once all assignments have ended.
+    """Steps after all assignments have ended.
 
     Attributes:
-        call: Tool of the orchestrator that is called first, without arguments; "" for none.
-        answer: Makes the answer from the results of the last calls; None: the model answers, from all results.
-        note: What the model is told with the results.
+        call: Orchestrator tool to call first, without arguments; "" for none.
+        answer: Makes the answer from the results of the last calls; None to have the model answer from all results.
+        note: Text for the model with the results.
     """
 
     call: str = ""
@@ -32,7 +32,7 @@ class Then:
 
 
 def plan_steps(assignments: Sequence[Assignment], then: Then) -> list[tuple[ToolCall, ...]]:
-    """The calls of an orchestrator that hands out assignments, step by step."""
+    """Return the calls of an orchestrator that hands out the assignments, step by step."""
     configs = dict.fromkeys(assignment.config for assignment in assignments)
     steps = [
         tuple(_call(CREATE_SUBAGENT["name"], **_given(config)) for config in configs),
@@ -59,14 +59,14 @@ def _call(tool: str, **arguments: Any) -> ToolCall:
 
 
 class PlannedAgent(ToolAgent):
-    """An orchestrator whose first steps are given; then it answers by code, or goes on with its model.
+    """Orchestrator with given first steps; then it answers by code, or continues with its model.
 
-    A resumed run goes on at the first planned step that is not on record.
+    A resumed run continues at the first planned step that is not recorded.
 
     Args:
-        assignments: Handed out all at once.
-        then: What follows.
-        agent: As for `ToolAgent`.
+        assignments: Assignments, handed out all at once.
+        then: Steps after them.
+        agent: Arguments of `ToolAgent`.
     """
 
     def __init__(self, assignments: Sequence[Assignment], then: Then, **agent: Any) -> None:
@@ -100,7 +100,7 @@ class PlannedAgent(ToolAgent):
         return self._then.answer(done[-1].outcomes if done else ())
 
     def _tell_results(self) -> None:
-        """Have the results of the planned steps stand as one message: they are not the model's own."""
+        """Replace the planned steps, which the model did not write, by one message with their results."""
         count = len(self._planned)
         compaction = self.conversation.compaction
         if compaction.num_discarded >= count:

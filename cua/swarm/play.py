@@ -1,4 +1,4 @@
-"""What a child needs around its work: a folder, the files that it is given, its model, and what it goes on from."""
+"""Inputs of a child's run: a folder, its files, its model, and the state from which it resumes."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -25,30 +25,30 @@ from cua.trajectory.run_files import copy_inside
 
 CHILDREN = "children"
 MAX_FILE_BYTES = 256 * 2**20
-"""Of one file that is handed over."""
+"""Limit of one file that is copied between folders."""
 
 
 class Workers(Protocol):
-    """Where children work: `cua.swarm.agents.Agents` of this process, or `cua.swarm.executor.RayWorkers`."""
+    """Interface that runs agents: `cua.swarm.agents.Agents` in this process, or `cua.swarm.executor.RayWorkers`."""
 
     async def work(
         self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> Played:
-        """Have one work to its end; its folder is as it left it, also when a machine was lost."""
+        """Run one try to its end; its folder is up to date afterwards, even if a machine was lost."""
         ...
 
 
 class ChildPlayer:
-    """Plays children, each try of one from where the one before left off.
+    """Player that continues each try of a child from the previous one.
 
     Args:
-        workers: Where they work.
-        settings: Of the run, for models that are made here.
-        model: What children ask.
-        models: Model objects by the name that `create_subagent` gives.
-        swarm_tools: Makes the tools of a child that may have children of its own.
-        restarts: Whether half-done children of an earlier process start anew.
-        stack: Closes the models that are made here.
+        workers: Runner of the agents.
+        settings: Settings of the run, for models that are made here.
+        model: Default model of the children.
+        models: Model objects by the name passed to `create_subagent`.
+        swarm_tools: Factory of the tools of a child that may have children of its own.
+        restarts: True to restart half-done children of an earlier process.
+        stack: Exit stack that closes the models made here.
         run_dir: The swarm's folder.
     """
 
@@ -70,7 +70,7 @@ class ChildPlayer:
         self._left: dict[str, ToolStart] = {}
 
     async def ended_before(self, child: Child) -> Played | None:
-        """As `Player.ended_before`."""
+        """Return an earlier result, as in `Player.ended_before`."""
         result = child.earlier.result if child.earlier is not None else None
         if result is None or result.end.status in ("error", "stopped"):
             return None
@@ -78,7 +78,7 @@ class ChildPlayer:
         return Played(result=result, returned=await self._handed_back(child, folder))
 
     def start_of(self, child: Child) -> ToolStart | None:
-        """What the child goes on from: its last try in this process, or in an earlier one. Envs begin anew."""
+        """Return the state of the child's last try, in this process or an earlier one; None for GUI children."""
         if child.assignment.config.kind != TOOLS:
             return None
         earlier = child.earlier
@@ -87,7 +87,7 @@ class ChildPlayer:
         return self._left.get(child.id)
 
     async def play(self, swarm: Swarm, child: Child, scope: RunScope, start: ToolStart | None) -> Played:
-        """Play a child to its end, in a folder of its own, with the files that it is to get."""
+        """Run a child to its end, in its own folder with the files of its assignment."""
         folder = self._run_dir / CHILDREN / child.id / FILES
         problem = await asyncio.to_thread(self._hand_over, child, folder)
         if problem:
@@ -108,7 +108,7 @@ class ChildPlayer:
         return self._models[name]
 
     def _hand_over(self, child: Child, folder: Path) -> str:
-        """Copy what the child gets; why that cannot be, or ""."""
+        """Copy the child's input files; return an error message, or ""."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in child.assignment.files:
             target = folder / Path(name).name
@@ -124,7 +124,7 @@ class ChildPlayer:
         return await asyncio.to_thread(self._hand_back, child, folder) if child.assignment.returns else ()
 
     def _hand_back(self, child: Child, folder: Path) -> tuple[str, ...]:
-        """Copy what the child leaves for its parent; what is not there is left out."""
+        """Copy the child's output files to its parent; skip missing files."""
         returned = []
         for name in child.assignment.returns:
             target = self._folder_of(child.parent) / child.id / Path(name).name

@@ -1,9 +1,10 @@
-"""A child whose agent works in another process, and the parent that keeps its book.
+"""Child whose agent runs in another process, and its connection to the parent.
 
 The child's side (`ChildHost`) has agents, sandboxes, envs and folders. For each model call, each line of the record,
-each grant of tool calls and each question to a person it asks the parent's side (`cua.swarm.executor.ParentDesk`) and
-waits: so there is one budget, one gate in front of a model, one record, and a line is on disk before what it tells of
-takes effect. Files that a step has changed travel with the step. Both sides are this program: objects travel.
+each grant of tool calls and each question to a person it sends a request to the parent's side
+(`cua.swarm.executor.ParentDesk`) and waits. So there is one budget, one rate limit for a model and one record, and a
+line is on disk before the action that it describes takes effect. Files that a step has changed are sent with the step.
+Both sides run this program, so Python objects are sent.
 """
 
 import asyncio
@@ -35,20 +36,20 @@ from envs import Action, registry
 from envs.pool import EnvPool
 
 MAX_FOLDER_BYTES = 2**30
-"""Of what a child may hand back; files beyond it stay where they are, and go when the child ends."""
+"""Limit of the files that a child may return; files beyond it are not sent, and are removed when the child ends."""
 FOLDERS = "k25-children-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
-    """What a `ChildHost` is made from.
+    """Options of a `ChildHost`.
 
     Attributes:
-        settings: Of the run, without its key.
-        outfit: What its children have alike; without an approver.
-        tools: Makers of the core tools; None for those that the settings name.
+        settings: Settings of the run, without its API key.
+        outfit: Options shared by its children, without an approver.
+        tools: Factories of the core tools; None to use the settings.
         num_kernels: Sandboxes that may be open at the same time.
-        has_approver: Whether a person can be asked.
+        has_approver: True if a person can be asked.
     """
 
     settings: Settings
@@ -60,7 +61,7 @@ class HostOptions:
 
 @dataclass(slots=True, kw_only=True)
 class ToolFacts:
-    """What a model is told of a tool, and how a call of it is judged."""
+    """Description of a tool for the model, with the properties that decide about a call."""
 
     name: str
     description: str
@@ -70,7 +71,7 @@ class ToolFacts:
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolFacts":
-        """Of a tool."""
+        """Return the facts of a tool."""
         return cls(
             name=tool.name,
             description=tool.description,
@@ -80,21 +81,21 @@ class ToolFacts:
         )
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Only the side that has the tool calls it."""
+        """Not supported: only the side that has the tool calls it."""
         raise NotImplementedError(self.name)
 
 
 Files = dict[str, bytes | None]
-"""By name in a child's folder; None for one that is gone."""
+"""File contents by name in a child's folder; None for a removed file."""
 
 
 def pack_error(error: BaseException) -> tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]:
-    """An error in a form that travels, whatever arguments its class takes."""
+    """Return an error in a form that can be pickled, whatever arguments its class takes."""
     return type(error), error.args, vars(error).copy()
 
 
 def unpack_error(packed: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]) -> BaseException:
-    """The error again."""
+    """Restore a packed error."""
     kind, args, facts = packed
     error = kind.__new__(kind, *args)
     error.args = args
@@ -103,7 +104,7 @@ def unpack_error(packed: tuple[type[BaseException], tuple[Any, ...], dict[str, A
 
 
 class Link:
-    """The child's side of the way to its parent: what is asked is taken by `next`, and answered by `answer`."""
+    """Child's side of the connection to its parent: `next` takes requests, `answer` answers them."""
 
     def __init__(self) -> None:
         self._asked: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
@@ -111,7 +112,7 @@ class Link:
         self._numbers = itertools.count(1)
 
     async def ask(self, verb: str, *values: Any) -> Any:
-        """Wait for what the parent answers; what is raised there is raised here."""
+        """Send a request and wait for the parent's answer; errors of the parent are raised here."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self._asked.put_nowait((number, verb, values))
@@ -121,20 +122,20 @@ class Link:
             del self._answers[number]
 
     def tell(self, verb: str, *values: Any) -> None:
-        """Say something that nobody waits for; it comes before what is asked later."""
+        """Send a message without an answer; it arrives before later requests."""
         self._asked.put_nowait((0, verb, values))
 
     async def next(self) -> list[tuple[Any, ...]]:
-        """What was asked and told since the last time, in order; waits for the first."""
+        """Return the requests and messages since the last call, in order; wait for the first."""
         found = [await self._asked.get()]
         while not self._asked.empty():
             found.append(self._asked.get_nowait())
         return found
 
     def answer(self, number: int, value: Any, packed: Any) -> None:
-        """Give an answer, or what was raised in place of one."""
+        """Set the result or the error of a request."""
         future = self._answers.get(number)
-        if future is None or future.done():  # nobody waits any more
+        if future is None or future.done():  # the request was cancelled
             return
         if packed is None:
             future.set_result(value)
@@ -150,12 +151,12 @@ def _sent(name: str) -> Any:
 
 
 class RemoteJournal(Journal):
-    """A record that the parent writes; each method returns when the parent has it where `Journal` promises it.
+    """Journal that the parent writes; each method returns when the parent guarantees what `Journal` promises.
 
     Args:
-        link: To the parent.
-        ids: Whose record it is.
-        take_changes: Files that changed since it was last called.
+        link: Connection to the parent.
+        ids: Ids of the agent whose record it is.
+        take_changes: Returns the files that changed since its last call.
     """
 
     def __init__(self, link: Link, ids: AgentIds, take_changes: Callable[[], Files]) -> None:
@@ -164,7 +165,7 @@ class RemoteJournal(Journal):
 
     @property
     def ids(self) -> AgentIds:
-        """As `Journal.ids`."""
+        """Ids, as in `Journal.ids`."""
         return self._ids
 
     observed, replied, acting, acted = _sent("observed"), _sent("replied"), _sent("acting"), _sent("acted")
@@ -172,12 +173,12 @@ class RemoteJournal(Journal):
     noted = _sent("noted")
 
     def note(self, kind: str, text: str, **data: Any) -> None:
-        """As `Journal.note`."""
+        """Add a line, as in `Journal.note`."""
         self.link.tell("note", kind, text, data)
 
 
 class RemoteModel:
-    """The model that the parent asks; implements `Model`."""
+    """Model that is called by the parent; implements `Model`."""
 
     def __init__(self, link: Link, name: str) -> None:
         self.name = name
@@ -186,17 +187,17 @@ class RemoteModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """As `Model.generate`; limits of the run are raised here too."""
+        """Generate a reply, as in `Model.generate`; raises the errors of the run's limits too."""
         facts = tuple(map(ToolFacts.of, tools))
         reply: Reply = await self._link.ask("generate", tuple(messages), facts, sampling)
         return reply
 
     async def close(self) -> None:
-        """The parent's."""
+        """Do nothing: the parent closes the model."""
 
 
 class ParentTool:
-    """A tool that works at the parent's; implements `Tool`."""
+    """Tool that runs in the parent process; implements `Tool`."""
 
     def __init__(self, facts: ToolFacts, link: Link) -> None:
         self.name, self.description, self.parameters = facts.name, facts.description, facts.parameters
@@ -204,13 +205,13 @@ class ParentTool:
         self._link = link
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """As `Tool.call`."""
+        """Call the tool, as in `Tool.call`."""
         result: ToolResult = await self._link.ask("call", self.name, dict(arguments), CALL_NUMBER.get())
         return result
 
 
 class ChildHost:
-    """The child's side: agents of several children, each with a link of its own."""
+    """Child's side: agents of several children, each with its own link."""
 
     def __init__(self, options: HostOptions) -> None:
         self._options = options
@@ -223,7 +224,7 @@ class ChildHost:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """As `Channel.call`: `begin`, `next`, `answer`, `end` for one child by its name; `close`."""
+        """Run a verb, as in `Channel.call`: `begin`, `next`, `answer`, `end` for one child by its name; `close`."""
         verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "begin": self._begin,
             "next": self._next,
@@ -313,7 +314,7 @@ class ChildHost:
 
 
 def open_host(options: HostOptions) -> tuple[ChildHost, tuple[Any, ...]]:
-    """As `cua.cluster.OpenServer`."""
+    """Open a host, as `cua.cluster.OpenServer` requires."""
     remove_left_folders()
     return ChildHost(options), ("ok", None)
 
@@ -327,18 +328,18 @@ def remove_left_folders() -> None:
 
 
 class Changes:
-    """What changed in a folder since the last look, by size and time of each file."""
+    """Changes in a folder since the last check, by size and time of each file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen: dict[str, tuple[int, int]] = {}
 
     def skip(self) -> None:
-        """What is there now is known."""
+        """Treat the current files as known."""
         self._seen = self._look()
 
     def take(self) -> Files:
-        """The files that are new, changed or gone."""
+        """Return the files that are new, changed or removed."""
         before, self._seen = self._seen, self._look()
         changed = [name for name, facts in self._seen.items() if before.get(name) != facts]
         found: Files = {name: None for name in before if name not in self._seen}
@@ -362,7 +363,7 @@ class Changes:
 
 
 def write_files(folder: Path, files: Files) -> None:
-    """Write, or remove, files in a folder; a name that leads out of it, or through a link, is left out."""
+    """Write or remove files in a folder; skip names that lead out of it or through a link."""
     for name, data in files.items():
         path = folder / name
         if not path.parent.resolve().is_relative_to(folder.resolve()) or path.is_symlink():

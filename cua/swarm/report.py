@@ -1,6 +1,6 @@
-"""The page of a swarm: what the answer rests on, Gantt chart with critical path, tree of agents, costs.
+"""HTML page of a swarm: evidence of the answer, Gantt chart with critical path, tree of agents, costs.
 
-Each child's page is one click away, and so is each result that is cited.
+The page links to the page of each child and to each cited result.
 """
 
 import html
@@ -47,21 +47,21 @@ svg { width: 100%; min-width: 44rem; height: auto; display: block } svg text { f
 _STATES = ("finished", "capped", "failed")
 _WIDTH, _LEFT, _ROW = 1000, 120, 14
 _CITED = re.compile(r"\[\^(?:(t\d{3,6})\.)?(\d{1,9})(?:\.\d{1,9})?\^\]")
-"""How an answer cites: `[^3^]` the orchestrator's call, `[^t005.3^]` a child's; an image of it after one more dot."""
+"""Citations in an answer: `[^3^]` the orchestrator's call, `[^t005.3^]` a child's; one more dot adds an image."""
 _MAX_CLAIMS, _MAX_CLAIM_CHARS = 1000, 400
 
 
 def write_swarm_report(run_dir: Path | str) -> Path:
-    """Write the page of a swarm, its orchestrator's and one for each child.
+    """Write the pages of a swarm, of its orchestrator and of each child.
 
     Args:
         run_dir: The run's folder.
 
     Returns:
-        The swarm's page.
+        Path of the swarm's page.
 
     Raises:
-        TrajectoryError: The record cannot be read or a file cannot be written.
+        TrajectoryError: If the record cannot be read or a file cannot be written.
     """
     record = load_run(run_dir, images=0)
     _, children = load_children(record)
@@ -81,15 +81,15 @@ def write_swarm_report(run_dir: Path | str) -> Path:
 
 
 def is_swarm(record: RunRecord) -> bool:
-    """Whether a run was one of a swarm."""
+    """Return True if the run is a swarm."""
     return record.header.protocol.get("profile") == "swarm"
 
 
 def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
-    """The page as HTML that needs nothing else and runs no script.
+    """Render the page as self-contained HTML without scripts.
 
     Raises:
-        TrajectoryError: The run is none of a swarm.
+        TrajectoryError: If the run is not a swarm.
     """
     if not is_swarm(record):
         raise TrajectoryError(f"{record.run_dir.name} is no run of a swarm")
@@ -140,7 +140,7 @@ def _facts(figures: SwarmMeasures, num_children: int) -> str:
 
 
 class _Cited:
-    """What an answer and the messages of children cite, and where that is found."""
+    """Citations in an answer and in the messages of children, with their targets."""
 
     def __init__(self, record: RunRecord, children: Sequence[Child]) -> None:
         agents = {child.id: record.agents.get(child.agent_id) for child in children}
@@ -154,11 +154,11 @@ class _Cited:
         self._names = {child.id: child.assignment.config.name for child in children}
 
     def linked(self, text: str, own: str = "") -> str:
-        """A text as HTML, its marks as links to the calls that they name.
+        """Render a text as HTML, with its citations as links to the calls.
 
         Args:
-            text: Of the orchestrator, or of a child as its parent was given it.
-            own: Whose marks those without a name are.
+            text: Text of the orchestrator, or of a child as given to its parent.
+            own: Id of the agent for citations without a name.
         """
         pieces, start = [], 0
         for match in _CITED.finditer(text):
@@ -167,7 +167,7 @@ class _Cited:
         return "".join((*pieces, _safe(text[start:])))
 
     def table(self, answer: str) -> str:
-        """What the answer says, line by line, with the results that it rests on and whose they are."""
+        """Render the lines of the answer with the results that they cite and the agents that produced them."""
         rows: list[str] = []
         for line in answer.splitlines():
             marks = list(_CITED.finditer(line))
@@ -206,7 +206,7 @@ class _Cited:
 
 
 class _Gantt:
-    """Who worked when, as an SVG image."""
+    """Gantt chart of the agents as an SVG image."""
 
     def __init__(self, record: RunRecord, children: Sequence[Child], figures: SwarmMeasures) -> None:
         self._record, self._children = record, children
@@ -218,7 +218,7 @@ class _Gantt:
         self._by_id = {child.id: child for child in children}
 
     def svg(self) -> str:
-        """The image."""
+        """Return the image."""
         height = (len(self._children) + 2) * _ROW + 16
         name = f"Gantt chart of {len(self._children)} sub-agents"
         points = list(self._path())
@@ -238,7 +238,7 @@ class _Gantt:
         return _LEFT + max(0.0, at - self._begin) * self._scale
 
     def _main_row(self) -> Iterator[str]:
-        """The orchestrator's own model calls, which are on the critical path throughout."""
+        """Yield the bars of the orchestrator's model calls, which are all on the critical path."""
         yield '<text x="0" y="26">orchestrator</text>'
         for step in self._record.tool_steps:
             width = max(1.0, step.timings.get("model", 0.0) * self._scale)
@@ -260,7 +260,7 @@ class _Gantt:
         )
 
     def _path(self) -> Iterator[tuple[str, float, float]]:
-        """Corners of the critical path, each with whose row it is in."""
+        """Yield the corners of the critical path, each with the agent of its row."""
         y = 18 + (_ROW - 4) / 2
         for step in self._record.tool_steps:
             replied_at = step.started_at + step.timings.get("model", 0.0)
@@ -270,7 +270,7 @@ class _Gantt:
                 yield from self._down(self._by_id[self._stages[step.index]], y)
 
     def _down(self, child: Child, above: float) -> Iterator[tuple[str, float, float]]:
-        """From the parent's row down to a child's, along it, by way of the longest of its own, and up again."""
+        """Yield the corners from the parent's row to a child's, along it through its longest child, and back up."""
         y = 16 + self._rows[child.id] * _ROW + _ROW / 2
         ended_at = child.ended_at or self._last
         yield child.id, self._x(child.started_at), above

@@ -1,4 +1,4 @@
-"""Sandboxes of a swarm's agents: opened by the first cell, so many at a time."""
+"""Sandboxes of a swarm's agents: opened by the first cell, a limited number at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from visual_tools.sandbox import CellResult, Kernel, KernelMaker, Limits
 
 
 class Sandboxes:
-    """Kernels when they are first used; the sandbox itself too."""
+    """Lazily opened kernels and sandbox with a limited number of agents."""
 
     def __init__(self, maker: KernelMaker | None, settings: Settings, num_open: int) -> None:
         self.backend = maker.backend if maker is not None else settings.sandbox
@@ -26,29 +26,29 @@ class Sandboxes:
         self._lock = asyncio.Lock()
 
     async def open(self, folder: Path) -> Kernel:
-        """A kernel in a folder; the sandbox starts with the first one."""
+        """Return a kernel in a folder; the first one starts the sandbox."""
         async with self._lock:
             if self._maker is None:
                 self._maker = await start_sandbox(self._settings)
         return await self._maker.make_kernel(folder)
 
     async def take_place(self) -> None:
-        """Wait until one more agent may have kernels."""
+        """Wait for a slot for one more agent with kernels."""
         async with told_wait() if self._places.locked() else nullcontext():
             await self._places.acquire()
 
     def give_place(self) -> None:
-        """Let another agent have kernels."""
+        """Release an agent's slot."""
         self._places.release()
 
     async def close(self) -> None:
-        """Stop the sandbox, if it was started here."""
+        """Stop the sandbox if it was started here."""
         if self._is_own and self._maker is not None:
             await self._maker.close()
 
 
 class LazyKernel:
-    """A kernel that is started by its first cell; implements `Kernel`."""
+    """Kernel that is started by its first cell; implements `Kernel`."""
 
     inside_dir = "the working folder"
 
@@ -59,7 +59,7 @@ class LazyKernel:
         self._lock = asyncio.Lock()
 
     async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
-        """Run a cell, in a kernel that it may be the first to need."""
+        """Run a cell; start the kernel if needed."""
         async with self._lock:
             if self._kernel is None:
                 self._kernel = await self._open()
@@ -67,12 +67,12 @@ class LazyKernel:
         return await kernel.run(code, timeout_s=timeout_s, store_history=store_history)
 
     async def interrupt(self) -> None:
-        """Interrupt what runs."""
+        """Interrupt the running cell."""
         if self._kernel is not None:
             await self._kernel.interrupt()
 
     async def close(self) -> None:
-        """Stop the kernel; the next cell has a fresh one."""
+        """Stop the kernel; the next cell gets a fresh one."""
         kernel, self._kernel = self._kernel, None
         if kernel is not None:
             await kernel.close()
@@ -82,7 +82,7 @@ class AgentPlace:
     """Folder and kernels of one agent."""
 
     def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float, agent_id: str = MAIN) -> None:
-        if not folder.is_dir():  # asked first: making one takes the event loop ten times as long
+        if not folder.is_dir():  # checked first: creating it blocks the event loop ten times as long
             folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._sandboxes = sandboxes
@@ -102,7 +102,7 @@ class AgentPlace:
         return await self._sandboxes.open(self.folder)
 
     async def close(self) -> None:
-        """Stop the kernels and let another agent have the place."""
+        """Stop the kernels and release the agent's slot."""
         try:
             await self._service.close()
             await self._kernel.close()

@@ -1,4 +1,4 @@
-"""A swarm from its question to a written end: record, folders, sandboxes and envs on demand, resume."""
+"""Session of a swarm, from a question to a written result: record, folders, sandboxes and envs on demand, resume."""
 
 import asyncio
 import functools
@@ -52,21 +52,21 @@ INPUTS, RESULT = "inputs", "swarm.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwarmOptions:
-    """How a swarm works.
+    """Options of a swarm.
 
     Attributes:
         preset: Limits and context strategies.
-        limits: Of the run; `child_calls` and what the settings name go before.
-        tools: Makers of the core tools, which orchestrator and children have alike; None: those of `cua ask`, which
-            search and browse when the settings name a search engine; all agents share it.
-        is_extended: Whether the orchestrator is told of the arguments that are not published.
+        limits: Limits of the run; `child_calls` and values from the settings take precedence.
+        tools: Factories of the core tools, which orchestrator and children share; None for the tools of `cua ask`, with
+            search and a browser shared by all agents when the settings name a search engine.
+        is_extended: True to show the orchestrator the unpublished tool arguments too.
         num_kernels: Children that may have a sandbox open at the same time.
         num_envs: Children that may have a browser open at the same time.
-        restarts_children: On resume, half-done children start anew instead of going on.
-        make_env: Makes the envs of GUI children; None for those of the registry.
-        models: Model objects by the name that `create_subagent` gives; others are made from the settings.
-        agents: A user's own agents by the kind that `create_subagent` gives; see `cua.swarm.own_agent`.
-        executor: Where children work: `local`, in this process; `ray`, in actors of a Ray cluster.
+        restarts_children: True to restart half-done children on resume; False to continue them.
+        make_env: Factory of the envs of GUI children; None to use the registry.
+        models: Model objects by the name passed to `create_subagent`; others are made from the settings.
+        agents: A user's own agents by the kind passed to `create_subagent`; see `cua.swarm.own_agent`.
+        executor: Place where children run: `local`, in this process; `ray`, in actors of a Ray cluster.
         ray_address: As for `cua.cluster.connect_ray`.
     """
 
@@ -91,12 +91,12 @@ class SwarmOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwarmResult:
-    """How a swarm ended.
+    """Result of a swarm run.
 
     Attributes:
-        run: As of any run; usage is that of all agents.
-        measures: Critical steps, speed-up and the like.
-        children: All children, ended.
+        run: Result of the run as a whole; its usage covers all agents.
+        measures: Critical steps, speed-up and other figures.
+        children: All children, in their final states.
     """
 
     run: RunResult
@@ -104,7 +104,7 @@ class SwarmResult:
     children: tuple[Child, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Figures and children as JSON values."""
+        """Return figures and children as JSON values."""
         return {"measures": self.measures.to_json(), "children": [child.to_json() for child in self.children]}
 
 
@@ -123,21 +123,21 @@ async def run_swarm(
     scope: RunScope | None = None,
     **settings: Any,
 ) -> SwarmResult:
-    """Have a swarm answer a question.
+    """Answer a question with a swarm.
 
     Args:
-        question: What is asked; a task of a suite judges the answer.
-        files: Copied into the orchestrator's folder.
-        options: How it works.
+        question: The question, or a task of a suite that evaluates the answer.
+        files: Files to copy into the orchestrator's folder.
+        options: Options of the swarm.
         model: A model object (the caller closes it), or a name as in the settings.
-        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
-        watch: Who follows the run; children's events carry their names.
-        on_swarm: Gets the swarm before it starts, for a live view.
-        scope: Of what the run is a part of, such as a batch.
+        sandbox: Factory of the kernels (the caller closes it), or the kind of isolation as in the settings.
+        watch: Listener of the run; children's events carry their names.
+        on_swarm: Called with the swarm before it starts, for a live view.
+        scope: Scope of the parent run, such as a batch.
         settings: Single settings by name, such as `max_tokens=1_000_000`.
 
     Raises:
-        ConfigError: A setting or file is wrong; nothing was started.
+        ConfigError: If a setting or file is wrong; nothing was started.
     """
     task = None if isinstance(question, str) else question
     if task is not None:
@@ -157,20 +157,20 @@ async def resume_swarm(
     on_swarm: OnSwarm | None = None,
     **settings: Any,
 ) -> SwarmResult:
-    """Go on with a swarm that broke off, was stopped or was capped; finished children are not run again.
+    """Resume a swarm that was interrupted, stopped or capped; finished children are not run again.
 
     Args:
         run_dir: The run's folder.
-        options: As for `run_swarm`; so are the others.
-        model: See there.
-        sandbox: See there.
-        watch: See there.
-        on_swarm: See there.
-        settings: Settings that change.
+        options: As for `run_swarm`.
+        model: As for `run_swarm`.
+        sandbox: As for `run_swarm`.
+        watch: As for `run_swarm`.
+        on_swarm: As for `run_swarm`.
+        settings: Settings that override the recorded ones.
 
     Raises:
-        TrajectoryError: The record cannot be read, or another process writes it.
-        ConfigError: The question was answered, or a setting is wrong.
+        TrajectoryError: If the record cannot be read, or another process writes it.
+        ConfigError: If the question was already answered, or a setting is wrong.
     """
     session = _Session(options or SwarmOptions(), _given(run_dir, model, sandbox, watch, settings), on_swarm)
     return await session.resume()
@@ -189,23 +189,23 @@ async def run_plan(
     on_swarm: OnSwarm | None = None,
     **settings: Any,
 ) -> SwarmResult:
-    """Have children work on given assignments, all at once, without an orchestrator that decides on them.
+    """Run children on given assignments, all at once, without an orchestrator that plans them.
 
     Args:
-        question: What the run is about; the model that answers in the end is asked it.
-        assignments: What the children do. The record is that of an orchestrator that handed them out.
-        then: What follows.
-        resume: Folder of an earlier run of the same assignments to go on with.
-        options: As for `run_swarm`; so are the others.
-        model: See there.
-        sandbox: See there.
-        watch: See there.
-        on_swarm: See there.
-        settings: See there.
+        question: Question of the run, answered by the model at the end.
+        assignments: Assignments of the children, recorded as if an orchestrator had made them.
+        then: Steps after all assignments have ended.
+        resume: Folder of an earlier run of the same assignments to resume.
+        options: As for `run_swarm`.
+        model: As for `run_swarm`.
+        sandbox: As for `run_swarm`.
+        watch: As for `run_swarm`.
+        on_swarm: As for `run_swarm`.
+        settings: As for `run_swarm`.
 
     Raises:
-        TrajectoryError: The record of the earlier run cannot be read, or another process writes it.
-        ConfigError: A setting is wrong, or the question was answered.
+        TrajectoryError: If the record of the earlier run cannot be read, or another process writes it.
+        ConfigError: If a setting is wrong, or the question was already answered.
     """
     given = _given(resume, model, sandbox, watch, settings)
     session = _Session(options or SwarmOptions(), given, on_swarm, functools.partial(PlannedAgent, assignments, then))
@@ -342,7 +342,7 @@ class _Session:
         return Agents(outfit, sandboxes=self._sandboxes, make_tools=self._core_tools, envs=envs)
 
     def _swarm_tools(self, swarm: Swarm, parent: str) -> list[Tool]:
-        """The tools of an agent that may have children."""
+        """Return the tools of an agent that may have children."""
         is_extended, kinds = self._options.is_extended, tuple(self._options.agents)
         return [
             CreateSubagentTool(swarm, parent, is_extended=is_extended, kinds=kinds),
@@ -399,7 +399,7 @@ class _Session:
         return scope, swarm, agent
 
     def _contexts(self) -> tuple[ContextOptions, ContextOptions]:
-        """Of the orchestrator and of a child; what the settings say goes before the preset."""
+        """Return the context options of the orchestrator and of a child; settings take precedence over the preset."""
         settings = self._parts.settings
         own, child = self._options.preset.contexts
         if settings.context != "none":
@@ -420,13 +420,13 @@ class _Session:
         return replace(limits, run=run)
 
     def _core_tools(self, place: AgentPlace) -> tuple[Sequence[Tool], Sequence[Tool]]:
-        """Those inside an agent's sandbox, and those outside of it; all agents share the connections to MCP servers."""
+        """Return the tools inside an agent's sandbox and those outside it; all agents share the MCP connections."""
         makers = self._parts.profile.tools if self._options.tools is None else self._options.tools
         own = make_user_tools(self._parts.user_tools, place.workplace, self._parts.secrets.redact)
         return [make(place.workplace) for make in makers], [*own, *self._served.tools]
 
     def _write_result(self, done: SwarmResult) -> None:
-        """The figures beside the record, and the evidence of the answer."""
+        """Write the figures next to the record, and the evidence of the answer."""
         if done.run.end.source == "record":
             return
         text = json.dumps(done.to_json(), ensure_ascii=False, indent=1)

@@ -1,4 +1,4 @@
-"""The swarm itself: configurations, children, one budget, and the only place that starts and ends a child."""
+"""Swarm of sub-agents: configurations, children, and the shared budget; children start and end only here."""
 
 import asyncio
 import time
@@ -44,23 +44,23 @@ from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 WARN_SHARE = 0.8
-"""From this share of a limit on, the person and the orchestrator are told how much is used."""
+"""Share of a limit from which the person and the orchestrator are warned about usage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwarmLimits:
-    """What a swarm may use, each a setting.
+    """Limits of a swarm, each of them a setting.
 
     Attributes:
-        max_children: Assignments in a run.
-        max_parallel: Children at work at the same time; more are queued.
-        max_depth: 1: children have no sub-agents; 2: they may have, and those not; and so on. All are within the
-            limits of the run.
-        child_calls: Tool calls of each child, for one in an env: steps.
-        child_time_s: Seconds of each child.
-        num_retries: How often a child is taken up again after an error that may pass.
-        max_message_chars: Of a child's prompt.
-        run: Limits of parent and children together.
+        max_children: Maximum number of assignments in a run.
+        max_parallel: Maximum number of children at work at the same time; more are queued.
+        max_depth: Maximum depth of the agent tree: with 1, children have no sub-agents; with 2, children may have them;
+            and so on. All of them count towards the limits of the run.
+        child_calls: Maximum number of tool calls of each child; steps for a GUI child.
+        child_time_s: Time limit of each child in seconds.
+        num_retries: Maximum number of retries of a child after a transient error.
+        max_message_chars: Maximum length of a child's prompt in characters.
+        run: Limits of the orchestrator and its children together.
     """
 
     max_children: int = MAX_CHILDREN
@@ -74,18 +74,18 @@ class SwarmLimits:
 
 
 class Player(Protocol):
-    """Has children work."""
+    """Interface that runs children."""
 
     async def ended_before(self, child: Child) -> Played | None:
-        """What came of a child whose agent had ended in an earlier process, before its state was written; or None."""
+        """Return the result of an agent that ended in an earlier process before its state was written, or None."""
         ...
 
     def start_of(self, child: Child) -> ToolStart | None:
-        """What the child goes on from; None where it begins."""
+        """Return the state from which the child resumes; None to start from the beginning."""
         ...
 
     async def play(self, swarm: "Swarm", child: Child, scope: RunScope, start: ToolStart | None) -> Played:
-        """One try of a child, to its end."""
+        """Run one try of a child to its end."""
         ...
 
 
@@ -93,16 +93,16 @@ class Swarm:
     """Children of one orchestrator.
 
     Args:
-        scope: Of the whole run: its limits hold for parent and children together.
-        limits: Of the swarm.
-        player: Has a child work.
-        listener: Told what happens; children's events carry their names.
+        scope: Scope of the whole run: its limits cover orchestrator and children together.
+        limits: Limits of the swarm.
+        player: Runs the children.
+        listener: Called with every event; children's events carry their names.
 
     Attributes:
-        children: All, in the order of assignment.
-        configs: Configurations by who made them and their names.
+        children: All children, in the order of assignment.
+        configs: Configurations by parent and name.
         pool: The part of the run that all children share.
-        steps: Of the orchestrator, as far as it has come.
+        steps: Steps of the orchestrator up to now.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Swarm:
         self._warnings: list[str] = []
 
     async def create(self, config: SubagentConfig, *, parent: str = MAIN) -> ToolResult:
-        """Keep a configuration; nothing is started."""
+        """Store a configuration; nothing is started."""
         known = self.configs.get((parent, config.name))
         if known == config:
             return ToolResult(parts=(TextPart(text=f"{config.name} exists already, just so."),))
@@ -135,17 +135,17 @@ class Swarm:
         return ToolResult(parts=(TextPart(text="success"),))
 
     async def assign(self, call: int, agent: str, prompt: str, *, parent: str = MAIN, **more: Any) -> ToolResult:
-        """Have a new agent work on a task, and wait for its one message.
+        """Run a new agent on a task, and wait for its one message.
 
         Args:
-            call: Number of the parent's call; a call that has a child already gets the message of that one.
+            call: Number of the parent's call; if it already has a child, that child's message is returned.
             agent: Name of a configuration.
             prompt: The task.
-            parent: Who assigns it.
+            parent: Id of the agent that assigns the task.
             more: Other fields of `Assignment`.
 
         Raises:
-            ModelAccessError: The model refuses every agent's key: the run cannot go on.
+            ModelAccessError: If the model refuses the API key, which all agents share: the run cannot continue.
         """
         child = next((child for child in self.children if (child.parent, child.call) == (parent, call)), None)
         if child is None:
@@ -164,23 +164,23 @@ class Swarm:
         return child.result()
 
     async def take_up(self, configs: Configs, children: Sequence[Child]) -> None:
-        """Go on with what an earlier process has recorded; children start when their call is made again."""
+        """Restore the recorded state of an earlier process; children start when their call is repeated."""
         self.configs.update(configs)
         self.children.extend(children)
 
     async def close(self) -> None:
-        """Stop what still runs and wait for its end. May be called twice."""
+        """Stop running children and wait for their end; safe to call twice."""
         self.pool.control.stop("the run is over")
         tasks = [child.task for child in self.children if child.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
         self.pool.control.clock.end()
 
     def measures(self) -> SwarmMeasures:
-        """Figures of the swarm up to now."""
+        """Return the figures of the swarm up to now."""
         return measure(self.steps, self.children, wall_s=self.scope.control.time_s)
 
     def hear_orchestrator(self, event: Event) -> None:
-        """Something that the orchestrator does itself."""
+        """Process an event of the orchestrator itself."""
         if isinstance(event, ToolStepDone):
             self.steps = (*self.steps, event.step)
             self._look_at_budget()
@@ -188,7 +188,7 @@ class Swarm:
             self._listener(event)
 
     def refuse(self, error: ModelAccessError) -> None:
-        """No model call will ever work: stop all children; the orchestrator's next result is this error."""
+        """Stop all children because no model call can succeed; the orchestrator's next result is this error."""
         self._refused = self._refused or error
         self.pool.control.stop(str(error))
 
@@ -221,7 +221,7 @@ class Swarm:
 
     @asynccontextmanager
     async def _lent_place(self, parent: str) -> AsyncIterator[None]:
-        """While a child waits for children of its own, its place is free for them."""
+        """Free a child's slot while it waits for children of its own."""
         above = self._find(parent)
         if above is None:
             yield
@@ -249,7 +249,7 @@ class Swarm:
     async def _enter(
         self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **more: Any
     ) -> None:
-        """Change a child's state: first in the journal, then here."""
+        """Change a child's state: first in the journal, then in memory."""
         child.check_next(state)
         await self._write(child, state, reason, has_follower=has_follower, **more)
         child.state, child.reason = state, reason
@@ -257,7 +257,7 @@ class Swarm:
     async def _write(
         self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **more: Any
     ) -> None:
-        """Write a state down; one wait for the disk less where a line follows that is waited for before any effect."""
+        """Write a state; skip the wait for the disk if a later line is awaited before any effect (`has_follower`)."""
         data = {**child.to_json(), "state": state, "reason": reason, "agent_id": child.agent_id, **more}
         scope = self.pool.record.for_agent(child.agent_id)
         text = f"{child.id} {state}" + (f": {reason}" if reason else "")
@@ -268,9 +268,9 @@ class Swarm:
         self.scope.note_child(child.agent_id, text)
 
     async def _work(self, child: Child) -> None:
-        """From queued to its end; whatever breaks ends this child alone."""
+        """Run a child from queued to its end; an unexpected error ends this child alone."""
         if child.state != "queued":
-            child.state = "stopped" if child.state != "created" else "created"  # what an earlier process left
+            child.state = "stopped" if child.state != "created" else "created"  # state left by an earlier process
             await self._enter(child, "queued", "taken up again")
         try:
             await self._take_place(child)
@@ -280,7 +280,7 @@ class Swarm:
             return
         try:
             await self._try(child)
-        except Exception as error:  # a defect; the run says so
+        except Exception as error:  # a defect; recorded in the run
             await self._finish(child, "failed", describe_defect(error), "")
             raise
         finally:
@@ -295,7 +295,7 @@ class Swarm:
                 child.begin_anew()
             child.num_tries += 1
             child.started_at = child.started_at or time.time()
-            is_asked_next = child.assignment.config.kind == TOOLS and start is None  # its question is waited for
+            is_asked_next = child.assignment.config.kind == TOOLS and start is None  # its question is awaited
             await self._enter(child, "running", has_follower=is_asked_next)
             scope = self._scope_of(child)
             played = await self._play_safely(child, scope, start)
@@ -312,7 +312,7 @@ class Swarm:
         await self._finish(child, state_of(ended.result), end.reason, end.answer or ended.last_text, ended.returned)
 
     async def _end_below(self, child: Child) -> None:
-        """What a child has started is over when it is."""
+        """Stop the children of a child that has ended."""
         below = [one for one in self.children if one.parent == child.id and one.task is not None]
         for one in below:
             if one.id in self._scopes:
@@ -320,7 +320,7 @@ class Swarm:
         await asyncio.gather(*(one.task for one in below if one.task is not None))
 
     async def _play_safely(self, child: Child, scope: RunScope, start: ToolStart | None) -> Played:
-        """Play it; a model or a world that cannot be opened is how the child ended."""
+        """Run one try; if its model or env cannot be opened, return that error as the child's end."""
         try:
             return await self._player.play(self, child, scope, start)
         except (ConfigError, ModelError, EnvError) as error:
@@ -339,7 +339,7 @@ class Swarm:
         self._scopes.pop(child.id, None)
 
     async def _waits(self, child: Child, *, is_waiting: bool) -> None:
-        """The child waits for the endpoint of its model or for a place, or goes on."""
+        """Record that the child starts or stops waiting for its model's endpoint or for a slot."""
         now = time.monotonic()
         if is_waiting:
             child.waits_since = child.waits_since or now - TOLD_AFTER_S
@@ -358,7 +358,7 @@ class Swarm:
         return scope
 
     def _heard(self, child: Child, event: Event) -> None:
-        """Count what a child does; an action that there is no room for is not carried out."""
+        """Count a child's actions; raise before an action that would exceed a limit."""
         match event:
             case CallsStarted(reply=reply):
                 call = reply.tool_calls[0]
@@ -379,13 +379,13 @@ class Swarm:
             self._listener(event)
 
     def _warning(self) -> str:
-        """A line for the orchestrator about limits that are nearly used up, once for each."""
+        """Return a line for the orchestrator about limits that are nearly used up, once for each limit."""
         self._look_at_budget()
         told, self._warnings = self._warnings, []
         return f"\n[{'; '.join(told)}; answer before they are gone]" if told else ""
 
     def _look_at_budget(self) -> None:
-        """Tell of limits that are nearly used up, once for each: the person now, the orchestrator when it is told."""
+        """Collect a warning for each limit that is nearly used up, once for each; the person sees it immediately."""
         caps, used = self.limits.run, self.scope.budget
         pairs = (
             ("tool calls", used.num_calls, caps.max_calls),

@@ -1,4 +1,4 @@
-"""The orchestrator's own tools: the two that are published, and one to read on in what was cut."""
+"""Tools of the orchestrator: the two published ones, and one to read the rest of a cut message."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,13 +27,13 @@ def _with_more(schema: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 
 
 class CreateSubagentTool:
-    """Makes a configuration; implements `cua.model.Tool`.
+    """Tool that makes a configuration; implements `cua.model.Tool`.
 
     Args:
-        swarm: Keeps it.
-        parent: Whose tool it is.
-        is_extended: Whether the model is shown what it may say besides the published arguments.
-        kinds: Users' own kinds of agents.
+        swarm: Swarm that stores it.
+        parent: Id of the agent that has the tool.
+        is_extended: True to show the model the unpublished arguments too.
+        kinds: Kinds of users' own agents.
     """
 
     name: str = CREATE_SUBAGENT["name"]
@@ -49,12 +49,12 @@ class CreateSubagentTool:
         self.parameters = self.checked_parameters if is_extended else CREATE_SUBAGENT["parameters"]
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Make it."""
+        """Make the configuration."""
         return await self._swarm.create(SubagentConfig(**arguments), parent=self._parent)
 
 
 class AssignTaskTool:
-    """Starts a child and waits for its one message; implements `cua.model.Tool`. Args as for `CreateSubagentTool`."""
+    """Tool that runs a child and waits for its message; implements `cua.model.Tool`. Args: see `CreateSubagentTool`."""
 
     name: str = ASSIGN_TASK["name"]
     is_repeatable = True
@@ -66,7 +66,7 @@ class AssignTaskTool:
         self.parameters = self.checked_parameters if is_extended else ASSIGN_TASK["parameters"]
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Have it done."""
+        """Run the assignment."""
         more = {name: tuple(arguments[name]) for name in ("files", "returns") if name in arguments}
         more |= {name: arguments[name] for name in ("url", "app") if name in arguments}
         agent, prompt = arguments["agent"], arguments["prompt"]
@@ -74,7 +74,7 @@ class AssignTaskTool:
 
 
 class ReadResultTool:
-    """Reads on in the whole text of a child; implements `cua.model.Tool`."""
+    """Tool that reads a part of a child's full text; implements `cua.model.Tool`."""
 
     name = "read_result"
     description = "Read on in the message of a sub-agent that was cut."
@@ -85,7 +85,7 @@ class ReadResultTool:
         self._swarm, self._parent = swarm, parent
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """A piece of it."""
+        """Return a part of the text."""
         own = (child for child in self._swarm.children if child.parent == self._parent)
         known = {child.id: child for child in own if child.ended_at}
         child = known.get(arguments["task"])

@@ -1,4 +1,4 @@
-"""The tool-using agent: a loop beside the GUI loop, with function calls instead of screen actions."""
+"""Tool-using agent: a loop with function calls, in contrast to the GUI loop with screen actions."""
 
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.profile import ContextOptions, ContextStrategy, Profile, Workplace

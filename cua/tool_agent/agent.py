@@ -1,4 +1,4 @@
-"""The tool-using agent: ask, call, look, until the model answers without a call or somebody ends it; then again."""
+"""Tool-using agent: calls the model and its tools until a reply has no calls or a limit or person ends the run."""
 
 import asyncio
 import time
@@ -43,32 +43,32 @@ from envs.env import checked_warnings
 
 LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
 LAST_CALL_S = 300.0
-"""Seconds that the last reply after a limit may take."""
+"""Timeout in seconds of the last reply after a limit is reached."""
 
 
 Prepare = Callable[[], Awaitable[str | None]]
-"""Done when a question is begun; gives what the model must be told, if anything."""
+"""Awaited when a question begins; returns a note for the model, if any."""
 
 
 class ToolAgent:
-    """Answers questions with tools, one after the other; each sees what was said and done before.
+    """Agent that answers questions with tools; each question sees the earlier conversation.
 
     Args:
-        model: Answers and calls.
-        toolset: What it may call.
-        profile: How it works.
-        answer_schema: What final answers must look like.
-        task: Judges the answer, when the question is one of a suite.
-        is_isolated: Whether tools run in a sandbox; when not, the guard asks before each call.
-        guard: What may be done.
-        scope: Limits, switches and record, for a part of a larger run; its caps hold, not those of the profile.
-        record: Where the run is written down, without a `scope`.
-        listener: Told all that happens, without a `scope`.
-        start: An earlier part of the run, to go on from.
+        model: Model that answers and calls tools.
+        toolset: Tools that the model may call.
+        profile: System prompt, limits and context strategy.
+        answer_schema: Schema of final answers.
+        task: Task that evaluates the answer, if the question belongs to a suite.
+        is_isolated: True if tools run in a sandbox; otherwise the guard asks before each call.
+        guard: Policy of allowed actions.
+        scope: Scope of the parent run; its limits replace the profile's.
+        record: Record of the run if there is no `scope`.
+        listener: Called with every event if there is no `scope`.
+        start: Earlier part of the run to continue from.
 
     Attributes:
-        scope: What holds over all questions.
-        conversation: What was asked and done so far.
+        scope: Scope of all questions.
+        conversation: Questions and steps so far.
     """
 
     def __init__(
@@ -105,34 +105,34 @@ class ToolAgent:
 
     @property
     def control(self) -> Control:
-        """Pauses and stops the question that is being answered, or the next one."""
+        """Control that pauses and stops the current question, or the next one."""
         return self._turn.control
 
     @property
     def steps(self) -> tuple[ToolStep, ...]:
-        """Finished steps, of all questions."""
+        """Finished steps of all questions."""
         return self.conversation.steps
 
     @property
     def num_calls(self) -> int:
-        """Tool calls so far, over the whole run."""
+        """Tool calls so far in the whole run."""
         return self.conversation.num_calls
 
     async def run(
         self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
     ) -> RunResult:
-        """Answer a question, from the first call of the model to a written end.
+        """Answer a question and record the result.
 
         Args:
-            question: Images first, then words.
-            inputs: Files that came with it, for the record, unless they stand in its header.
-            prepare: Awaited first; what it gives is told to the model before the question.
+            question: Images first, then text.
+            inputs: Files of the question, for the record, unless its header lists them.
+            prepare: Awaited first; its note is given to the model before the question.
 
         Returns:
-            How it ended; steps, usage and time are those of all questions together.
+            Result with the steps, usage and time of all questions together.
 
         Raises:
-            Exception: Only what is a defect of ours.
+            Exception: Only for a defect of this program.
         """
 
         async def answer() -> End:
@@ -145,7 +145,7 @@ class ToolAgent:
         return await self._take_turn(words_of(question), answer)
 
     async def go_on(self, prepare: Prepare | None = None) -> RunResult:
-        """Go on with the question that the earlier part of the run left open; as `run`."""
+        """Continue the question that the earlier part of the run left open, as in `run`."""
         opened_at = self.conversation.opened_at
 
         async def answer() -> End:
@@ -154,10 +154,10 @@ class ToolAgent:
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
             if last is not None and last.remark is None and not last.outcomes:
-                if self._start.end is None or self._start.end.status != "capped":  # only the end was not written down
+                if self._start.end is None or self._start.end.status != "capped":  # only its end was not recorded
                     return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
                 await self._ask_model([TextPart(text=ROOM_AGAIN)])
-            if note:  # not recorded: each resume makes its own
+            if note:  # not recorded: each resume makes a new one
                 self.conversation = self.conversation.with_question([TextPart(text=note)])
             return await self._loop()
 
@@ -179,7 +179,7 @@ class ToolAgent:
         return self._result
 
     async def _ask_model(self, parts: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Add words of the user to the conversation and the record."""
+        """Add a user message to the conversation and the record."""
         self.conversation = self.conversation.with_question(parts)
         await self.scope.record.asked(self.conversation.asked[-1].parts, inputs)
 
@@ -187,7 +187,7 @@ class ToolAgent:
         return await self._turn.control.unless_stopped(prepare()) if prepare else None
 
     def _unanswered(self) -> Iterator[str]:
-        """What the model must know of a question before that came to no answer."""
+        """Yield the note for the model about an earlier question without an answer."""
         end = self._result.end if self._result else self._start.end
         if end is not None and end.answer is None:
             yield UNANSWERED.format(status=end.status, reason=end.reason)
@@ -195,7 +195,7 @@ class ToolAgent:
             yield UNANSWERED.format(status="interrupted", reason="the run broke off")
 
     async def _close_cut(self) -> None:
-        """Finish a step whose calls never came back: lost calls are repeated where they may be; others get an error."""
+        """Finish a step whose calls did not return: repeatable calls are repeated, others get an error."""
         cut = self.conversation.cut
         if cut is None:
             return
@@ -231,7 +231,7 @@ class ToolAgent:
             return End(status="capped", cap=cap.cap, reason=str(cap), answer=await self._last_answer(str(cap)))
 
     async def _last_answer(self, why: str) -> str | None:
-        """What the model says when a limit is used up and it is asked once more, without tools."""
+        """Return the last reply, without tools, that the model gives after a limit is reached."""
         await self._close_cut()
         await self._ask_model([TextPart(text=self.profile.last_request.format(why=why))])
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
@@ -257,7 +257,7 @@ class ToolAgent:
                 return self._answered(answer)
 
     async def _take_redirects(self) -> None:
-        """Tell the model what the user says in the middle of its work."""
+        """Give the model the messages that the user sent during its work."""
         for text in self._turn.control.take_redirects():
             await self._ask_model([TextPart(text=REDIRECT + text)])
 
@@ -266,7 +266,7 @@ class ToolAgent:
         return End(status="unverified", reason=reason, answer=answer)
 
     async def _step(self) -> str | None:
-        """One reply and its calls; the final answer when there is one."""
+        """Run one reply and its calls; return the final answer, if any."""
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
         reply, remark = await self._ask(index)
         model_s, started = time.monotonic() - started, time.monotonic()
@@ -298,7 +298,7 @@ class ToolAgent:
             raise
 
     async def _ask(self, index: int) -> tuple[Reply, str | None]:
-        """The model's reply, and the error text for the model when the reply cannot be used."""
+        """Return the model's reply, and the error text for the model if the reply cannot be used."""
         remark = None
         try:
             reply = await self._generate_within_context()
@@ -306,13 +306,13 @@ class ToolAgent:
             remark = remark_on(error, self.profile.sampling)
             if not remark:
                 raise
-            reply = replace(error.reply or Reply(content=""), tool_calls=())  # parts of calls are not to be run
+            reply = replace(error.reply or Reply(content=""), tool_calls=())  # incomplete calls must not run
         reply = with_own_ids(reply, self.num_calls)
         await self.scope.record.replied(index, reply)
         return reply, remark
 
     async def _generate_within_context(self) -> Reply:
-        """The reply; when the server finds the conversation too long, once more after giving parts of it up."""
+        """Return the reply; if the server finds the conversation too long, shorten it and retry once."""
         try:
             return await self._generate(self.toolset.tools)
         except ContextOverflowError as error:
@@ -354,14 +354,14 @@ class ToolAgent:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told before the first question."""
+        """System prompt of the run."""
         return self.profile.prompt_with(self.answer_schema.text_note if self.answer_schema else "")
 
     def _messages(self) -> list[Message]:
         return to_messages(self.system_prompt, self.conversation)
 
     async def _sum_up(self) -> str:
-        """A summary of the conversation by the model itself."""
+        """Return the model's own summary of the conversation."""
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
         return (await self._generate((), request)).content
 

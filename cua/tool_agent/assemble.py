@@ -1,6 +1,6 @@
 """Build the parts of a session from settings: model, guard, profile, sandbox, the record's header.
 
-A setting or file that is wrong or missing, and a task that cannot be answered without a screen, is a `ConfigError`.
+A wrong or missing setting or file, and a task that needs a screen, is a `ConfigError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the caller of a session gave; `scope` is that of what the session is a part of."""
+    """Arguments of a session; `scope` is the scope of its parent run."""
 
     profile: Profile | None
     resume: Path | None
@@ -58,7 +58,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParts:
-    """Everything that can be checked before anything is started."""
+    """Parts of a session that can be checked before anything is started."""
 
     settings: Settings
     profile: Profile
@@ -73,11 +73,11 @@ class SessionParts:
 
 
 def make_parts(given: Given) -> SessionParts:
-    """Read and check all that can be checked before anything is started.
+    """Make and check all parts that can be checked before anything is started.
 
     Raises:
-        ConfigError: A setting or file is wrong.
-        TrajectoryError: The run to go on with cannot be read.
+        ConfigError: If a setting or file is wrong.
+        TrajectoryError: If the run to resume cannot be read.
     """
     record = _load(given.resume) if given.resume is not None else None
     kept = dict(record.header.settings.get("settings", {})) if record is not None else {}
@@ -121,14 +121,14 @@ def _load(run_dir: Path) -> RunRecord:
 
 
 async def start_sandbox(settings: Settings) -> KernelMaker:
-    """The sandbox that the settings name."""
+    """Start the sandbox that the settings name."""
     from visual_tools.sandbox import Sandbox
 
     return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))
 
 
 def visual_settings(resolved: Resolved) -> Settings:
-    """The settings with the report's limits for visual tasks where a person has set none."""
+    """Return the settings with the report's limits for visual tasks, unless a person has set them."""
     settings, sources = resolved.settings, resolved.sources
     if sources["max_steps"] == "default":
         settings = replace(settings, max_steps=VISUAL_MAX_STEPS)
@@ -138,10 +138,10 @@ def visual_settings(resolved: Resolved) -> Settings:
 
 
 def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, with what the task is searched in.
+    """Return settings by name, with the search source of the task.
 
     Raises:
-        ConfigError: It cannot be answered without a screen, or is searched in something else than what is given.
+        ConfigError: If the task needs a screen, or a given setting names another source to search.
     """
     check_task(task)
     if not isinstance(task, Question):
@@ -152,14 +152,14 @@ def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def scope_within(given: Given, caps: Caps, record: TrajectoryWriter) -> RunScope | None:
-    """The scope of a session's run within that of which it is a part; None: it stands alone."""
+    """Return the scope of a session's run within its parent scope; None without a parent."""
     return given.scope.make_run(caps, record, given.watch.listener) if given.scope is not None else None
 
 
 def make_tools_header(
     parts: SessionParts, question: str, inputs: Sequence[InputFile], maker: KernelMaker, task: Task | None = None
 ) -> RunHeader:
-    """What a run's record begins with; enough to go on with it, without secrets."""
+    """Return the header of a run's record, with all that is needed to resume it, without secrets."""
     return RunHeader(
         instruction=question,
         task=recorded_task(task) if task is not None else {},
@@ -175,5 +175,5 @@ def make_tools_header(
 
 
 def recorded_input(file: InputFile) -> dict[str, Any]:
-    """A file of the user as a record lists it."""
+    """Return the record entry of a user's file."""
     return {"name": file.name, "size_bytes": file.size_bytes, "is_copied": file.is_copied, "sha256": file.sha256}

@@ -1,8 +1,8 @@
-"""The tool calls of one reply: their ids, then the guard, then all of them at the same time.
+"""Tool calls of one reply: rewrite their ids, ask the guard, run all calls concurrently.
 
 Ids follow K2.5's convention, `functions.name:idx`, idx counted over the whole conversation from 0. The model imitates
-the ids that it sees in its history, and parsers accept this form only; so every id that a server made up is rewritten
-before the reply becomes history. Source: reference tool guide of Kimi K2.
+the ids in its history, and parsers accept only this form, so every id made up by a server is rewritten before the
+reply becomes history. Source: reference tool guide of Kimi K2.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from cua.step import CallOutcome, ToolStep
 from cua.tools.toolset import UNUSABLE, Toolset, failed
 
 CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")
-"""Number of the call that a tool is being called for."""
+"""Number of the current tool call."""
 
 NO_MORE_CALLS = "This call was not made: the run's limit of tool calls is reached."
 
@@ -35,11 +35,11 @@ MARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Runs calls.
+    """Runner of calls.
 
     Attributes:
-        returned: Told each outcome as soon as it is there, in order of time.
-        mark_untrusted: Whether results that address the agent are noted and marked.
+        returned: Called with each outcome as soon as it is available.
+        mark_untrusted: True to note and mark results that address the agent.
     """
 
     toolset: Toolset
@@ -50,12 +50,12 @@ class Caller:
     mark_untrusted: bool = False
 
     async def run(self, calls: Sequence[ToolCall], first_number: int) -> tuple[CallOutcome, ...]:
-        """All outcomes, in the order of the calls. A person is asked about one call after the other.
+        """Return all outcomes, in the order of the calls. A person is asked about one call at a time.
 
         Raises:
-            SandboxError: Code cannot be run any more.
-            StoppedError: A person stopped the run.
-            CapReachedError: The time is used up.
+            SandboxError: If code cannot be run any more.
+            StoppedError: If a person stopped the run.
+            CapReachedError: If the time limit is reached.
         """
         num_granted = await self.scope.take_calls(len(calls))
         return tuple(await self.scope.control.unless_stopped(self._judge_and_run(calls, num_granted, first_number)))
@@ -71,7 +71,7 @@ class Caller:
         )
 
     async def repeat(self, calls: Sequence[tuple[int, ToolCall]]) -> dict[int, CallOutcome]:
-        """Calls of an earlier process by number, made again; they are counted already."""
+        """Repeat calls of an earlier process by number; they are already counted."""
         work = [self._one(call, number, await self._refusal(call)) for number, call in calls]
         outcomes = await self.scope.control.unless_stopped(_all(work)) if work else []
         return {outcome.number: outcome for outcome in outcomes}
@@ -97,7 +97,7 @@ class Caller:
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, CallOutcome]]) -> list[CallOutcome]:
-    """Await all; when one fails for good the others are cancelled."""
+    """Await all; if one raises, cancel the others."""
     if len(work) == 1:
         return [await work[0]]
     tasks = [asyncio.create_task(one) for one in work]
@@ -110,25 +110,25 @@ async def _all(work: Sequence[Coroutine[Any, Any, CallOutcome]]) -> list[CallOut
 
 
 def call_id(name: str, number: int) -> str:
-    """The id of call `number` (from 0 over the whole conversation)."""
+    """Return the id of call `number` (from 0 over the whole conversation)."""
     return f"functions.{name}:{number}"
 
 
 def with_own_ids(reply: Reply, num_earlier: int) -> Reply:
-    """The reply with its calls numbered on."""
+    """Return the reply with the ids of its calls rewritten."""
     calls = [replace(call, id=call_id(call.name, number)) for number, call in enumerate(reply.tool_calls, num_earlier)]
     return replace(reply, tool_calls=tuple(calls))
 
 
 def count_alike(calls: Sequence[ToolCall], steps: Sequence[ToolStep]) -> int:
-    """How many of the last steps made just these calls; 0 where there are none."""
+    """Return how many of the last steps made exactly these calls; 0 without calls."""
     wanted = [(call.name, call.arguments) for call in calls]
     alike = (wanted == [(call.name, call.arguments) for call in step.reply.tool_calls] for step in steps[::-1])
     return next((count for count, is_alike in enumerate(alike) if not is_alike), len(steps)) if wanted else 0
 
 
 def check_loop(steps: Sequence[ToolStep], caps: Caps) -> None:
-    """End a run whose last steps are all the same."""
+    """End a run whose last steps repeat the same calls."""
     calls = steps[-1].reply.tool_calls
     times = count_alike(calls, steps)
     if times >= caps.loop_cap:
@@ -137,13 +137,13 @@ def check_loop(steps: Sequence[ToolStep], caps: Caps) -> None:
 
 
 def why_unusable(step: ToolStep) -> str | None:
-    """Why none of a reply's calls could be made as they were written; None when one could, or there are none."""
+    """Return the reason why no call of a reply could be made; None if one could, or there are none."""
     unusable = [outcome.result.text for outcome in step.outcomes if outcome.result.data.get(UNUSABLE)]
     return unusable[0] if unusable and len(unusable) == len(step.outcomes) else None
 
 
 def mark_result(result: ToolResult) -> tuple[ToolResult, list[Addressed]]:
-    """Put a line before a result that addresses the agent, and return what was found; the result as it is otherwise."""
+    """Mark a result that addresses the agent with a first line, and return the findings; others are unchanged."""
     found = find_addressed(result.text)
     if not found:
         return result, found

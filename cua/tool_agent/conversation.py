@@ -1,4 +1,4 @@
-"""The conversation of an agent with tools as a value, as messages for the model, and shortened when it is too long.
+"""Conversation of an agent with tools: an immutable value, rendered as messages, compacted when it is too long.
 
 Source of the strategies: Kimi K2.5 technical report, Appendix E.6.
 """
@@ -31,12 +31,12 @@ SUMMARY_INTRO = "What is known so far; the conversation up to here was summed up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What of the steps is given up.
+    """Steps that are removed from the conversation.
 
     Attributes:
-        num_discarded: So many of the first steps are not shown at all.
-        num_hidden: Of so many of the first steps the tool results are blanked.
-        summary: Stands for the discarded steps.
+        num_discarded: Number of first steps that are not shown at all.
+        num_hidden: Number of first steps whose tool results are blanked.
+        summary: Text that replaces the discarded steps.
     """
 
     num_discarded: int = 0
@@ -46,11 +46,11 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Something that the user said.
+    """User message.
 
     Attributes:
-        parts: Images and words.
-        at: So many steps were finished before.
+        parts: Images and text.
+        at: Number of steps that were finished before.
     """
 
     parts: tuple[Part, ...]
@@ -59,12 +59,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutCalls:
-    """A step whose calls were begun and have not come back.
+    """Step whose calls were started and have not returned.
 
     Attributes:
         index: 1-based number of the step.
         reply: The reply with the calls.
-        is_lost: Whether the calls were made by an earlier agent or process, so that their outcome is unknown.
+        is_lost: True if the calls were made by an earlier agent or process, so that their result is unknown.
     """
 
     index: int
@@ -74,13 +74,13 @@ class CutCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Questions and steps of a run so far. Its methods return the conversation with one thing added.
+    """Questions and steps of a run so far. Its methods return a new conversation.
 
     Attributes:
-        asked: Everything that the user said, the open question last.
+        asked: All user messages, the open question last.
         steps: Finished steps.
-        cut: A step whose calls have not come back.
-        compaction: What of the steps is no longer shown to the model.
+        cut: Step whose calls have not returned.
+        compaction: Steps that are not shown to the model any more.
     """
 
     asked: tuple[Asked, ...] = ()
@@ -90,46 +90,46 @@ class Conversation:
 
     @property
     def num_calls(self) -> int:
-        """Tool calls of the finished steps."""
+        """Number of tool calls of the finished steps."""
         return sum(len(step.outcomes) for step in self.steps)
 
     @property
     def opened_at(self) -> int:
-        """Number of steps that were finished when the user last said something."""
+        """Number of steps that were finished at the last user message."""
         return self.asked[-1].at
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens that the server counted for the latest reply; None when something was given up since."""
+        """Tokens that the server counted for the latest reply; None after a later compaction."""
         old = self.compaction
         given_up = max(old.num_discarded, old.num_hidden + 1 if old.num_hidden else 0)
         return self.steps[-1].reply.usage if len(self.steps) > given_up else None
 
     def with_question(self, parts: Sequence[Part]) -> "Conversation":
-        """Add something that the user said."""
+        """Add a user message."""
         return replace(self, asked=(*self.asked, Asked(parts=tuple(parts), at=len(self.steps))))
 
     def resumed(self) -> "Conversation":
-        """Mark calls that have not come back as lost, for an agent that did not make them."""
+        """Mark calls that have not returned as lost, for an agent that did not make them."""
         return replace(self, cut=replace(self.cut, is_lost=True)) if self.cut else self
 
     def with_calls(self, index: int, reply: Reply) -> "Conversation":
-        """Note that the calls of a reply are begun."""
+        """Record that the calls of a reply are started."""
         return replace(self, cut=CutCalls(index=index, reply=reply))
 
     def with_step(self, step: ToolStep) -> "Conversation":
-        """Add a finished step; its calls are no longer cut."""
+        """Add a finished step and clear its started calls."""
         return replace(self, steps=(*self.steps, step), cut=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStart:
-    """The earlier part of a run, to go on from.
+    """Earlier part of a run to continue from.
 
     Attributes:
-        conversation: What was asked and done.
-        spent: What the steps used.
-        end: How the last question ended, if it did.
+        conversation: Questions and steps.
+        spent: Usage of the steps.
+        end: End of the last question, if recorded.
     """
 
     conversation: Conversation = Conversation()
@@ -138,7 +138,7 @@ class ToolStart:
 
 
 def to_messages(system_prompt: str, conversation: Conversation) -> list[Message]:
-    """Write a conversation as messages. Questions and earlier answers stay when their steps are given up."""
+    """Render a conversation as messages. Questions and earlier answers stay when their steps are removed."""
     steps, compaction = conversation.steps, conversation.compaction
     messages = [Message(role="system", parts=(TextPart(text=system_prompt),))]
     said: dict[int, list[Asked]] = {}
@@ -160,7 +160,7 @@ def to_messages(system_prompt: str, conversation: Conversation) -> list[Message]
 
 
 def remark_on(error: TruncatedReplyError | UnusableReplyError, sampling: Sampling | None) -> str:
-    """Text for the model about a reply that cannot be used; "" where the model cannot do better."""
+    """Return a note for the model about a reply that cannot be used; "" if the model cannot fix it."""
     if isinstance(error, UnusableReplyError):
         return error.remark
     limit = sampling.max_tokens if sampling else None
@@ -180,7 +180,7 @@ def _of_step(step: ToolStep, *, is_hidden: bool) -> list[Message]:
 
 
 def assistant_message(reply: Reply) -> Message:
-    """A reply as part of the history, its reasoning kept; whether it is sent back is the client's business."""
+    """Return a reply as a message with its reasoning; the client decides whether to send the reasoning back."""
     parts: list[Part] = [ThinkPart(text=reply.reasoning)] if reply.reasoning else []
     if reply.content or not reply.tool_calls:
         parts.append(TextPart(text=reply.content or "(no answer)"))
@@ -193,7 +193,7 @@ def _of_outcome(outcome: CallOutcome, *, is_hidden: bool) -> Message:
 
 
 def numbered_parts(outcome: CallOutcome) -> tuple[Part, ...]:
-    """A result with the numbers by which an answer can cite it: the call's own, and one for each image."""
+    """Return a result with the numbers used to cite it: the number of the call, and one for each image."""
     parts: list[Part] = [TextPart(text=f"[^{outcome.number}^]\n")]
     num_images = 0
     for part in outcome.result.parts:
@@ -205,7 +205,7 @@ def numbered_parts(outcome: CallOutcome) -> tuple[Part, ...]:
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Neighbouring texts as one part, so that a result without images is plain text on the wire."""
+    """Join adjacent texts to one part, so that a result without images is sent as plain text."""
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -217,13 +217,13 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def words_of(parts: Sequence[Part]) -> str:
-    """The texts of a question, without its images."""
+    """Return the texts of a message, without its images."""
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 CHARS_PER_TOKEN = 3.5
 TOKENS_PER_IMAGE = 1500
-"""Both are used only where a server counts no tokens; a 1024x1024 image is 1369 tokens for K2.5."""
+"""Estimates for servers that report no token counts; a 1024x1024 image is 1369 tokens for K2.5."""
 
 SUMMARY_REQUEST = (
     "The conversation is about to be cut. Sum up what you need to go on: the question as you understand it, what you "
@@ -233,12 +233,12 @@ SUMMARY_REQUEST = (
 
 
 def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
-    """Tokens that the conversation takes.
+    """Return the number of tokens of the conversation.
 
     Args:
         messages: The conversation.
-        last_usage: What the server counted for the latest call, whose reply is the last assistant message; what
-            came after it is estimated. None or zero: all is estimated.
+        last_usage: Server's count for the latest call, whose reply is the last assistant message; later messages are
+            estimated. None or zero: everything is estimated.
     """
     if last_usage is None or not last_usage.total_tokens:
         return estimate_tokens(messages)
@@ -247,7 +247,7 @@ def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """Tokens by the length of the texts and the number of images."""
+    """Estimate tokens from the length of the texts and the number of images."""
     num_chars, num_images = 0, 0
     for message in messages:
         num_chars += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
@@ -266,13 +266,13 @@ async def compact(
     strategy: ContextStrategy,
     sum_up: Callable[[], Awaitable[str]],
 ) -> tuple[Conversation, str]:
-    """Give old parts of a conversation up.
+    """Remove old parts of a conversation.
 
     Returns:
-        The shorter conversation, and a line about it for the record.
+        The shorter conversation, and a note about it for the record.
 
     Raises:
-        ContextOverflowError: The strategy is `none`, or has nothing left to give up.
+        ContextOverflowError: If the strategy is `none`, or has nothing left to remove.
     """
     old, num_steps = conversation.compaction, len(conversation.steps)
     match strategy:

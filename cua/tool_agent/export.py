@@ -1,4 +1,4 @@
-"""A run of `ask` as other programs read it: one conversation in OpenAI's form, and its notebook."""
+"""Export of a run of `ask` for other programs: one conversation in OpenAI's format, and its notebook."""
 
 import json
 from dataclasses import replace
@@ -18,18 +18,18 @@ from cua.trajectory.run_record import RunRecord
 
 CONVERSATION, NOTEBOOK = "conversation.jsonl", "notebook.ipynb"
 SHOWN_TOOLS = "tools"
-"""Kind of the note that holds what the model was told at the start: `system_prompt`, and `tools` as on the wire."""
+"""Kind of the note with the model's initial context: `system_prompt`, and `tools` in the request format."""
 
 
 async def export_conversation(record: RunRecord, result_dir: Path | str, name: str) -> Path:
     """Write `conversation.jsonl` and `notebook.ipynb`.
 
-    The conversation is one line with `messages` and `tools`, as OpenAI's chat completions and fine-tuning have them:
-    all steps, with their reasoning as `reasoning_content`, images as `data:` URLs. Nothing of it is shortened,
-    whatever the model was shown towards the end of a long run.
+    The conversation is one line with `messages` and `tools`, as in OpenAI's chat completions and fine-tuning: all
+    steps, with their reasoning as `reasoning_content`, images as `data:` URLs. Nothing is compacted, even if the model
+    was shown a shorter conversation.
 
     Raises:
-        TrajectoryError: The name cannot be a folder, it cannot be written, or the run has no conversation.
+        TrajectoryError: If the name is not a valid folder name, writing fails, or the run has no conversation.
     """
     if not record.is_tool_run:
         raise TrajectoryError(f"{record.run_dir.name} is a run of `cua task`: it has no conversation with tools")
@@ -59,7 +59,7 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
 
 
 def _shown_at_start(record: RunRecord) -> tuple[str, list[Any]]:
-    """The system prompt and tools of the first request; empty for records of earlier versions."""
+    """Return the system prompt and tools of the first request; empty for records of earlier versions."""
     data = next((note.data for note in reversed(record.notes) if note.kind == SHOWN_TOOLS), {})
     prompt, tools = data.get("system_prompt"), data.get("tools")
     return prompt if isinstance(prompt, str) else "", list(tools) if isinstance(tools, list | tuple) else []

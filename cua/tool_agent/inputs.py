@@ -1,4 +1,4 @@
-"""The user's files: copied into the run, and shown to the model as far as a model can look at them."""
+"""The user's files: copied into the run, and shown to the model if their type allows it."""
 
 import io
 import math
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 Kind = Literal["image", "document", "video", "other"]
 
 MAX_COPIED_BYTES = 256 * 2**20
-"""A larger file is not copied into the run but read where it lies."""
+"""Limit for copied files; a larger file is read in place."""
 
 MAX_PATCHES = 16_384
 PATCH_PX = 14
 MAX_SIDE_PX = 7168
-"""What K2.5 sees of one image; more would be reduced on the way. Source: its image processor's configuration."""
+"""Longest side that K2.5 accepts; larger images would be reduced. Source: its image processor's configuration."""
 
 MAX_SHOWN_PAGES = 8
 NUM_SHOWN_FRAMES = 16
 FRAME_SIDE_PX = 448
-"""Frames of a video as they are shown at first; the model takes more, or larger ones, with code."""
+"""Longest side of the video frames shown first; the model gets more or larger ones with code."""
 
 _PDF_START = b"%PDF"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """One file of the user.
+    """File of the user.
 
     Attributes:
-        name: What it is called in the working folder, or its absolute path when it is read where it lies.
-        path: The user's own file.
-        size_bytes: Its size.
-        is_copied: Whether the run holds a copy.
-        sha256: Of the content.
+        name: Name in the working folder, or the absolute path of a file that is read in place.
+        path: Path of the user's own file.
+        size_bytes: Size of the file.
+        is_copied: True if the run has a copy.
+        sha256: Hash of the content.
     """
 
     name: str
@@ -57,10 +57,10 @@ class InputFile:
 
 
 def find_inputs(paths: Sequence[Path], taken: Iterable[str] = ()) -> tuple[InputFile, ...]:
-    """Look at the files; nothing is copied yet. Equal names get a number.
+    """Check the files without copying them. Equal names get a number.
 
     Raises:
-        ConfigError: A file is missing, unreadable, empty or no file.
+        ConfigError: If a path is missing, unreadable, empty or not a file.
     """
     names = set(taken)
     return tuple(_find_input(path, names) for path in paths)
@@ -87,7 +87,7 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
 
 
 def _free_name(path: Path, names: set[str]) -> str:
-    """The file's own name, written so that a record can hold it, with a number when it is taken."""
+    """Return the file's own name, cleaned for the record, with a number if it is taken."""
     plain = Path(os.fsencode(path.name).decode("utf-8", "replace"))
     name, number = plain.name, 2
     while name in names:
@@ -103,10 +103,10 @@ def _hashed(path: Path) -> str:
 
 
 def copy_inputs(inputs: Sequence[InputFile], inputs_dir: Path, files_dir: Path) -> None:
-    """Copy files into a run: once untouched as evidence, once to work on.
+    """Copy files into a run: one unmodified copy as evidence, one to work on.
 
     Raises:
-        ConfigError: A file cannot be copied, or is not any more what it was when it was looked at.
+        ConfigError: If a file cannot be copied, or has changed since it was checked.
     """
     for folder in (inputs_dir, files_dir):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def copy_inputs(inputs: Sequence[InputFile], inputs_dir: Path, files_dir: Path) 
 def _copy(file: InputFile, inputs_dir: Path, files_dir: Path) -> None:
     try:
         for folder in (inputs_dir, files_dir):
-            with file.path.open("rb") as source, (folder / file.name).open("xb") as copy:  # no link is followed
+            with file.path.open("rb") as source, (folder / file.name).open("xb") as copy:  # links are not followed
                 shutil.copyfileobj(source, copy)
         sha256 = hash_file(inputs_dir / file.name)
     except OSError as error:
@@ -128,10 +128,10 @@ def _copy(file: InputFile, inputs_dir: Path, files_dir: Path) -> None:
 
 
 def make_question(question: str, inputs: Sequence[InputFile]) -> tuple[Part, ...]:
-    """The user's message: each file with what can be seen of it, then the words.
+    """Return the user message: each file with its images or description, then the text.
 
     Raises:
-        ConfigError: An image, document or video is broken; the text says how.
+        ConfigError: If an image, document or video is broken.
     """
     parts: list[Part] = []
     for file in inputs:
@@ -155,7 +155,7 @@ def _shown(file: InputFile) -> Iterator[Part]:
 
 
 def kind_of(path: Path) -> Kind:
-    """What a file is, by its content: the suffix may lie."""
+    """Detect the kind of a file by its content; the suffix may be wrong."""
     from PIL import Image
 
     from visual_tools.errors import require
@@ -170,7 +170,7 @@ def kind_of(path: Path) -> Kind:
     except Image.DecompressionBombError:
         return "image"
     except BROKEN_FILE:
-        pass  # no image
+        pass  # not an image
     av = require("av", "visual")
     try:
         with av.open(str(path)) as container:
@@ -212,7 +212,7 @@ def _video(file: InputFile) -> Iterator[Part]:
 
 
 def encode_for_model(image: "NDArray[np.uint8]") -> tuple[ImagePart, str]:
-    """An image as PNG no larger than K2.5 takes it in, and a clause that says so when it was reduced.
+    """Encode an image as PNG within K2.5's size limit, and return a note if it was reduced.
 
     Args:
         image: (H, W, 3) uint8 RGB.
@@ -230,10 +230,10 @@ def encode_for_model(image: "NDArray[np.uint8]") -> tuple[ImagePart, str]:
 
 
 def size_for_model(size_px: tuple[int, int]) -> tuple[int, int]:
-    """Width and height after K2.5's own reduction; never enlarged.
+    """Return width and height after K2.5's own reduction; images are never enlarged.
 
-    `tests/k25_media_rules.json` holds this, the video functions and the runtime, which may not know each other, to one
-    table.
+    `tests/k25_media_rules.json` compares this function, the video functions and the runtime, which do not import each
+    other.
 
     Source: K2.5's image processor: scale = min(1, sqrt(patches allowed / patches), longest side allowed / side).
     """

@@ -1,4 +1,4 @@
-"""Reads `mcp.json`, which names MCP servers in the form that other programs use too:
+"""Parser of `mcp.json`, which names MCP servers in the format that other programs use too:
 
 {"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"], "env": {"TOKEN": "${MY_TOKEN}"}},
                 "web": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${WEB_TOKEN}"}}}}
@@ -20,23 +20,23 @@ MAX_FILE_BYTES = 2**20
 MAX_SERVERS = 32
 _KEYS = ("command", "args", "env", "cwd", "url", "headers", "type", "disabled")
 _OTHERS_KEYS = ("timeout", "autoApprove", "alwaysAllow", "description", "name", "version", "gallery")
-"""What other programs write into the file and which means nothing here; who approves calls is said by our guard."""
+"""Keys of other programs that are ignored; approval of calls is decided by the guard."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\}")
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie|session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One server of the file; either `command` or `url` is set.
+    """Server in the file; either `command` or `url` is set.
 
     Attributes:
-        name: As the file calls it.
-        command: The program, with its arguments.
-        env: Its environment, besides PATH.
-        cwd: Where it runs; None for the current folder.
-        url: Address of a server that runs already (streamable HTTP).
+        name: Name in the file.
+        command: Program with its arguments.
+        env: Environment variables in addition to PATH.
+        cwd: Working folder; None for the current folder.
+        url: Address of a running server (streamable HTTP).
         headers: Sent with every request.
-        secrets: Values that nobody may see, by a name for each.
+        secrets: Values that must not be shown, each with a name.
     """
 
     name: str
@@ -49,10 +49,10 @@ class McpServer:
 
 
 def load_mcp_file(path: Path, environ: Mapping[str, str] = os.environ) -> tuple[McpServer, ...]:
-    """Read `mcp.json`; `${NAME}` and `${NAME:-default}` in `env` and `headers` stand for our variables.
+    """Load `mcp.json`; `${NAME}` and `${NAME:-default}` in `env` and `headers` are replaced by environment variables.
 
     Raises:
-        ConfigError: It cannot be read or is not in that form; the text names the place and the nearest valid word.
+        ConfigError: If it cannot be read or has another format; the message names the key and the nearest valid word.
     """
     try:
         with path.open("rb") as file:
@@ -126,7 +126,7 @@ def _filled(entry: Mapping[str, Any], key: str, where: str, environ: Mapping[str
 def _secrets_of(
     server: str, entry: Mapping[str, Any], env: Mapping[str, str], headers: Mapping[str, str]
 ) -> Iterator[tuple[str, Secret]]:
-    """Values that look like secrets by their name, or came from a variable; and a password in the address."""
+    """Yield values that are secrets by their name or came from a variable, and a password in the address."""
     for kind, values in (("env", env), ("headers", headers)):
         for name, value in values.items():
             if len(value) >= 4 and (_SECRET_NAME.search(name) or _VARIABLE.search(entry[kind][name])):

@@ -1,8 +1,8 @@
-"""Tools of MCP servers: started or reached for one session, ended with it.
+"""Tools of MCP servers, which are started or connected for one session and closed with it.
 
-A server is a stranger: what it says is bounded in size and time, its names are cleaned and prefixed, it gets no
-environment but PATH and what is named, and its processes end with the session whatever becomes of us. One that does
-not answer, or does not tell its tools, is a `ConfigError`.
+Servers are not trusted: the size and time of their replies are limited, names are cleaned and prefixed, the environment
+has only PATH and the variables listed in the file, and the processes end with the session even if this program is
+killed. A server that does not answer, or does not list its tools, is a `ConfigError`.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from visual_tools.errors import require
 from visual_tools.sandbox import Limits
 
 _VERSION = "2025-11-25"
-"""The revision of the protocol with the strictest form of a tool."""
+"""Revision of the protocol with the strictest definition of a tool."""
 _NEEDED = ("name", "description", "inputSchema")
 _MAX_PARTS = 1000
 _MAX_DEPTH = 64
-"""Levels of a message that are kept where it has too many to be read; a tool may have half of that."""
+"""Nesting depth up to which a message that is too deep to parse is kept; half of it for a tool."""
 
 Note = Callable[[str], None]
 
@@ -44,7 +44,7 @@ Note = Callable[[str], None]
 async def without_bad_tools(
     transport: AbstractAsyncContextManager[tuple[Any, Any]], note: Note
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a server; lists of tools on them hold only entries that can be read."""
+    """Return the streams of a server; tool lists on them contain only valid entries."""
     async with transport as (incoming, outgoing):
         yield _CheckedStream(incoming, note), outgoing
 
@@ -83,13 +83,13 @@ class _CheckedStream:
 
 
 def read_message(line: bytes) -> Any:
-    """A message of the protocol; one that the SDK cannot read, with what it cannot read replaced.
+    """Parse a message of the protocol; parts that the SDK cannot parse are replaced.
 
-    Lone surrogates become replacement characters, and what is nested too deep is left out. A reply that is still no
-    message becomes an error for the request that it answers.
+    Lone surrogates become replacement characters, and parts that are nested too deep are dropped. A reply that still
+    cannot be parsed becomes an error for its request.
 
     Raises:
-        ValueError: The line is no message, and does not say what it answers.
+        ValueError: If the line is not a message and does not name a request.
     """
     read = require("mcp.types", "mcp").jsonrpc_message_adapter
     try:
@@ -121,7 +121,7 @@ def _repaired(value: Any, depth: int) -> Any:
 
 
 def _readable_part(part: Any) -> Any:
-    """A part of a result that the SDK can read: unchanged, or a text in its place."""
+    """Return a part of a result that the SDK can parse: unchanged, or a text in its place."""
     methods, pydantic = require("mcp.types.methods", "mcp"), require("pydantic", "mcp")
     try:
         methods.validate_server_result("tools/call", _VERSION, {"content": [part]})
@@ -133,7 +133,7 @@ def _readable_part(part: Any) -> Any:
 
 
 def _readable(entry: Any, note: Note) -> dict[str, Any] | None:
-    """An entry that the SDK can read: unchanged, or without its optional fields; None when it is not a tool."""
+    """Return a tool entry that the SDK can parse: unchanged, or without optional fields; None if it is not a tool."""
     if not isinstance(entry, dict):
         note("a tool is left out: its entry is not an object")
         return None
@@ -161,19 +161,19 @@ def _why_wrong(entry: dict[str, Any]) -> str:
 
 
 MAX_TOOLS = 128
-"""Of one server; OpenAI-compatible servers take no more functions either."""
+"""Limit for one server; OpenAI-compatible servers do not accept more functions either."""
 MAX_PAGES = 32
 MAX_MESSAGE_BYTES = 16 * 2**20
 MAX_TOTAL_BYTES = 512 * 2**20
-"""What a server may send over a session; it is cut off behind that."""
+"""Limit of the bytes that a server may send in a session; the connection is closed beyond it."""
 CONNECT_S = 60.0
-"""A first start may download the server."""
+"""Timeout in seconds; the first start may download the server."""
 END_S = 3.0
 _TAIL_LINES, _TAIL_CHARS = 5, 300
 
 
 class McpTool:
-    """One tool of a server; implements `cua.model.Tool`, to be wrapped in an `OutsideTool`."""
+    """Tool of a server; implements `cua.model.Tool`, to be wrapped in an `OutsideTool`."""
 
     def __init__(self, connection: "McpConnection", name: str, shown: Any) -> None:
         self._connection = connection
@@ -187,7 +187,7 @@ class McpTool:
         self.parameters: Mapping[str, Any] = {"type": "object", **shown.input_schema}
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call it; what the server gives back is not bounded yet."""
+        """Call the tool; the size of the result is not limited yet."""
         mcp = require("mcp", "mcp")
         try:
             result = await self._connection.client.call_tool(self._own_name, dict(arguments))
@@ -197,7 +197,7 @@ class McpTool:
 
 
 def _parts(result: Any) -> Iterator[Part]:
-    """What a result shows; parts that are no text and no image are named."""
+    """Yield the parts of a result; parts other than texts and images are named."""
     texts = 0
     for block in result.content:
         match block.type:
@@ -221,18 +221,18 @@ def _parts(result: Any) -> Iterator[Part]:
 
 
 class McpConnection:
-    """A server that is connected, from `open` to `close`.
+    """Connection to a server, from `open` to `close`.
 
-    The client's task groups want to be left in the task that entered them, so one task of its own holds the connection.
+    The client's task groups must be exited in the task that entered them, so a separate task holds the connection.
 
     Args:
-        server: Which one.
-        connect_s: Seconds that it may take to answer, and to tell its tools.
+        server: Server to connect to.
+        connect_s: Timeout in seconds for the connection, and for the list of tools.
 
     Attributes:
-        server: Which one.
-        client: The official client.
-        notes: What a person should know: tools that cannot be used.
+        server: Server of the connection.
+        client: Client of the official SDK.
+        notes: Notes for a person: tools that cannot be used.
     """
 
     def __init__(self, server: McpServer, *, connect_s: float = CONNECT_S) -> None:
@@ -245,7 +245,7 @@ class McpConnection:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start or reach the server."""
+        """Start the server or connect to it."""
         require("mcp", "mcp")
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
@@ -258,7 +258,7 @@ class McpConnection:
         raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
 
     async def tools(self, taken: set[str]) -> list[McpTool]:
-        """Its tools, with names of their own."""
+        """Return the server's tools under unique names."""
         mcp = require("mcp", "mcp")
         found: list[Any] = []
         cursor = None
@@ -289,18 +289,18 @@ class McpConnection:
         return McpTool(self, name, shown)
 
     async def close(self) -> None:
-        """Let it go, and end its processes. May be called twice."""
+        """Close the connection and end the server's processes; safe to call twice."""
         task, self._task = self._task, None
         if task is None:
             return
         if self.client is None:
-            task.cancel()  # it never answered
+            task.cancel()  # the connection was never made
         self._is_wanted.set()
         await asyncio.wait({task}, timeout=2 * END_S)
         task.cancel()
         await asyncio.wait({task}, timeout=2 * END_S)
         if task.done() and not task.cancelled():
-            task.exception()  # a server that breaks while it ends is nobody's business any more
+            task.exception()  # errors of a server that is shutting down are ignored
 
     async def _hold(self, ready: "asyncio.Future[None]") -> None:
         mcp = require("mcp", "mcp")
@@ -314,7 +314,7 @@ class McpConnection:
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[tuple[Any, Any]]:
-        """The streams of a server that we start; its lines are bounded, and it ends with us."""
+        """Start a server and yield its streams; line size is limited, and the server ends with this program."""
         anyio = require("anyio", "mcp")
         command, env = self.server.command, {"PATH": os.environ.get("PATH", os.defpath), **self.server.env}
         program = shutil.which(command[0], path=env["PATH"])
@@ -347,7 +347,7 @@ class McpConnection:
 
 
 def _innermost(error: BaseException | None) -> str:
-    """The words of an error, out of the groups that task groups wrap it in."""
+    """Return the message of an error inside the exception groups of task groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return _one_line(error) if error is not None else "it ended"
@@ -358,7 +358,7 @@ def _one_line(error: BaseException) -> str:
 
 
 async def _read_messages(stdout: asyncio.StreamReader, to_us: Any) -> None:
-    """Messages line by line; one that is too long, or too much in all, ends the connection."""
+    """Send messages line by line; a line or a total beyond the limit ends the connection."""
     shared, anyio = require("mcp.shared.message", "mcp"), require("anyio", "mcp")
     left = MAX_TOTAL_BYTES
     async with to_us:
@@ -368,8 +368,8 @@ async def _read_messages(stdout: asyncio.StreamReader, to_us: Any) -> None:
                     message = read_message(line)
                 except ValueError:
                     if line.lstrip().startswith(b"{"):
-                        return  # whoever waits for this message must not wait in vain
-                    continue  # a server that prints something else
+                        return  # end the connection: the request would wait forever
+                    continue  # output that is not a message
                 await to_us.send(shared.SessionMessage(message))
 
 
@@ -380,11 +380,11 @@ async def _write_messages(from_us: Any, stdin: asyncio.StreamWriter, to_us: Any)
                 stdin.write(sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await stdin.drain()
     except (ConnectionError, RuntimeError):
-        await to_us.aclose()  # nobody reads any more: what waits for an answer must not wait for ever
+        await to_us.aclose()  # nothing reads any more: pending requests must fail, not wait forever
 
 
 async def _read_tail(stderr: asyncio.StreamReader, tail: "deque[str]") -> None:
-    """Keep the last lines of what a server says to its operator, for the error when it does not start."""
+    """Keep the last lines of a server's stderr, for the error if it does not start."""
     line = b""
     while piece := await stderr.read(4096):
         *lines, line = (line + piece).split(b"\n")
@@ -393,7 +393,7 @@ async def _read_tail(stderr: asyncio.StreamReader, tail: "deque[str]") -> None:
 
 
 async def _end(process: asyncio.subprocess.Process, pumps: Sequence["asyncio.Task[None]"]) -> None:
-    """Close a server's input, give it a moment, end it and all that it started."""
+    """Close a server's input, wait briefly, then end it and its child processes."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -401,7 +401,7 @@ async def _end(process: asyncio.subprocess.Process, pumps: Sequence["asyncio.Tas
             await process.wait()
     except TimeoutError:
         with suppress(ProcessLookupError):
-            process.terminate()  # the supervisor ends all that is below it
+            process.terminate()  # the supervisor ends all of its children
         try:
             async with asyncio.timeout(END_S):
                 await process.wait()
@@ -411,16 +411,16 @@ async def _end(process: asyncio.subprocess.Process, pumps: Sequence["asyncio.Tas
     for pump in pumps:
         pump.cancel()
     await asyncio.gather(*pumps, return_exceptions=True)
-    transport = getattr(process, "_transport", None)  # asyncio closes it only when all pipes end, which others may hold
+    transport = getattr(process, "_transport", None)  # asyncio closes it only when all pipes end; others may hold them
     if transport is not None:
         transport.close()
 
 
 @asynccontextmanager
 async def _reach(server: McpServer) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a server that runs already."""
+    """Connect to a running server and yield its streams."""
     http, httpx = require("mcp.client.streamable_http", "mcp"), require("httpx2", "mcp")
-    headers = {**server.headers, "Accept-Encoding": "identity"}  # what is packed has no bound before it is unpacked
+    headers = {**server.headers, "Accept-Encoding": "identity"}  # compressed data would bypass the size limit
     timeout = httpx.Timeout(CONNECT_S, read=None)
     hooks = {"response": [_bound_response]}
     async with (
@@ -431,7 +431,7 @@ async def _reach(server: McpServer) -> AsyncIterator[tuple[Any, Any]]:
 
 
 async def _bound_response(response: Any) -> None:
-    """Let a response be read up to a size only."""
+    """Limit the size of a response."""
     httpx = require("httpx2", "mcp")
     if is_packed(response):
         raise httpx.DecodingError("the server packs its answers, although it was asked not to")
@@ -453,7 +453,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpTools:
-    """The tools of all servers, and lines for a person about what cannot be used."""
+    """Tools of all servers, and notes for a person about tools that cannot be used."""
 
     tools: tuple[OutsideTool, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Tools that work outside the sandbox: a user's own, and those of MCP servers. What they give is foreign data.
+"""Tools that run outside the sandbox: a user's own, and tools of MCP servers. Their results are untrusted.
 
 A user's tool is an entry point of the group `k25.tools`: a callable that takes a `Workplace` and returns a
 `cua.model.Tool`.
@@ -23,27 +23,27 @@ from visual_tools.sandbox import Limits
 
 GROUP = "k25.tools"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names of functions that OpenAI-compatible servers take. Source: OpenAI's API reference, `tools[].function.name`."""
+"""Function names that OpenAI-compatible servers accept. Source: OpenAI's API reference, `tools[].function.name`."""
 MAX_DESCRIPTION_CHARS = 4000
 MAX_SCHEMA_CHARS = 32_000
 MAX_SCHEMA_DEPTH = 32
 KIND = "outside"
-"""`kind` in the data of a result: it is no cell, and nobody can repeat it from the record."""
+"""`kind` in the data of a result: it is not a cell, and cannot be repeated from the record."""
 
 
 class OutsideTool:
-    """A foreign tool within bounds: time, size of what it says and shows; implements `cua.model.Tool`.
+    """External tool with limits on time and on the size of its results; implements `cua.model.Tool`.
 
-    Its arguments are checked by names only, as a foreign schema may be made so that checking against it never ends; the
-    rest is the tool's own business.
+    Only the names of its arguments are checked, because validation against an external schema may never end; the tool
+    validates the values.
 
     Args:
-        tool: The tool.
-        limits: `wall_s` bounds a call; `output_chars` and `num_images` what comes back.
-        redact: Takes secrets out of the results.
+        tool: Wrapped tool.
+        limits: Limits: `wall_s` for a call; `output_chars` and `num_images` for its result.
+        redact: Removes secrets from the results.
 
     Attributes:
-        checked_parameters: The part of the schema that arguments are checked against.
+        checked_parameters: Part of the schema that arguments are checked against.
     """
 
     def __init__(self, tool: Tool, *, limits: Limits, redact: Callable[[str], str] = str) -> None:
@@ -53,7 +53,7 @@ class OutsideTool:
         self._tool, self._limits, self._redact = tool, limits, redact
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call it, and cut down what comes back."""
+        """Call the tool, and truncate its result."""
         try:
             async with asyncio.timeout(self._limits.wall_s):
                 result = await self._tool.call(arguments)
@@ -93,10 +93,10 @@ def _printable_lines(text: str) -> str:
 
 
 def check_tool(tool: Tool) -> None:
-    """Check that a foreign tool can be shown to a model.
+    """Check that an external tool can be shown to a model.
 
     Raises:
-        ValueError: Its name, description or schema is none; the text says which.
+        ValueError: If its name, description or schema is invalid.
     """
     for attribute in ("name", "description", "parameters", "call"):
         if not hasattr(tool, attribute):
@@ -109,7 +109,7 @@ def check_tool(tool: Tool) -> None:
 
 
 def check_schema(schema: object) -> None:
-    """Check that a foreign schema is one of an object, of bounded size, and names nothing outside itself."""
+    """Check that an external schema is an object schema, of limited size, without external references."""
     import jsonschema
 
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
@@ -146,10 +146,10 @@ def _names_only(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_user_tools(names: Sequence[str]) -> dict[str, ToolMaker]:
-    """The makers of a user's own tools, by the names of their entry points.
+    """Return the factories of a user's own tools, by the names of their entry points.
 
     Raises:
-        ConfigError: There is none of that name, or it cannot be loaded.
+        ConfigError: If a name is unknown or cannot be loaded.
     """
     found = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     makers: dict[str, ToolMaker] = {}
@@ -169,7 +169,7 @@ def find_user_tools(names: Sequence[str]) -> dict[str, ToolMaker]:
 def make_user_tools(
     makers: Mapping[str, ToolMaker], place: Workplace, redact: Callable[[str], str]
 ) -> list[OutsideTool]:
-    """The tools themselves."""
+    """Make the tools."""
     tools = []
     for name, make in makers.items():
         try:

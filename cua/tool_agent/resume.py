@@ -1,4 +1,4 @@
-"""Going on with a run in a fresh kernel: cells run again from the record; which variables are gone when one is lost."""
+"""Resuming of a run in a fresh kernel: repeats the recorded cells; reports the variables lost with a kernel."""
 
 import ast
 import keyword
@@ -26,7 +26,7 @@ from cua.trajectory.run_record import RunRecord
 from visual_tools.sandbox import CellResult, Kernel
 
 MAX_TOLD = 40
-"""Names in a message; a cell may make any number of them."""
+"""Limit of the names in a message; a cell may assign any number of them."""
 MAX_PROBLEMS = 10
 _NAMES = "print(*sorted(globals()), sep='\\n')"
 _SHELL_VALUE = re.compile(r"=\s*[!%].*$", re.MULTILINE)
@@ -35,7 +35,7 @@ _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 
 
 def start_of(record: RunRecord) -> ToolStart:
-    """An earlier part of a run, as its agent takes it up."""
+    """Return the recorded part of a run for its agent to continue from."""
     asked, at = [], 0
     for turn in record.turns:
         asked.append(Asked(parts=turn.question, at=at))
@@ -56,7 +56,7 @@ def start_of(record: RunRecord) -> ToolStart:
 
 
 def _last_compaction(record: RunRecord) -> Compaction:
-    """What of the conversation was given up last, so that the model is shown the same as before."""
+    """Return the last recorded compaction, so that the model is shown the same conversation."""
     data = next((note.data for note in reversed(record.notes) if note.kind == "context" and note.data), {})
     summary = data.get("summary")
     return Compaction(
@@ -67,16 +67,16 @@ def _last_compaction(record: RunRecord) -> Compaction:
 
 
 def lay_out_again(record: RunRecord) -> LaidOut:
-    """A fresh working folder with untouched copies of the inputs; the old one is kept beside it as `files-1`, ...
+    """Make a fresh working folder with unmodified copies of the inputs; keep the old one as `files-1`, ...
 
     Raises:
-        TrajectoryError: A name in the record leads out of the run's folder.
-        ConfigError: An input is gone.
+        TrajectoryError: If a name in the record leads out of the run's folder.
+        ConfigError: If an input is missing.
     """
     folder, fresh = record.run_dir / FILES, record.run_dir / f"{FILES}.new"
     with translate_os_errors("write", record.run_dir):
         if fresh.is_dir() and not fresh.is_symlink():
-            shutil.rmtree(fresh)  # an earlier try broke off
+            shutil.rmtree(fresh)  # left by an interrupted resume
         where_they_lie = [Path(entry.name) for entry in recorded_inputs(record) if not entry.is_copied]
         laid_out = lay_out(record, fresh, where_they_lie)
         if folder.is_dir() and any(folder.iterdir()):
@@ -96,16 +96,16 @@ def _free_folders(run_dir: Path) -> Iterator[Path]:
 async def repeat_cells(
     record: RunRecord, place: Workplace, agent: ToolAgent, findings: Sequence[str] = ()
 ) -> str | None:
-    """Run the recorded cells and commands again, in order, each within its limits, and compare.
+    """Run the recorded cells and commands again, in order, each within its limits, and compare the results.
 
-    Calls that ran no code in the sandbox are not repeated: their results stand in the conversation. Nor is a cell at
-    which the kernel died.
+    Calls that ran no code in the sandbox are not repeated: their results are in the conversation. A cell during which
+    the kernel died is not repeated either.
 
     Returns:
-        What the model must be told: what did not come out as it did, and which variables are gone or may have changed.
+        Note for the model: results that differ, and variables that are lost or may have changed.
 
     Raises:
-        SandboxError: Code cannot be run.
+        SandboxError: If code cannot be run.
     """
     problems, differing, num_cells = list(findings), set[str](), 0
     for outcome in record.call_outcomes:
@@ -127,7 +127,7 @@ async def repeat_cells(
 
 
 async def _repeat(outcome: CallOutcome, code: str, place: Workplace, agent: ToolAgent) -> str:
-    """Do a call over again; in what it differs, or "" when it came out the same."""
+    """Repeat a call; return the difference between the results, or "" if they are equal."""
     verdict = await check_call(agent.guard, outcome.call, is_isolated=agent.is_isolated)
     if verdict.decision != "allow":
         return f"it was not run again: {verdict.reason}"
@@ -140,7 +140,7 @@ async def _repeat(outcome: CallOutcome, code: str, place: Workplace, agent: Tool
 
 
 async def find_lost(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:
-    """What the model must be told when the kernel ended since its last cell; None while its variables are there."""
+    """Return a note for the model if the kernel ended since its last cell; None if its variables are kept."""
     if not names_after(steps):
         return None
     result = await kernel.run("pass", store_history=False)
@@ -167,13 +167,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 async def _present_names(kernel: Kernel) -> set[str]:
-    """The variables that the kernel has; its output is untrusted, so only names are taken from it."""
+    """Return the variables of the kernel; its output is untrusted, so only names are taken from it."""
     result = await kernel.run(_NAMES, store_history=False)
     return {line for line in result.text.split("\n") if line.isidentifier()}
 
 
 def names_after(steps: Sequence[ToolStep], *, only_sure: bool = False) -> set[str]:
-    """Names that cells have given values, as far as their text tells; `only_sure`: of cells that came to their end."""
+    """Return names assigned by cells, by static analysis; `only_sure`: only by cells that completed."""
     names: set[str] = set()
     for outcome in (outcome for step in steps for outcome in step.outcomes):
         data = cell_data(outcome)
@@ -185,11 +185,11 @@ def names_after(steps: Sequence[ToolStep], *, only_sure: bool = False) -> set[st
 
 
 def assigned_names(code: str, *, with_imports: bool = True) -> set[str]:
-    """Names to which the top level of a cell gives values: assignments, functions, classes, imports."""
+    """Return names assigned at the top level of a cell: assignments, functions, classes, imports."""
     plain = _to_python(code)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the code's author would be warned of
+            warnings.simplefilter("ignore")  # warnings about the code are for its author
             symbols = symtable.symtable(plain, "cell", "exec").get_symbols()
         names = {one.get_name() for one in symbols if one.is_assigned() or (with_imports and one.is_imported())}
         return names - _deleted_names(code)
@@ -198,7 +198,7 @@ def assigned_names(code: str, *, with_imports: bool = True) -> set[str]:
 
 
 def _deleted_names(code: str) -> set[str]:
-    """Names that the top level of a cell deletes."""
+    """Return names that the top level of a cell deletes."""
     try:
         body = ast.parse(_to_python(code)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -208,7 +208,7 @@ def _deleted_names(code: str) -> set[str]:
 
 
 def _to_python(code: str) -> str:
-    """A cell without what only IPython reads: `%time`, `!ls`, `x = !ls`; `%%bash` is no Python at all."""
+    """Remove IPython syntax from a cell: `%time`, `!ls`, `x = !ls`; a `%%bash` cell is not Python at all."""
     first, _, rest = code.lstrip().partition("\n")
     if first.startswith("%%"):
         code = rest if first.split()[0] in ("%%time", "%%timeit", "%%capture", "%%prun") else ""

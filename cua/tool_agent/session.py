@@ -1,4 +1,4 @@
-"""A conversation about files: a kernel, its files and what was said outlive each question. `ask` is one turn of it."""
+"""Conversation about files: the kernel, its files and the history persist between questions. `ask` is one question."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ from envs import Question, Task
 from visual_tools.sandbox import KernelMaker, Limits
 
 INPUTS = "inputs"
-"""Folder of a run that holds the user's files untouched; `FILES` is where code works."""
+"""Folder of a run with the user's unmodified files; code works in the folder `FILES`."""
 
 
 async def ask(
@@ -64,21 +64,21 @@ async def ask(
     """Answer one question about files with a tool-calling model, and keep the evidence.
 
     Args:
-        question: What is asked; a task of a suite judges the answer.
+        question: The question, or a task of a suite that evaluates the answer.
         files: Images, documents, videos, other files; copied into the run.
-        schema: What the answer must look like: a file, `file.py:Model`, or an `AnswerSchema`.
+        schema: Schema of the answer: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
-        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
-        watch: Who follows the run.
-        scope: Of what the run is a part of, such as a batch.
+        sandbox: Factory of the kernels (the caller closes it), or the kind of isolation as in the settings.
+        watch: Listener of the run.
+        scope: Scope of the parent run, such as a batch.
         settings: Single settings by name, such as `max_steps=20`; the others come from files and the environment.
 
     Returns:
-        How it ended. The run's folder holds `answer.json`, `notebook.ipynb` and every image.
+        Result of the run. Its folder contains `answer.json`, `notebook.ipynb` and every image.
 
     Raises:
-        ConfigError: A setting or file is wrong; nothing was started.
-        SandboxError: Code cannot be isolated here.
+        ConfigError: If a setting or file is wrong; nothing was started.
+        SandboxError: If code cannot be isolated on this machine.
     """
     task = None if isinstance(question, str) else question
     if task is not None:
@@ -99,15 +99,15 @@ async def resume_ask(
     watch: Watch | None = None,
     **settings: Any,
 ) -> RunResult:
-    """Go on with the open question of a run of `ask` that broke off, was stopped or was capped.
+    """Resume the open question of a run of `ask` that was interrupted, stopped or capped.
 
-    Its cells are run again in a fresh kernel, on untouched copies of the files; what does not come out as it did is
-    told to the model and noted. Calls of other tools are not repeated. Arguments are as for `ask`; settings that are
-    given go before those of the run.
+    Its cells are run again in a fresh kernel, on unmodified copies of the files; the model gets a note about different
+    results. Calls of other tools are not repeated. Arguments are as for `ask`; settings passed here override
+    the settings of the run.
 
     Raises:
-        TrajectoryError: The record cannot be read, or another process is writing it.
-        ConfigError: A setting is wrong, or the question was answered.
+        TrajectoryError: If the record cannot be read, or another process is writing it.
+        ConfigError: If a setting is wrong, or the question was already answered.
     """
     async with ToolSession(
         resume=run_dir, schema=schema, model=model, sandbox=sandbox, watch=watch, **settings
@@ -116,7 +116,7 @@ async def resume_ask(
 
 
 class ToolSession:
-    """Questions one after the other to an agent that keeps its Python, its files and what was said.
+    """Consecutive questions to an agent that keeps its Python state, its files and the history.
 
     ```python
     async with ToolSession(model="kimi-k2.5") as session:
@@ -124,19 +124,19 @@ class ToolSession:
         second = await session.ask("And how many of them are silver?")
     ```
 
-    A session is one run with one record. Of the limits, `max_steps` holds for each question, all others for the
-    session; time between questions does not count. Kernels, the sandbox and the record end with `close`, which also
-    writes the evidence.
+    A session is one run with one record. `max_steps` applies to each question, all other limits to the session; time
+    between questions does not count. `close` ends kernels, sandbox and record, and writes the evidence.
 
     Args:
-        profile: Tools, system prompt, limits and context; that of `ask` when left out. It goes before settings.
-        resume: The folder of an earlier run to go on with: its cells are run again before the first question.
-        schema: What final answers must look like: a file, `file.py:Model`, or an `AnswerSchema`.
+        profile: Tools, system prompt, limits and context; default: the profile of `ask`. It takes precedence over
+            settings.
+        resume: Folder of an earlier run to resume: its cells are run again before the first question.
+        schema: Schema of final answers: a file, `file.py:Model`, or an `AnswerSchema`.
         model: A model object (the caller closes it), or a name as in the settings.
-        sandbox: Makes the kernels (the caller closes it), or what isolates them as in the settings.
-        watch: Who follows the run; `on_control` gets the switches of each question before it starts.
-        task: Judges the answers.
-        scope: Of what the run is a part of; stops, budget and time of it hold besides.
+        sandbox: Factory of the kernels (the caller closes it), or the kind of isolation as in the settings.
+        watch: Listener of the run; its `on_control` gets the controls of each question before it starts.
+        task: Task that evaluates the answers.
+        scope: Scope of the parent run; its stop, budget and time apply too.
         settings: Single settings by name; the others come from files and the environment.
     """
 
@@ -173,22 +173,22 @@ class ToolSession:
 
     @property
     def run_dir(self) -> Path | None:
-        """The folder of the run; None before the first question."""
+        """Folder of the run; None before the first question."""
         return self._work.writer.run_dir if self._work else None
 
     async def ask(self, question: str, files: Sequence[Path | str] = ()) -> RunResult:
-        """Ask, and wait for the end of the answer; what was asked before is known to the model.
+        """Answer a question; the model knows the earlier questions and answers.
 
         Args:
-            question: What is asked.
-            files: Images, documents, videos, other files, besides those of earlier questions; copied into the run.
+            question: Text of the question.
+            files: Images, documents, videos, other files, in addition to earlier ones; copied into the run.
 
         Returns:
-            How it ended; steps, usage and time are those of all questions together.
+            Result with the steps, usage and time of all questions together.
 
         Raises:
-            ConfigError: A setting or file is wrong; nothing was started, and earlier questions stand.
-            SandboxError: Code cannot be isolated here.
+            ConfigError: If a setting or file is wrong; nothing was started, and earlier answers remain valid.
+            SandboxError: If code cannot be isolated on this machine.
         """
         async with self._lock:
             if not question.strip():
@@ -201,7 +201,7 @@ class ToolSession:
             asked = await asyncio.to_thread(make_question, question, inputs)
             if work is None:
                 work = await self._started(self._open_new(parts, question, inputs))
-                entries: list[dict[str, Any]] = []  # they stand in the header
+                entries: list[dict[str, Any]] = []  # already listed in the header
             else:
                 await asyncio.to_thread(copy_inputs, inputs, work.writer.run_dir / INPUTS, work.writer.run_dir / FILES)
                 work.names |= {file.name for file in inputs}
@@ -209,10 +209,10 @@ class ToolSession:
             return await self._take_turn(parts, work, work.agent.run(asked, inputs=entries, prepare=work.prepare))
 
     async def go_on(self) -> RunResult:
-        """Go on with the question that the run of `resume` left open; as `ask`.
+        """Continue the question that the run of `resume` left open, as in `ask`.
 
         Raises:
-            ConfigError: There is no such question.
+            ConfigError: If no question is open.
         """
         async with self._lock:
             parts = await self._prepared()
@@ -228,7 +228,7 @@ class ToolSession:
             return await self._take_turn(parts, work, work.agent.go_on(work.prepare))
 
     async def close(self) -> None:
-        """End everything that the session started, and write the evidence. May be called twice."""
+        """Close all resources of the session, and write the evidence; safe to call twice."""
         async with self._lock:
             self._is_closed = True
             await self._stack.aclose()
@@ -251,7 +251,7 @@ class ToolSession:
         return self._parts
 
     async def _started(self, opening: Coroutine[Any, Any, "_Work"]) -> "_Work":
-        """What works; when that fails, nothing is left running."""
+        """Return the opened resources; if opening fails, close everything."""
         try:
             self._work = await opening
         except BaseException:
@@ -304,7 +304,7 @@ class ToolSession:
         found: McpTools,
         start: ToolStart | None = None,
     ) -> "_Work":
-        """The kernels and the agent; what the code has left is sealed when the kernels are closed."""
+        """Assemble kernels and agent; the files of the code are sealed when the kernels are closed."""
         folder, stack = writer.run_dir / FILES, self._stack
         stack.push_async_callback(self._seal, writer)
         kernel = await maker.make_kernel(folder, readable=readable)
@@ -344,7 +344,7 @@ class ToolSession:
         return redacted(work.result, parts.secrets.redact)
 
     async def _seal(self, writer: TrajectoryWriter) -> None:
-        """Write down what the code has left, now that none of it runs any more, and the evidence beside the record."""
+        """Record the files that the code left, after the kernels are closed, and write the evidence."""
         result = self._work.result if self._work else None
         if result is None or result.end.source == "record":
             return
@@ -355,15 +355,15 @@ class ToolSession:
 
 @dataclass(slots=True, kw_only=True)
 class _Work:
-    """What is running.
+    """Open resources of a session.
 
     Attributes:
-        writer: The record.
-        place: The kernels.
-        agent: Answers.
-        names: Files that the run was given.
-        again: Runs the cells of an earlier process again; None when that is done, or there are none.
-        result: How the latest question ended; None while one is being answered.
+        writer: Writer of the record.
+        place: Kernels and working folder.
+        agent: Agent that answers.
+        names: Names of the files given to the run.
+        again: Repeats the cells of an earlier process; None if there are none left.
+        result: Result of the latest question; None while one is being answered.
     """
 
     writer: TrajectoryWriter
@@ -374,7 +374,7 @@ class _Work:
     result: RunResult | None = None
 
     async def prepare(self) -> str | None:
-        """Note for the model before it continues: which variables are lost."""
+        """Return a note for the model about lost variables before it continues."""
         again, self.again = self.again, None
         if again is not None:
             return await again()

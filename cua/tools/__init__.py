@@ -1,4 +1,4 @@
-"""Tools that a model may call, and the set that dispatches its calls."""
+"""Tools that a model may call, and the toolset that dispatches its calls."""
 
 from cua.tools.toolset import Toolset
 

@@ -1,10 +1,10 @@
-"""`search`, `browse` and `download`: the web, or a folder that stands for it. What comes back is foreign data.
+"""Tools `search`, `browse` and `download`, for the web or a local folder. Their results are untrusted.
 
-The fetcher is shared by all agents of a run; each agent's tools keep copies of what it has read in its own folder, and
-the result of a call holds their hashes, so that a citation `[^index^]` leads to the very bytes.
+All agents of a run share the fetcher; each agent's tools keep copies of fetched content in its own folder, and the
+result of a call has their hashes, so that a citation `[^index^]` identifies the exact bytes.
 
-A page that is empty until its scripts have run is rendered by a browser that reaches nothing itself: its proxy is a
-port without a server, and each request of the page is answered by the fetcher, with the same rules, limits and cache.
+A page that is empty without its scripts is rendered by a browser without network access: its proxy is a port without
+a server, and each request of the page is answered by the fetcher, with the same rules, limits and cache.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _WANTED = ("document", "script", "xhr", "fetch", "stylesheet")
 
 
 async def render(got: Fetched, fetcher: Fetcher) -> Fetched | None:
-    """What a page holds once its scripts have run; None where there is no browser, or the page does not load."""
+    """Return the page after its scripts have run; None without a browser, or if the page does not load."""
     from envs.browser.launch import launch
     from envs.browser.options import BrowserOptions
     from envs.domain_rules import DomainRules
@@ -76,7 +76,7 @@ async def _rendered(running: Any, got: Fetched, fetcher: Fetcher) -> Fetched | N
 
 
 class _Requests:
-    """Answers the requests of one page: GET of what a text needs, and nothing else."""
+    """Request filter of one page: answers GET requests that a text needs, and nothing else."""
 
     def __init__(self, got: Fetched, fetcher: Fetcher) -> None:
         self._got, self._fetcher = got, fetcher
@@ -98,7 +98,7 @@ class _Requests:
 
 
 KIND = "web"
-"""`kind` in the data of a result: it is no cell, and what the web says may change; its stored copies are evidence."""
+"""`kind` in the data of a result: it is not a cell, and the web may change; the stored copies are evidence."""
 SHOWN_CHARS = 12_000
 MAX_QUERIES = 8
 MAX_URLS = 20
@@ -152,7 +152,7 @@ class DownloadArguments(Arguments):
 
 
 class SearchTool:
-    """Searches; implements `cua.model.Tool`."""
+    """Search tool; implements `cua.model.Tool`."""
 
     name = "search"
 
@@ -163,7 +163,7 @@ class SearchTool:
         self.parameters: Mapping[str, Any] = schema_of(SearchArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Search for all queries at the same time."""
+        """Run all queries concurrently."""
         asked = read_arguments(SearchArguments, arguments)
         found = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
         text = "\n\n".join(told for told, _ in found)
@@ -172,7 +172,7 @@ class SearchTool:
         return ToolResult(parts=(TextPart(text=text),), is_error=is_error, data={"kind": KIND, "urls": urls})
 
     async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit] | None]:
-        """What the model is shown of a query, and its hits; None where it could not be asked."""
+        """Return the text for the model and the hits of a query; None for the hits if it failed."""
         if not query.strip():
             return "Query: (empty)\nError: a query is a few words.", None
         try:
@@ -193,7 +193,7 @@ def _line(text: str) -> str:
 
 
 class BrowseTool:
-    """Reads pages; implements `cua.model.Tool`."""
+    """Tool that reads pages; implements `cua.model.Tool`."""
 
     name = "browse"
 
@@ -219,7 +219,7 @@ class BrowseTool:
         return ToolResult(parts=(TextPart(text=text),), data=data)
 
     async def _open(self, url: str) -> tuple[Fetched, Document]:
-        """A page as text; by a browser when scripts have to fill it, and there is one."""
+        """Return a page as text, rendered by a browser if its scripts must run and a browser is available."""
         got = await self._fetcher.fetch(url)
         document = await self._fetcher.read(got)
         if not document.needs_browser:
@@ -237,7 +237,7 @@ def _link(document: Document, number: int, url: str) -> str:
 
 
 def _shown(document: Document, asked: BrowseArguments) -> str:
-    """The part of the text that was asked for."""
+    """Return the requested part of the text."""
     text = document.text
     if asked.page:
         if not document.pages:
@@ -255,7 +255,7 @@ def _shown(document: Document, asked: BrowseArguments) -> str:
 
 
 def _found(text: str, wanted: str) -> str:
-    """The places of a text, each with what stands around it; how words are spaced does not matter."""
+    """Return the matches in a text, each with its context; differences in whitespace are ignored."""
     pattern = re.compile(r"\s+".join(map(re.escape, wanted.split())) or re.escape(wanted), re.I)
     places: list[tuple[int, int]] = []
     count = 0
@@ -273,7 +273,7 @@ def _found(text: str, wanted: str) -> str:
 
 
 def _fenced(got: Fetched, document: Document, shown: str, stored: str) -> str:
-    """The text between marks that it cannot forge: they hold its own hash."""
+    """Wrap the text in marks that it cannot forge: they contain its own hash."""
     mark = got.sha256[:8]
     clean = "\n".join(printable(line) for line in shown.split("\n"))
     pages = f", {len(document.pages)} pages" if document.pages else ""
@@ -283,14 +283,14 @@ def _fenced(got: Fetched, document: Document, shown: str, stored: str) -> str:
 
 
 def _store(folder: Path, got: Fetched) -> str:
-    """Keep a copy, named by its hash; the name relative to the folder."""
+    """Store a copy, named by its hash; return its name relative to the folder."""
     name = f"{PAGES}/{got.sha256[:16]}{_SUFFIXES.get(got.media_type, '.bin')}"
     _write(folder, name, got.body)
     return name
 
 
 def _write(folder: Path, name: str, body: bytes) -> None:
-    """Write a new file; code of the model works in the same folder, and a link that it has planted is not followed."""
+    """Write a new file without following links, which the model's code could create in the same folder."""
     inner = folder / Path(name).parent
     if inner.is_symlink():
         raise FetchError(f"{Path(name).parent} is a link; it is left alone")
@@ -305,7 +305,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
 
 
 class DownloadTool:
-    """Downloads files; implements `cua.model.Tool`."""
+    """Tool that downloads files; implements `cua.model.Tool`."""
 
     name = "download"
 
@@ -316,7 +316,7 @@ class DownloadTool:
         self.parameters: Mapping[str, Any] = schema_of(DownloadArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Download all at the same time."""
+        """Download all files concurrently."""
         asked = read_arguments(DownloadArguments, arguments)
         wanted = asked.expect.lower().lstrip(".")
         done = await asyncio.gather(*(self._one(url, wanted) for url in asked.urls))
@@ -336,7 +336,7 @@ class DownloadTool:
         return f"{_line(url)}: {name}, {len(got.body)} bytes, {found}, sha256 {got.sha256}", entry
 
     def _keep(self, got: Fetched) -> str:
-        """Write it under its own name; under one with its hash when that is taken."""
+        """Write the file under its own name, or with its hash in the name if that is taken."""
         last = unquote(urlsplit(got.url).path).rstrip("/").rpartition("/")[2]
         safe = re.sub(r"[^\w.-]+", "_", last).strip("._")[-100:] or "file"
         try:
@@ -348,7 +348,7 @@ class DownloadTool:
 
 
 def type_of(body: bytes) -> str:
-    """The type of a file by its content: `pdf`, `png`, `zip`, ..., `html`, `text` or `binary`."""
+    """Return the type of a file by its content: `pdf`, `png`, `zip`, ..., `html`, `text` or `binary`."""
     for magic, name in _TYPES:
         if body.startswith(magic):
             return name
@@ -359,10 +359,10 @@ def type_of(body: bytes) -> str:
 
 
 def check_type(got: Fetched, found: str, wanted: str) -> None:
-    """Check that a file is what was wanted, or what its name says.
+    """Check that a file has the wanted type, or the type of its name.
 
     Raises:
-        FetchError: It is something else, such as the error page of a server.
+        FetchError: If it has another type, such as the error page of a server.
     """
     suffix = Path(urlsplit(got.url).path).suffix.lower().lstrip(".")
     expected = wanted or (
@@ -380,6 +380,6 @@ def check_type(got: Fetched, found: str, wanted: str) -> None:
 
 
 def make_research_tools(web: Web, folder: Path | None) -> tuple[Tool, ...]:
-    """The tools of one agent; without a `folder` for its copies nothing can be downloaded."""
+    """Make the tools of one agent; without a `folder` for copies, `download` is left out."""
     tools: list[Tool] = [SearchTool(web), BrowseTool(web, folder)]
     return (*tools, DownloadTool(web, folder)) if folder is not None else tuple(tools)

@@ -1,7 +1,7 @@
-"""Tools in kernels: `ipython`, which keeps its state; `files`, `shell` and `view_image` in another of the same folder.
+"""Tools in kernels: `ipython`, which keeps its state; `files`, `shell` and `view_image` in a second kernel.
 
-File access and shell commands run inside the isolation too, so a link that code has planted in the folder
-leads nowhere; and they neither wait for the model's cells nor disturb its variables.
+Both kernels share a folder. File access and shell commands run inside the sandbox too, so a link that code has created
+in the folder cannot lead out of it; and they neither wait for the model's cells nor change its variables.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ _MAX_LISTED = 20
 
 
 def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
-    """Write a cell's result as a tool result.
+    """Convert a cell's result to a tool result.
 
     Args:
-        result: What became of the cell.
-        kind: What the notebook makes of it: `ipython`, `shell` or `service`.
-        code: The notebook's cell.
+        result: Result of the cell.
+        kind: Kind of the notebook cell: `ipython`, `shell` or `service`.
+        code: Source of the notebook cell.
     """
     images = [ImagePart(data=image.png) for image in result.images]
     parts: tuple[Part, ...] = (TextPart(text=_text(result)), *images)
@@ -57,7 +57,7 @@ def _text(result: CellResult) -> str:
 
 
 def _without_image(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
-    """A notebook output whose image is named by its place among the result's images: it is kept once."""
+    """Return a notebook output that refers to the result's image by index, so that the image is stored once."""
     if PNG not in output.get("data", {}):
         return dict(output)
     return {**output, "data": {**output["data"], PNG: next(numbers, None)}}
@@ -70,7 +70,7 @@ class IPythonArguments(Arguments):
 
 
 class IPythonTool:
-    """Runs code in a kernel; implements `cua.model.Tool`."""
+    """Tool that runs code in a kernel; implements `cua.model.Tool`."""
 
     name = "ipython"
 
@@ -88,11 +88,11 @@ class IPythonTool:
 
 
 SPARE_S = 5.0
-"""Room that the kernel gets beyond a command's own time limit, so that the command's limit strikes first."""
+"""Extra seconds for the kernel beyond a command's own timeout, so that the command's timeout applies first."""
 
 
 class Service:
-    """Calls functions of `visual_tools.sandbox.inside`; made at the first call (or `SandboxError`)."""
+    """Caller of functions in `visual_tools.sandbox.inside`; starts its kernel at the first call (or `SandboxError`)."""
 
     def __init__(self, make_kernel: Callable[[], Awaitable[Kernel]]) -> None:
         self._make_kernel = make_kernel
@@ -113,7 +113,7 @@ class Service:
         return await self._kernel.run(code, timeout_s=timeout_s, store_history=False)
 
     async def close(self) -> None:
-        """End the kernel. May be called twice."""
+        """Stop the kernel; safe to call twice."""
         kernel, self._kernel = self._kernel, None
         if kernel is not None:
             await kernel.close()
@@ -130,7 +130,7 @@ class FilesArguments(Arguments):
 
 
 class FilesTool:
-    """Works with files of the working folder; implements `cua.model.Tool`."""
+    """Tool for files of the working folder; implements `cua.model.Tool`."""
 
     name = "files"
 
@@ -140,7 +140,7 @@ class FilesTool:
         self.parameters: Mapping[str, Any] = schema_of(FilesArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it."""
+        """Run the file operation."""
         asked = read_arguments(FilesArguments, arguments)
         match asked.action:
             case "list":
@@ -162,7 +162,7 @@ class ShellArguments(Arguments):
 
 
 class ShellTool:
-    """Runs commands in the working folder; implements `cua.model.Tool`."""
+    """Tool that runs commands in the working folder; implements `cua.model.Tool`."""
 
     name = "shell"
 
@@ -191,7 +191,7 @@ class ViewImageArguments(Arguments):
 
 
 class ViewImageTool:
-    """Shows a file of the working folder; implements `cua.model.Tool`."""
+    """Tool that shows an image file of the working folder; implements `cua.model.Tool`."""
 
     name = "view_image"
 
@@ -201,7 +201,7 @@ class ViewImageTool:
         self.parameters: Mapping[str, Any] = schema_of(ViewImageArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Show it."""
+        """Show the image."""
         asked = read_arguments(ViewImageArguments, arguments)
         result = await self._service.call_inside("view_image", path=asked.path, box=asked.box)
         code = f"inside.view_image({asked.path!r}, {asked.box!r})"

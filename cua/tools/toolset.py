@@ -1,4 +1,4 @@
-"""The tools of a run by name; their arguments are checked before they are called."""
+"""Tools of a run by name; their arguments are checked before each call."""
 
 import traceback
 from collections.abc import Mapping, Sequence
@@ -18,27 +18,27 @@ from envs.foreign import contained, describe_error
 from visual_tools.errors import SandboxError
 
 UNUSABLE = "is_unusable"
-"""In the data of a result: the call could not be made as it was written, as a reply that cannot be read."""
+"""Key in the data of a result: the call was malformed, like a reply that cannot be parsed."""
 
 
 def failed(text: str, *, is_unusable: bool = False) -> ToolResult:
-    """A result that tells the model what was wrong."""
+    """Return an error result with a message for the model."""
     return ToolResult(parts=(TextPart(text=text),), is_error=True, data={UNUSABLE: True} if is_unusable else {})
 
 
 class Toolset:
-    """The tools of a run, by name.
+    """Tools of a run, by name.
 
     Args:
-        tools: Those that work inside the sandbox, if there is one.
-        outside: Those that work outside of it.
-        folder: Where the first work, for a task that judges what lies there.
+        tools: Tools that run inside the sandbox, if there is one.
+        outside: Tools that run outside it.
+        folder: Working folder of the sandbox, for a task that evaluates its content.
 
     Attributes:
-        tools: In the order in which the model is shown them.
-        outside: Names of the tools that work outside any sandbox.
-        repeatable: Names of the tools whose calls may be made again after a crash (`is_repeatable`): the same call
-            does nothing twice.
+        tools: All tools, in the order in which the model is shown them.
+        outside: Names of the tools that run outside any sandbox.
+        repeatable: Names of the tools whose calls may be repeated after a crash (`is_repeatable`), because repeating
+            a call has no further effect.
     """
 
     def __init__(self, tools: Sequence[Tool], outside: Sequence[Tool] = (), folder: Path | None = None) -> None:
@@ -51,16 +51,16 @@ class Toolset:
             raise ConfigError(f"two tools have the same name: {', '.join(sorted(tool.name for tool in self.tools))}")
 
     async def dispatch(self, call: ToolCall) -> ToolResult:
-        """Carry one call out.
+        """Run one call.
 
         Returns:
-            The tool's result; or one with `is_error` for an unknown tool, arguments that are no JSON or do
-            not fit the schema, and a tool that broke.
+            Result of the tool; or one with `is_error` for an unknown tool, arguments that are not JSON or do
+            not fit the schema, and a tool that failed.
 
         Raises:
-            SandboxError: Code cannot be run any more; not the model's mistake.
-            ModelAccessError: A tool that asks a model of its own is refused for good.
-            TrajectoryError: A tool cannot write down what it does.
+            SandboxError: If code cannot be run any more, through no fault of the model.
+            ModelAccessError: If a tool that calls a model itself is refused permanently.
+            TrajectoryError: If a tool cannot record its actions.
         """
         tool = self._by_name.get(call.name)
         if tool is None:
@@ -82,7 +82,7 @@ class Toolset:
 
 
 def _read_json(text: str) -> dict[str, Any] | str:
-    """The arguments, or what is wrong with them."""
+    """Return the arguments, or a message about the error in them."""
     try:
         value = read_json(text or "{}", strict=False)  # models put raw line ends into strings
     except ValueError as error:
@@ -93,7 +93,7 @@ def _read_json(text: str) -> dict[str, Any] | str:
 
 
 def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """In what arguments do not fit a schema, in words; "" when they do."""
+    """Return the reason why arguments do not fit a schema; "" if they do."""
     import jsonschema
 
     errors = jsonschema.Draft202012Validator(dict(schema)).iter_errors(dict(arguments))
@@ -106,7 +106,7 @@ def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 class Arguments(BaseModel):
-    """Base of a tool's arguments: unknown names are refused, so that a typo is told and not ignored."""
+    """Base of a tool's arguments: unknown names are refused, so that a typo is reported and not ignored."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -115,8 +115,8 @@ A = TypeVar("A", bound=Arguments)
 
 
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, without the titles that pydantic adds."""
-    return deepcopy(_schema_of(arguments))  # a hundred agents have the tool, and none of them another's schema
+    """Return the JSON schema of a tool's arguments, without the titles that pydantic adds."""
+    return deepcopy(_schema_of(arguments))  # many agents share the tool; each gets its own copy
 
 
 @cache
@@ -132,13 +132,13 @@ def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def read_arguments(arguments: type[A], given: Mapping[str, Any]) -> A:
-    """Arguments as a typed value; the dispatcher has checked them against the schema already."""
+    """Convert arguments to a typed value; the dispatcher has already checked them against the schema."""
     return arguments.model_validate(dict(given))
 
 
 @cache
 def read_description(name: str, **values: str) -> str:
-    """The text about a tool, kept in `NAME.md` beside its code, with `{value}` places filled in."""
+    """Return the description of a tool from `NAME.md` next to its code, with `{value}` placeholders filled in."""
     text = resources.files("cua.tools").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
     for key, value in values.items():
         text = text.replace("{" + key + "}", value)

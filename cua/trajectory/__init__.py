@@ -1,4 +1,4 @@
-"""The record of a run on disk: written while it happens, read back, shown, exported, replayed."""
+"""Record of a run on disk: written during the run, loaded, shown, exported, replayed."""
 
 from cua.trajectory.events import Note, RunHeader
 from cua.trajectory.load import load_run

@@ -1,4 +1,4 @@
-"""A run in ATIF, the Agent Trajectory Interchange Format, which training pipelines and viewers read.
+"""Export of a run to ATIF, the Agent Trajectory Interchange Format for training pipelines and viewers.
 
 Source: Harbor's RFC 0001 (docs/rfcs/0001-trajectory-format.md) and its models, format version 1.6 (images as files).
 """
@@ -23,24 +23,24 @@ from cua.trajectory.run_record import RunRecord
 VERSION = "ATIF-v1.6"
 FILE = "trajectory.json"
 COMPUTER = "computer"
-"""Function of the tool call that stands for the code of a GUI step."""
+"""Function name of the tool call that represents the code of a GUI step."""
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 ShowImage = Callable[[str], str]
-"""From the SHA-256 of an image to its path as the file names it."""
+"""Map from the SHA-256 of an image to its path in the file."""
 
 
 def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> Path:
     """Write a run as one ATIF file.
 
     Args:
-        record: The run; one of `cua ask` loaded with its images.
-        path: The file.
-        copy_images: Put the images beside it, into `images/`; else they are named where they lie in the run's folder.
+        record: The run; a run of `cua ask` must be loaded with its images.
+        path: Path of the file.
+        copy_images: True to copy the images to `images/` next to the file; False to refer to the run's folder.
 
     Raises:
-        TrajectoryError: It cannot be written, or an image is lost.
+        TrajectoryError: If the file cannot be written, or an image is missing.
     """
     shown: set[str] = set()
     folder = FOLDER if copy_images else os.path.relpath(record.run_dir / FOLDER, path.parent)
@@ -62,7 +62,7 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
 
 
 def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
-    """A run as an ATIF object. Actions that were refused or broke off are steps too; their observation says so."""
+    """Convert a run to an ATIF object. Refused or interrupted actions are steps too, with an error as observation."""
     header, end = record.header, record.end
     usage = record.result.usage if record.result else record.usage
     steps = list(_tool_steps(record, show) if record.is_tool_run else _gui_steps(record, show))
@@ -89,7 +89,7 @@ def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
 
 
 def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
-    """The instruction with the first screenshot, then a step for each of the run's."""
+    """Yield the instruction with the first screenshot, then each step of the run."""
     screens = [record.images[index] for index in sorted(record.images) if record.images[index]]
     first = [_image(sha256, show) for sha256 in screens[:1]]
     instruction = record.header.instruction
@@ -108,14 +108,14 @@ def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
 
 
 def _seen_after(record: RunRecord, step: Step, show: ShowImage) -> Iterator[dict[str, Any]]:
-    """What the agent got to see of what it did: an error, and the next screenshot."""
+    """Yield the observation after a step: an error, and the next screenshot."""
     yield {"type": "text", "text": f"error: {step.error}" if step.error else "carried out"}
     after = [record.images[index] for index in sorted(record.images) if index > step.index]
     yield from (_image(sha256, show) for sha256 in after[:1] if sha256)
 
 
 def _tool_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
-    """Each question, and a step for each reply with its calls and their results."""
+    """Yield each question, and a step for each reply with its calls and their results."""
     for turn in record.turns:
         yield {"source": "user", "message": _content(turn.question, show) or record.header.instruction}
         for step in turn.steps:
@@ -159,7 +159,7 @@ def _metrics(reply: Reply) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call; what is no JSON object stands as it was written under `text`."""
+    """Return the arguments of a call; a text that is not a JSON object is kept under the key `text`."""
     try:
         value = read_json(text, strict=False)
         json.dumps(value, allow_nan=False)
@@ -169,7 +169,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _content(parts: Sequence[Part], show: ShowImage) -> str | list[dict[str, Any]]:
-    """Text alone as a string, with images as a list."""
+    """Return text alone as a string, with images as a list."""
     if not any(isinstance(part, ImagePart) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, TextPart))
     shown: list[dict[str, Any]] = []
@@ -196,10 +196,10 @@ def _copy_images(record: RunRecord, hashes: Sequence[str], folder: Path) -> None
 def _time(unix_s: float) -> str:
     try:
         return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError) as error:  # a record may hold any number
+    except (OverflowError, ValueError, OSError) as error:  # a record may contain any number
         raise TrajectoryError(f"the record has a time that is none: {unix_s!r}") from error
 
 
 def _filled(**values: Any) -> dict[str, Any]:
-    """Without what is unknown or empty."""
+    """Return the values without None and empty ones."""
     return {name: value for name, value in values.items() if value not in (None, "", {}, [])}

@@ -1,8 +1,8 @@
-"""What shows that a record was edited: lines that name the line before them, and hashes of the files that code wrote.
+"""Detection of edits in a record: each line has the hash of the previous line, and files of the code are hashed.
 
-A line that is changed, cut out or put in breaks the chain at the next line. The hash of the last line stands for all
-of them: it is the fingerprint of the record. Whoever rewrites every line can make a whole chain again, but not with
-the same fingerprint.
+A line that is changed, removed or inserted breaks the chain at the next line. The hash of the last line depends on all
+of them: it is the fingerprint of the record. Rewriting every line can make a valid chain again, but with another
+fingerprint.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ _LINK = re.compile(rb'"prev":"([0-9a-f]{32}|)"\}$')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """What the chain of a record tells.
+    """Result of checking the chain of a record.
 
     Attributes:
-        status: `none`: written by an earlier version, so that changes cannot be seen.
-        fingerprint: Hash of the last line; "" when the chain is broken, for then it stands for nothing.
-        broken_at: Number of the first line that does not follow from the one before it.
+        status: `none` for a record of an earlier version, in which changes cannot be detected.
+        fingerprint: Hash of the last line; "" if the chain is broken.
+        broken_at: Number of the first line that does not match the previous one.
     """
 
     status: ChainStatus = "none"
@@ -40,7 +40,7 @@ class Chain:
     broken_at: int | None = None
 
     def describe(self) -> str:
-        """In words, for a person."""
+        """Return a description for a person."""
         match self.status:
             case "whole":
                 return f"unbroken, fingerprint {self.fingerprint}"
@@ -51,17 +51,17 @@ class Chain:
 
 
 def hash_line(line: bytes) -> str:
-    """The hash of a line, its line end left out."""
+    """Return the hash of a line without its line end."""
     return hashlib.sha256(line.removesuffix(b"\n")).hexdigest()[:HASH_CHARS]
 
 
 def link(line: bytes, previous: str) -> bytes:
-    """A line, its end included, that also names the hash of the line before it; "" for the first one."""
+    """Return a line, including its end, with the hash of the previous line; "" for the first one."""
     return line.removesuffix(b"}\n") + b',"prev":"' + previous.encode() + b'"}\n'
 
 
 def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
-    """Follow the chain of a record."""
+    """Check the chain of a record."""
     fingerprint = hash_line(lines[-1]) if lines else ""
     links = [match[1].decode() if (match := _LINK.search(line)) else None for line in lines]
     if not is_expected and not any(found is not None for found in links):
@@ -77,16 +77,16 @@ def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
 FILES = "files"
 MAX_FILES = 5000
 MAX_BYTES = 4 * 2**30
-"""Of all files together; twice what a working folder may hold."""
+"""Limit of all files together; twice the size limit of a working folder."""
 NO_FILE = ""
-"""Stands for what is no regular file, such as a link, instead of a hash."""
+"""Replaces the hash of an entry that is not a regular file, such as a link."""
 
 
 def hash_files(run_dir: Path) -> tuple[dict[str, str], bool]:
-    """The files of a run's working folder.
+    """Hash the files of a run's working folder.
 
     Returns:
-        SHA-256 by name relative to the folder; and whether that is all, for there may be too many.
+        SHA-256 by name relative to the folder; and True if that is all of them, as their number is limited.
     """
     hashes: dict[str, str] = {}
     hasher = _Hasher(run_dir)
@@ -98,7 +98,7 @@ def hash_files(run_dir: Path) -> tuple[dict[str, str], bool]:
 
 
 def changed_files(run_dir: Path, sealed: SealedEvent) -> Iterator[str]:
-    """What is not as the record sealed it, in words."""
+    """Yield descriptions of the differences between the files and their sealed hashes."""
     if sealed.is_whole:
         now, is_whole = hash_files(run_dir)
         for name in sorted(now.keys() - sealed.files.keys()):
@@ -114,7 +114,7 @@ def changed_files(run_dir: Path, sealed: SealedEvent) -> Iterator[str]:
 
 
 class _Hasher:
-    """Hashes files up to a size of all together, which a folder of holes would make endless."""
+    """Hasher with a limit on the total size, because sparse files could be huge."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -130,7 +130,7 @@ class _Hasher:
 
 
 def _names(folder: Path) -> Iterator[str | None]:
-    """Names of all files, links not followed; None where something cannot be named or lies too deep."""
+    """Yield names of all files without following links; None for an invalid name or a path that is too deep."""
     queue = [(folder, "")]
     while queue:
         here, prefix = queue.pop()

@@ -1,9 +1,10 @@
-"""Between our frozen dataclasses and one line of JSON; token ids and log-probabilities packed.
+"""Conversion between the frozen dataclasses and one line of JSON; token ids and log-probabilities are packed.
 
-Out: a walk over the values, every text through `redact`. Back: pydantic, since a file is foreign data.
-Images never stand in a line; numbers that JSON has no word for become text (`"nan"`).
+Encoding walks over the values and passes every text through `redact`. Decoding uses pydantic, since a file is untrusted
+data. Lines contain no images; numbers that JSON cannot represent become text (`"nan"`).
 
-A prompt of 10,000 tokens takes some 15 kB that way instead of 60; a next step's prompt begins with the same ids.
+Packing reduces a prompt of 10,000 tokens from 60 kB to about 15 kB; the prompt of the next step begins with the same
+ids.
 """
 
 import base64
@@ -28,21 +29,21 @@ from cua.trajectory.events import Event, action_kind
 from envs import Action
 
 MAX_TOKENS_BYTES = 64 * 2**20
-"""Of one list, unpacked: eight million ids."""
+"""Limit of one unpacked list: eight million ids."""
 
 _TOKEN_KINDS = {"prompt_ids": "q", "ids": "q", "logprobs": "d", "sampled": "b"}
 
 
 def pack_tokens(tokens: ReplyTokens) -> dict[str, str]:
-    """A text for each list."""
+    """Pack each list as a text."""
     return {name: _pack(kind, getattr(tokens, name)) for name, kind in _TOKEN_KINDS.items()}
 
 
 def unpack_tokens(packed: Any) -> dict[str, list[Any]]:
-    """The lists, as data that is not checked yet.
+    """Unpack the lists, as data that is not validated yet.
 
     Raises:
-        ValueError: Something else than `pack_tokens` makes, or absurdly much of it.
+        ValueError: If the text was not made by `pack_tokens`, or exceeds the size limit.
     """
     if not isinstance(packed, dict) or not all(isinstance(packed.get(name), str) for name in _TOKEN_KINDS):
         raise ValueError("the tokens of a reply are not what a record holds")
@@ -82,15 +83,15 @@ _KINDS: Mapping[type, str] = {action_class: action_kind(action_class) for action
 
 
 def encode(value: object, redact: Redact = str) -> Any:
-    """A JSON value for any of our data.
+    """Convert a value to a JSON value.
 
     Args:
-        value: A dataclass, or what such a class may hold.
-        redact: Applied to every text but the closed words of `Literal` fields. Keys of free-form
+        value: A dataclass, or a value that such a class may contain.
+        redact: Applied to every text except the fixed values of `Literal` fields. Keys of free-form
             mappings are texts too.
 
     Returns:
-        Dicts, lists, texts, numbers, booleans and None. What has no JSON form is told in words.
+        Dicts, lists, texts, numbers, booleans and None. Other values become descriptive text.
     """
     if value is None or type(value) in (bool, int):  # most values of a record: abstract classes take longer
         return value
@@ -103,7 +104,7 @@ def encode(value: object, redact: Redact = str) -> Any:
     if isinstance(value, numbers.Real):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, Reply) and value.tokens and _holds_secrets(value, redact):
-        value = dataclasses.replace(value, tokens=None)  # ids would tell what the text no longer does
+        value = dataclasses.replace(value, tokens=None)  # token ids would reveal the redacted text
     if isinstance(value, ReplyTokens):
         return pack_tokens(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -133,7 +134,7 @@ def _encode_fields(value: Any, redact: Redact) -> dict[str, Any]:
 
 @cache
 def _fields(data_class: type) -> tuple[tuple[str, bool], ...]:
-    """Names of the fields that go into a line, and whether each holds one of a closed set of words."""
+    """Return the names of the fields to encode, and for each if it has fixed values."""
     hints = get_type_hints(data_class, include_extras=True)
     return tuple(
         (field.name, _is_closed(hints[field.name]))
@@ -144,19 +145,19 @@ def _fields(data_class: type) -> tuple[tuple[str, bool], ...]:
 
 @cache
 def open_fields(data_class: type) -> tuple[str, ...]:
-    """Names of the fields that may hold texts of a person, a page or a model."""
+    """Return the names of the fields that may contain texts of a person, a page or a model."""
     return tuple(name for name, is_closed in _fields(data_class) if not is_closed)
 
 
 def _is_closed(hint: Any) -> bool:
-    """Whether a field holds a word of ours (or a hash) and never text of a person, a page or a model."""
+    """Return True if a field has fixed values (or a hash) and never text of a person, a page or a model."""
     if get_origin(hint) is Annotated:
         return get_args(hint)[0] is str
     return Literal in (get_origin(arm) for arm in (hint, *get_args(hint)))
 
 
 def _text(text: str, redact: Redact) -> str:
-    """The text without secrets, also without those that stand percent-encoded in an address."""
+    """Redact secrets in the text, including percent-encoded ones in an address."""
     redacted = redact(well_formed(text))
     if "%" in redacted or "+" in redacted:
         plain = unquote_plus(redacted)
@@ -166,7 +167,7 @@ def _text(text: str, redact: Redact) -> str:
 
 
 def to_line(event: Event, redact: Redact = str) -> bytes:
-    """One event as one line of UTF-8, line end included."""
+    """Encode one event as one line of UTF-8, including its line end."""
     data = {"event": event.event} | encode(event, redact)
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
@@ -177,10 +178,10 @@ def _adapter() -> TypeAdapter[Event]:
 
 
 def from_line(line: bytes) -> Event:
-    """Read one event back; its observation has an empty screenshot.
+    """Decode one event; its observation has an empty screenshot.
 
     Raises:
-        ValueError: Not JSON, or not an event of ours; one line of text says what is wrong.
+        ValueError: If the line is not JSON, or not a known event; the message is one line.
     """
     data = read_json(line)
     if isinstance(data, dict) and isinstance(data.get("observation"), dict):

@@ -1,4 +1,4 @@
-"""Actions and numbers in words, for reports and terminals."""
+"""Text for actions and numbers, for reports and terminals."""
 
 import json
 import math
@@ -26,12 +26,12 @@ from envs import (
 
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _VISIBLE = frozenset("\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd")
-"""Joiners, which emoji and some scripts need, and signs that Unicode counts among the marks of format."""
+"""Joiners, which emoji and some scripts need, and signs that Unicode classifies as format characters."""
 _CLICKS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 
 def describe_action(action: Action) -> str:
-    """One action in a few words: `right-click at (12, 40)`. Positions are screen pixels."""
+    """Return one action as short text: `right-click at (12, 40)`. Positions are screen pixels."""
     match action:
         case Click():
             verb = _CLICKS.get(action.clicks, f"{action.clicks} clicks")
@@ -64,7 +64,7 @@ def describe_action(action: Action) -> str:
 
 
 def describe_duration(seconds: float) -> str:
-    """`420 ms`, `3.2 s`, `4 min 05 s`, `2 h 03 min`."""
+    """Return a duration as `420 ms`, `3.2 s`, `4 min 05 s`, `2 h 03 min`."""
     if not math.isfinite(seconds):
         return "unknown"
     if seconds < 0.9995:
@@ -79,21 +79,21 @@ def describe_duration(seconds: float) -> str:
 
 
 def describe_cost(cost_usd: float | None) -> str:
-    """`$0.0123`; `unknown` when a price is."""
+    """Return a cost as `$0.0123`; `unknown` if a price is unknown."""
     if cost_usd is None:
         return "unknown"
     return f"${cost_usd:.4f}" if 0 < cost_usd < 1 else f"${cost_usd:.2f}"
 
 
 def describe_tokens(num_tokens: int) -> str:
-    """`950`, `12.3k`, `4.56M`."""
+    """Return a number of tokens as `950`, `12.3k`, `4.56M`."""
     if num_tokens < 1000:
         return str(num_tokens)
     return f"{num_tokens / 1000:.1f}k" if num_tokens < 999_950 else f"{num_tokens / 1e6:.2f}M"
 
 
 def told_arguments(call: ToolCall) -> str:
-    """The arguments of a call as a person reads them: a lone value as itself, such as code."""
+    """Return the arguments of a call as readable text: a single value without its name, such as code."""
     try:
         arguments = read_json(call.arguments, strict=False)
     except ValueError:
@@ -104,7 +104,7 @@ def told_arguments(call: ToolCall) -> str:
 
 
 def printable(text: str) -> str:
-    """The line with control characters shown as their image, so that a page cannot steer a terminal."""
+    """Replace control characters of a line by visible ones, so that a page cannot control a terminal."""
     if text.isprintable():
         return text
     return "".join(_visible(char) if unicodedata.category(char) in _UNSAFE else char for char in text)
@@ -119,10 +119,10 @@ def _visible(char: str) -> str:
 
 
 def describe_time(unix_s: float) -> str:
-    """Local date and time."""
+    """Return local date and time."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
-    except (OverflowError, ValueError, OSError):  # a record may hold any number
+    except (OverflowError, ValueError, OSError):  # a record may contain any number
         return "at an unknown time"
 
 

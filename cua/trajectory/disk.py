@@ -1,4 +1,4 @@
-"""A file that only grows by whole lines, has one writer, and whose faults are told in words that say how to go on."""
+"""Append-only file of whole lines with a single writer, and readable messages for file errors."""
 
 import errno
 import os
@@ -12,14 +12,14 @@ from cua.trajectory.run_files import MAX_RECORD_BYTES, check_no_link, read_insid
 
 
 class AppendOnlyLines:
-    """Appends lines straight to the operating system: what was appended survives the death of the process.
+    """Appender that passes lines directly to the operating system: they survive the death of the process.
 
-    A line that could not be written completely is cut off again, so that the next one starts clean; so it does behind
-    bytes that another program has appended.
+    A partly written line is cut off again, so that the next one starts on a new line; a line break is added after bytes
+    that another program has appended.
 
     Args:
-        path: The file; made when it is not there, refused when it is a link.
-        keep_bytes: Cut the file to this size first: a torn last line is dropped that way.
+        path: Path of the file; created if missing, refused if it is a link.
+        keep_bytes: Size to truncate the file to first, which drops a torn last line.
     """
 
     def __init__(self, path: Path, *, keep_bytes: int | None = None) -> None:
@@ -31,11 +31,11 @@ class AppendOnlyLines:
         self._size_bytes = os.fstat(self._fd).st_size
 
     def append(self, line: bytes, *, is_durable: bool) -> None:
-        """Write one line, its line end included.
+        """Append one line, including its line end.
 
         Raises:
-            TrajectoryError: The file is closed or was deleted.
-            OSError: The disk is full, broken or read-only.
+            TrajectoryError: If the file is closed or was deleted.
+            OSError: If the disk is full, broken or read-only.
         """
         if self._fd is None:
             raise TrajectoryError(f"the record {self._path} is closed; nothing more can be written to it")
@@ -45,7 +45,7 @@ class AppendOnlyLines:
                 f"the record {self._path} was deleted while the run was going on. "
                 "Start the run again, and leave its folder in place until it ends"
             )
-        if found.st_size > self._size_bytes:  # another writer's bytes, perhaps without a line end
+        if found.st_size > self._size_bytes:  # bytes of another writer, perhaps without a line end
             line = b"\n" + line
         try:
             _write_all(self._fd, line)
@@ -57,12 +57,12 @@ class AppendOnlyLines:
         self._size_bytes = found.st_size + len(line)
 
     def sync(self) -> None:
-        """Wait until the disk has all lines."""
+        """Wait until all lines are on disk."""
         if self._fd is not None:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        """Let the file go. May be called twice."""
+        """Close the file; safe to call twice."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -75,7 +75,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until the disk has a file."""
+    """Wait until a file is on disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -84,31 +84,31 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names inside a folder on disk (where the system can)."""
+    """Wait until the names inside a folder are on disk (where the system supports it)."""
     with suppress(PermissionError):  # Windows does not open folders
         sync_file(folder)
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """All complete lines of a file, without their ends; a last line without its end was torn and is left out.
+    """Read all complete lines of a file, without line ends; a last line without a line end is dropped as torn.
 
     Raises:
-        OSError: The file cannot be read.
-        TrajectoryError: It is a link, no regular file, or larger than a record may be.
+        OSError: If the file cannot be read.
+        TrajectoryError: If it is a link, not a regular file, or larger than a record may be.
     """
     return read_inside(path.parent, path.name, max_bytes=MAX_RECORD_BYTES).split(b"\n")[:-1]
 
 
 NAME = "lock"
 _PATIENCE_S = 0.3
-"""`is_locked` of another process may hold the lock for an instant; a writer holds it for good."""
+"""Timeout for the lock: `is_locked` of another process may hold it briefly; a writer keeps it."""
 
 
 class RunLock:
-    """Held by the process that writes a run.
+    """Lock held by the process that writes a run.
 
     Raises:
-        TrajectoryError: Another process (or another writer of this one) has it, or a link is in its place.
+        TrajectoryError: If another process or writer holds it, or the lock file is a link.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -129,14 +129,14 @@ class RunLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let it go. May be called twice."""
+        """Release the lock; safe to call twice."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
 def is_locked(run_dir: Path) -> bool:
-    """Whether some process is writing this run now."""
+    """Return True if a process is writing this run."""
     path = run_dir / NAME
     if path.is_symlink() or not path.is_file():
         return False
@@ -187,10 +187,10 @@ _ADVICE = {
 
 @contextmanager
 def translate_os_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn an `OSError` inside the block into a `TrajectoryError`.
+    """Convert an `OSError` inside the block to a `TrajectoryError`.
 
     Raises:
-        TrajectoryError: `OSError` came; the text names the path, the cause and the way out.
+        TrajectoryError: On an `OSError`; the message names the path, the cause and a solution.
     """
     try:
         yield

@@ -1,9 +1,9 @@
-"""What stands in `trajectory.jsonl`: one event a line, each one small class here.
+"""Events in `trajectory.jsonl`: one event per line, each with a small class here.
 
-A step is told by four events, in this order, so that a reader knows after a crash how far it came:
-`observed` (before the model is asked), `replied`, `acting` (before anything is done) and `acted`.
-Every line also has `event` (its class, the tag of the union), `at` (Unix time in seconds), `agent` and `parent` (who
-did it, and for whom) and, last, `prev`: the hash of the line before it (`chain.py`).
+A step consists of four events in this order, so that a reader knows after a crash how far it came: `observed` (before
+the model is called), `replied`, `acting` (before any action is executed) and `acted`. Every line also has `event` (its
+class, the tag of the union), `at` (Unix time in seconds), `agent` and `parent` (the agent of the event, and its parent
+agent) and, last, `prev`: the hash of the previous line (`chain.py`).
 """
 
 import re
@@ -19,8 +19,8 @@ from cua.step import Turn
 from envs import Action, Observation
 
 SCHEMA_VERSION = 3
-"""Goes up when an older reader would misread a newer record. 2: lines are chained, a tool-using run is sealed.
-3: a record may hold the lines of several agents."""
+"""Version of the format, increased if an older reader would misread a newer record. 2: lines are chained, a
+tool-using run is sealed. 3: a record may contain the lines of several agents."""
 CHAINED_SINCE = 2
 
 
@@ -29,7 +29,7 @@ def _kind(data: Any) -> str | None:
 
 
 def action_kind(action_class: type) -> str:
-    """Tag of an action class in JSON: `PressKey` is `press_key`."""
+    """Return the tag of an action class in JSON: `PressKey` is `press_key`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", action_class.__name__).lower()
 
 
@@ -43,20 +43,20 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """What a run was started with: enough to understand it and to start it again.
+    """Configuration of a run: enough to understand it and to start it again.
 
     Attributes:
-        instruction: What the agent was told; a note `instruction` has it where it came with the task's setup.
-        task: `id`, `seed` and `metadata` of the task, as far as it has them.
+        instruction: Instruction of the agent; in a note `instruction` if it came from the task's setup.
+        task: `id`, `seed` and `metadata` of the task, where it has them.
         env: Kind of environment: `browser`, `desktop`, ...
-        env_options: The environment's options that matter to a reader.
+        env_options: Options of the environment that matter to a reader.
         model: Name of the model.
         protocol: Options of the protocol (thinking, number of images, coordinates, ...).
         sampling: Sampling settings.
-        limits: Caps of the run.
-        versions: Version by package, and of Python.
-        settings: All that `--resume` needs to build the same run again (command line, resolved config).
-        started_at: Unix time in seconds; 0 lets the writer put the current time in.
+        limits: Limits of the run.
+        versions: Versions by package, and of Python.
+        settings: All values that `--resume` needs to build the same run again (command line, resolved config).
+        started_at: Unix time in seconds; 0 for the current time.
         schema_version: Format of this record.
     """
 
@@ -76,7 +76,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """What every line has. `agent` did it; `parent` is the agent that it works for, "" for the run's first one."""
+    """Fields of every line. `agent` is the agent of the event; `parent` is its parent agent, "" for the first agent."""
 
     at: float
     agent: str = "main"
@@ -85,7 +85,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent(_Line):
-    """First line of a record. `run_id` is the name that the run's folder was given."""
+    """First line of a record. `run_id` is the name of the run's folder when it was made."""
 
     header: RunHeader
     run_id: str = ""
@@ -94,7 +94,7 @@ class RunEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEvent(_Line):
-    """What the model is about to see. `image` is the SHA-256 of the image, its name in `images/`."""
+    """Next observation for the model. `image` is the SHA-256 of the image, its name in `images/`."""
 
     index: int
     observation: Observation
@@ -104,7 +104,7 @@ class ObservedEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepliedEvent(_Line):
-    """The model's whole answer; an index may have several, when one of them could not be read."""
+    """Complete reply of the model; a step may have several if one of them could not be parsed."""
 
     index: int
     reply: Reply
@@ -113,7 +113,7 @@ class RepliedEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingEvent(_Line):
-    """Written and on disk before the first of `actions` is carried out."""
+    """Actions to be executed; on disk before the first of them."""
 
     index: int
     turn: Turn
@@ -123,7 +123,7 @@ class ActingEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActedEvent(_Line):
-    """A step is finished. `turn` and `actions` stand here only when no equal `acting` line came before."""
+    """End of a step. `turn` and `actions` are set only without a preceding equal `acting` line."""
 
     index: int
     error: str | None
@@ -141,7 +141,7 @@ Sha256 = Annotated[str, Field(pattern=r"^(|[0-9a-f]{64})$")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPart:
-    """A part of a message. `image` is the SHA-256 of an image, its name in `images/`."""
+    """Part of a message. `image` is the SHA-256 of an image, its name in `images/`."""
 
     part: Literal["text", "image"]
     text: str = ""
@@ -150,7 +150,7 @@ class RecordedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOutcome:
-    """A tool call and what came of it; the fields are those of `CallOutcome` and `ToolResult`."""
+    """Tool call with its result; the fields are as in `CallOutcome` and `ToolResult`."""
 
     number: int
     call: ToolCall
@@ -163,12 +163,12 @@ class RecordedOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedEvent(_Line):
-    """A tool-using run goes on with this question; its steps are `replied`, `calling` and `called`.
+    """Question of a tool-using run; its steps are `replied`, `calling` and `called`.
 
     Attributes:
         at: Unix time in seconds.
-        parts: The question.
-        inputs: Files that came with it; those of the first question stand in the header.
+        parts: Parts of the question.
+        inputs: Files of the question; the header lists the files of the first question.
     """
 
     parts: tuple[RecordedPart, ...]
@@ -178,7 +178,7 @@ class AskedEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallingEvent(_Line):
-    """Written and on disk before the first of `calls` is carried out."""
+    """Tool calls to be made; on disk before the first of them."""
 
     index: int
     calls: tuple[ToolCall, ...]
@@ -187,7 +187,7 @@ class CallingEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalledEvent(_Line):
-    """A step of a tool-using run is finished."""
+    """End of a step of a tool-using run."""
 
     index: int
     outcomes: tuple[RecordedOutcome, ...]
@@ -199,13 +199,13 @@ class CalledEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(_Line):
-    """Something worth knowing that is not a step.
+    """Event that is not a step.
 
     Attributes:
         at: Unix time in seconds.
         kind: `guard`, `loop`, `parse_error`, `pause`, `redirect`, ...: one word, free.
         text: One line for a person.
-        index: The step during which it happened; 0 before the first.
+        index: Step during which it happened; 0 before the first.
         data: Details (the raw reply of a parse error, the rule of a guard).
     """
 
@@ -218,14 +218,14 @@ class Note(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedEvent(_Line):
-    """The run goes on in a new process; what was being done is closed as interrupted."""
+    """Start of a new process that continues the run; the unfinished step is closed as interrupted."""
 
     event: Literal["resumed"] = "resumed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedEvent(_Line):
-    """Last line of a record, unless the run is resumed or its files are sealed."""
+    """End of the run: the last line, unless the run is resumed or its files are sealed."""
 
     result: RunResult
     event: Literal["ended"] = "ended"
@@ -233,12 +233,12 @@ class EndedEvent(_Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedEvent(_Line):
-    """Behind the end of a tool-using run, when nothing writes to its folder any more.
+    """Hashes of the files of a tool-using run, after its end, when its folder does not change any more.
 
     Attributes:
         at: Unix time in seconds.
-        files: SHA-256 of what lies in `files/`, by name; "" for what is no regular file.
-        is_whole: Whether those are all.
+        files: SHA-256 of the content of `files/`, by name; "" for an entry that is not a regular file.
+        is_whole: True if those are all files.
     """
 
     files: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Images of a run, by content: `images/<sha256>.png`, each written once and whole."""
+"""Images of a run, by content: `images/<sha256>.png`, each written once and atomically."""
 
 import hashlib
 import os
@@ -12,27 +12,27 @@ FOLDER = "images"
 
 
 class ImageFolder:
-    """The images of one run."""
+    """Images of one run."""
 
     def __init__(self, run_dir: Path) -> None:
-        """Name the folder; nothing is read or made."""
+        """Set the folder; nothing is read or made."""
         self._run_dir = run_dir
         self._folder = run_dir / FOLDER
         self._known: set[str] = set()
 
     def path(self, sha256: str) -> Path:
-        """Where the image of that hash is."""
+        """Return the path of the image with the given hash."""
         return self._folder / f"{sha256}.png"
 
     def put(self, png: bytes, *, is_durable: bool) -> tuple[str, bool]:
-        """Write an image and return its hash; an equal one is not written again, an empty one not at all.
+        """Write an image and return its hash; an existing image is not written again, an empty one not at all.
 
         Returns:
-            SHA-256 in hex, or "" for no image; and whether a file was written.
+            SHA-256 in hex, or "" for an empty image; and True if a file was written.
 
         Raises:
-            OSError: The image cannot be written; no half file is left under its name.
-            TrajectoryError: The folder of images is a link.
+            OSError: If the image cannot be written; no partial file is left under its name.
+            TrajectoryError: If the folder of images is a link.
         """
         if not png:
             return "", False
@@ -45,10 +45,10 @@ class ImageFolder:
         return sha256, is_new
 
     def get(self, sha256: str) -> bytes:
-        """The image of that hash; b"" for the hash "".
+        """Return the image with the given hash; b"" for the hash "".
 
         Raises:
-            TrajectoryError: It is not there or not what was written.
+            TrajectoryError: If it is missing or its content has changed.
         """
         if not sha256:
             return b""
@@ -69,17 +69,17 @@ class ImageFolder:
 
 
 def sha256_of(png: bytes) -> str:
-    """The hash by which an image is named."""
+    """Return the hash that names an image."""
     return hashlib.sha256(png).hexdigest()
 
 
 def write_atomically(path: Path, data: bytes, *, is_durable: bool = False) -> None:
-    """Write a file so that its name shows the old content or the new, never a part.
+    """Write a file atomically: its name has the old content or the new, never a part.
 
     Raises:
-        OSError: It cannot be written; the temporary file is gone again.
+        OSError: If it cannot be written; the temporary file is removed.
     """
-    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.part")  # nobody can plant a link there
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.part")  # a link cannot be planted there
     try:
         with draft.open("xb", buffering=0) as file:
             view = memoryview(data)

@@ -1,9 +1,9 @@
-"""A record written off the event loop: one thread for all agents of a run, and one wait for the disk for many writes.
+"""Journal that writes a record outside the event loop: one thread for all agents of a run, with group commit.
 
-Lines are written in the order of the calls. `replied`, `called` and `note` return at once, the others when their line
-is written, or on disk where `TrajectoryWriter` promises that: what takes effect waits for its own line, which is behind
-all before it. What many agents write at the same time waits for the disk together (group commit), and the event loop
-goes on meanwhile.
+Lines are written in the order of the calls. `replied`, `called` and `note` return immediately, the others when their
+line is written, or on disk where `TrajectoryWriter` promises that. An action waits for its own line, which follows all
+earlier lines. Concurrent writes of several agents share one wait for the disk (group commit), which does not block the
+event loop.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from envs import Action, Observation
 
 
 class Journal:
-    """The record of one agent, for its loop. Its coroutines raise `TrajectoryError` where the record cannot be written.
+    """Record of one agent, for its loop. Its coroutines raise `TrajectoryError` if the record cannot be written.
 
     Args:
-        writer: Writes the lines; None keeps nothing, for throw-away runs.
-        committer: Of the run's first agent; for `for_agent` only.
+        writer: Writes the lines; None keeps nothing, for runs without a record.
+        committer: Committer of the run's first agent; for `for_agent` only.
     """
 
     def __init__(self, writer: TrajectoryWriter | None, committer: "Committer | None" = None) -> None:
@@ -37,73 +37,73 @@ class Journal:
 
     @property
     def ids(self) -> AgentIds:
-        """Whose record it is."""
+        """Ids of the agent."""
         return self._writer.ids if self._writer else AgentIds()
 
     @property
     def shown_dir(self) -> str | None:
-        """The run's folder as text; None when nothing is kept."""
+        """Folder of the run as text; None without a record."""
         return str(self._writer.run_dir) if self._writer else None
 
     def for_agent(self, agent_id: str) -> "Journal":
-        """The same record, for an agent that works for this one."""
+        """Return a journal of the same record for a child agent."""
         return Journal(self._writer.for_agent(agent_id) if self._writer else None, self._committer)
 
     async def observed(self, index: int, observation: Observation) -> None:
-        """Step `index` begins with this observation. On disk when this returns."""
+        """Record the observation that starts step `index`. On disk when this returns."""
         await self._done(lambda writer: writer.observed(index, observation))
 
     async def replied(self, index: int, reply: Reply) -> None:
-        """The model answered; there may be several answers to a step. Written in its turn, before what it leads to."""
+        """Record a reply of the model; a step may have several. Queued, and written before the resulting actions."""
         self._in_turn(lambda writer: writer.replied(index, reply))
 
     async def acting(self, index: int, turn: Turn, actions: Sequence[Action]) -> None:
-        """These actions are about to be carried out. On disk when this returns."""
+        """Record the actions to be executed. On disk when this returns."""
         await self._done(lambda writer: writer.acting(index, turn, actions))
 
     async def acted(self, step: Step, reward: float, info: Mapping[str, Any]) -> None:
-        """A step is finished."""
+        """Record a finished step."""
         await self._done(lambda writer: writer.acted(step, reward, info))
 
     async def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
-        """A tool-using run goes on with this question. On disk when this returns."""
+        """Record a question of a tool-using run. On disk when this returns."""
         await self._done(lambda writer: writer.asked(question, inputs))
 
     async def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
-        """These calls are about to be carried out. On disk when this returns."""
+        """Record the calls to be made. On disk when this returns."""
         await self._done(lambda writer: writer.calling(index, calls))
 
     async def called(self, step: ToolStep) -> None:
-        """A step of a tool-using run is finished. Written in its turn, while the model thinks about the next one."""
+        """Record a finished step of a tool-using run. Queued, and written while the model generates the next reply."""
         self._in_turn(lambda writer: writer.called(step))
 
     async def keep(self, files: Mapping[str, bytes]) -> None:
-        """Keep files beside the record; none at all is nothing to do."""
+        """Write files next to the record; do nothing without files."""
         if files:
             await self._done(lambda writer: writer.keep(files))
 
     async def ended(self, result: RunResult) -> None:
-        """The run is over. On disk when this returns; of a child agent written in its turn: its parent waits for it."""
+        """Record the result of the run. On disk when this returns; only queued for a child agent."""
         if self._is_shared:
             self._in_turn(lambda writer: writer.ended(result))
         else:
             await self._done(lambda writer: writer.ended(result))
 
     def note(self, kind: str, text: str, **data: Any) -> None:
-        """Something that is not a step; written in its turn. A failure is raised by the next call."""
+        """Record an event that is not a step. Queued; an error is raised by the next call."""
         self._in_turn(lambda writer: writer.note(kind, text, **data))
 
     async def noted(self, kind: str, text: str, **data: Any) -> None:
-        """Something that is not a step, and that something else waits for. On disk when this returns."""
+        """Record an event that is not a step and that must be durable. On disk when this returns."""
         await self._done(lambda writer: writer.note(kind, text, is_durable=True, **data))
 
     async def close(self) -> None:
-        """Write what is queued and end the thread; the writer stays open. Does nothing for a child agent."""
+        """Write queued lines and end the thread; the writer stays open. Does nothing for a child agent."""
         if self._committer is not None and not self._is_shared:
             await asyncio.to_thread(self._committer.close)
 
     def _in_turn(self, write: Callable[[TrajectoryWriter], None]) -> None:
-        """Write without waiting: what is waited for later is behind it. A failure is raised by the next that waits."""
+        """Write without waiting; later durable writes include it. An error is raised by the next call that waits."""
         writer = self._writer
         if writer is not None and self._committer is not None:
             self._committer.write_later(lambda: write(writer))
@@ -115,19 +115,19 @@ class Journal:
 
 
 class GroupedFile(Protocol):
-    """A file whose durable writes wait for `sync` while `is_grouped` is set."""
+    """File whose durable writes wait for `sync` while `is_grouped` is set."""
 
     is_grouped: bool
 
     def sync(self) -> None:
-        """Wait until the disk has all durable writes up to here."""
+        """Wait until all durable writes up to here are on disk."""
         ...
 
 
 class Committer:
-    """One thread that does all the writing of a file, in order.
+    """Single thread that writes a file, in order.
 
-    What gathers while the disk is busy is written together, and shares the next wait for the disk.
+    Writes that are queued while the disk is busy are written together, with one wait for the disk.
     """
 
     def __init__(self, file: GroupedFile) -> None:
@@ -139,14 +139,14 @@ class Committer:
         self._lost: BaseException | None = None
 
     async def write(self, work: Callable[[], None]) -> None:
-        """Have something written, and wait until it is."""
+        """Queue a write, and wait until it is done."""
         if self._lost is not None:
             error, self._lost = self._lost, None
             raise error
         await asyncio.wrap_future(self._submit(work))
 
     def write_later(self, work: Callable[[], None]) -> None:
-        """Have something written in its turn; what goes wrong is raised by the next `write`."""
+        """Queue a write without waiting; an error is raised by the next `write`."""
         self._submit(work).add_done_callback(self._keep_error)
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class Committer:
 
     def _submit(self, work: Callable[[], None]) -> "Future[None]":
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # who waits for it may be cancelled: it is written all the same
+        done.set_running_or_notify_cancel()  # written even if the waiting task was cancelled
         with self._lock:
             if self._thread is None:
                 self._file.is_grouped = True

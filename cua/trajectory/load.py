@@ -1,6 +1,6 @@
-"""Reads the record of a run back, also while it is being written and after a crash.
+"""Reader of a run's record, also while it is being written and after a crash.
 
-A last line that was torn is left out. Anything else that does not fit is damage, and refused by line number.
+A torn last line is dropped. Any other invalid line is an error with its line number.
 """
 
 from collections.abc import Sequence
@@ -41,16 +41,15 @@ from envs import Observation
 
 
 def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
-    """Read a run.
+    """Load a run.
 
     Args:
         run_dir: The run's folder.
-        images: How many images to load, the latest ones; None for all. Earlier observations carry
-            b"" as their screenshot; `RunRecord.image` reads any of them. A tool-using run is loaded with
-            all its images, or with none for 0.
+        images: Number of images to load, latest first; None for all. Other observations have b"" as their screenshot;
+            `RunRecord.image` reads any of them. A tool-using run is loaded with all its images, or with none for 0.
 
     Raises:
-        TrajectoryError: There is no run, or its record is damaged (the text names the line).
+        TrajectoryError: If the run does not exist, or its record is damaged (the message names the line).
     """
     folder = Path(run_dir).absolute()
     path = folder / TRAJECTORY
@@ -73,7 +72,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
 
 
 def load_chain(run_dir: Path) -> Chain:
-    """The chain of a record that is to be continued; its events are read only where hashes do not vouch for them."""
+    """Return the chain of a record to be continued; its events are parsed only if hashes do not prove them valid."""
     with translate_os_errors("read", run_dir):
         lines = whole_lines(run_dir / TRAJECTORY)
     chain = check_chain(lines, is_expected=True)
@@ -81,7 +80,7 @@ def load_chain(run_dir: Path) -> Chain:
 
 
 class _Reader:
-    """Puts events together to steps. A `ValueError` means that an event cannot stand where it stands."""
+    """Builder of steps from events. A `ValueError` means that an event is out of order."""
 
     def __init__(self, run_dir: Path, *, with_tool_images: bool, agent: str = MAIN, parent: str = "") -> None:
         self._run_dir = run_dir
@@ -106,7 +105,7 @@ class _Reader:
         self._last_at = 0.0
 
     def read(self, event: Event) -> None:
-        """Take the next event of any agent."""
+        """Process the next event of any agent."""
         if event.agent == self._agent:
             self._read(event)
             return
@@ -168,7 +167,7 @@ class _Reader:
                 self._sealed = event
 
     def record(self) -> RunRecord:
-        """All that was read."""
+        """Return the record of all processed events."""
         assert self._header is not None
         return RunRecord(
             run_dir=self._run_dir,
@@ -245,7 +244,7 @@ class _Reader:
             reader._drop_pending(event.at)
 
     def _end(self, result: RunResult | None) -> None:
-        """The run, and the question that is open in it, ended so; None: they are taken up again."""
+        """Set the result of the run and of its last question; None reopens both."""
         self._result = result
         if self._turns:
             self._turns[-1] = replace(self._turns[-1], result=result)
@@ -286,7 +285,7 @@ class _Reader:
         )
 
     def _drop_pending(self, at: float) -> None:
-        """Close what was going on: as an interrupted step when it may have acted, else as nothing."""
+        """Close the unfinished step: as an interrupted step if it may have acted; otherwise drop it."""
         pending, self._pending = self._pending, None
         step = interrupted_step(pending) if pending else None
         if step:
@@ -301,7 +300,7 @@ class _Reader:
 
 
 def _with_images(record: RunRecord, images: int | None) -> RunRecord:
-    """The record with the images of its latest observations loaded."""
+    """Return the record with the images of its latest observations loaded."""
     wanted = sorted(record.images)
     wanted = wanted if images is None else wanted[len(wanted) - min(images, len(wanted)) :]
     loaded = {index: record.image(index) for index in wanted}

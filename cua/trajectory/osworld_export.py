@@ -1,4 +1,4 @@
-"""A run in the result layout of the OSWorld harness, so that its tools read our runs.
+"""Export of a run in the result layout of the OSWorld harness, so that its tools can read the run.
 
 Source: xlang-ai/OSWorld, lib_run_single.py and run_multienv_kimi_k25.py (layout, names, one line an action).
 """
@@ -24,7 +24,7 @@ ACTION_SPACE, OBSERVATION_TYPE = "pyautogui", "screenshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OSWorldNames:
-    """The parts of a result's path in OSWorld's result tree that differ."""
+    """Variable parts of a result's path in OSWorld's result tree."""
 
     domain: str
     task_id: str
@@ -32,13 +32,13 @@ class OSWorldNames:
 
 
 def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldNames) -> Path:
-    """Write `traj.jsonl`, the screenshots and, when the run has a verdict, `result.txt`.
+    """Write `traj.jsonl`, the screenshots and, if the run has a score, `result.txt`.
 
-    Without a verdict (unverified, broken off, an error) there is no `result.txt`, which the harness
-    reads as "not done yet": a missing verdict is no zero.
+    Without a score (unverified, interrupted, an error) there is no `result.txt`, which the harness
+    reads as "not done yet": a missing score is not zero.
 
     Raises:
-        TrajectoryError: A name cannot be a folder, or the folder cannot be written; or the run has no screens.
+        TrajectoryError: If a name is not a valid folder name, the folder cannot be written, or the run has no screens.
     """
     if record.is_tool_run:
         raise TrajectoryError(f"{record.run_dir.name} is a run of `cua ask`: it has no screens")
@@ -62,7 +62,7 @@ def export_osworld(record: RunRecord, result_dir: Path | str, names: OSWorldName
 
 
 def split_special(step: Step) -> Iterator[tuple[str, Sequence[Action]]]:
-    """The step as the harness counts actions: one piece of code, then `WAIT`, `DONE` or `FAIL`."""
+    """Split a step as the harness counts actions: one piece of code, then `WAIT`, `DONE` or `FAIL`."""
     plain = tuple(action for action in step.actions if not isinstance(action, Terminate))
     if plain and all(isinstance(action, Wait) for action in plain) and "computer.wait" in step.turn.code:
         yield "WAIT", plain
@@ -85,7 +85,7 @@ def _step_lines(
     record: RunRecord, position: int, step: Step, outcome: ActionsOutcome, folder: Path
 ) -> Iterator[dict[str, Any]]:
     pieces = list(split_special(step))
-    # One image a step: the screen after its last action, which is what the next step saw.
+    # One image per step: the screen after its last action, which is what the next step saw.
     after = _index_after(record, position)
     is_last_step = position == len(record.steps) - 1
     for number, (action, _) in enumerate(pieces):
@@ -113,13 +113,13 @@ def _step_lines(
 
 
 def _index_after(record: RunRecord, position: int) -> int | None:
-    """Number of the observation that followed a step; its own when nothing followed."""
+    """Return the number of the observation that followed a step; its own number if nothing followed."""
     index = record.steps[position].index
     later = [seen for seen in record.images if seen > index]
     return min(later, default=index)
 
 
 def _stamp(unix_s: float, number: int) -> str:
-    """`YYYYmmdd@HHMMSS` and microseconds, which keep two actions of one step apart."""
+    """Return `YYYYmmdd@HHMMSS` and microseconds, which distinguish two actions of one step."""
     micros = int(unix_s * 1_000_000) + number
     return time.strftime("%Y%m%d@%H%M%S", time.localtime(micros // 1_000_000)) + f"{micros % 1_000_000:06d}"

@@ -1,4 +1,4 @@
-"""The files of a record while it is written: its lines, chained and locked, and its images."""
+"""Files of a record while it is written: its lines, chained and locked, and its images."""
 
 import shutil
 import time
@@ -20,7 +20,7 @@ from cua.trajectory.run_files import TASK_FILES, TRAJECTORY, check_name, check_n
 
 @contextmanager
 def reserve_run(runs_dir: Path, title: str) -> Iterator[Path]:
-    """The folder of a run whose record begins later, so that `last` means it already; removed if it stays empty."""
+    """Make the folder of a run whose record begins later, so that `last` refers to it; remove it if it stays empty."""
     with translate_os_errors("write", runs_dir):
         run_dir = make_run_dir(runs_dir.absolute(), title, time.time())
     try:
@@ -31,17 +31,17 @@ def reserve_run(runs_dir: Path, title: str) -> Iterator[Path]:
 
 
 class RecordFile:
-    """The record of one run on disk, for all of the run's agents. Not for several threads at once.
+    """Record of one run on disk, for all of the run's agents; not thread-safe.
 
-    Every method that writes raises `TrajectoryError` where it cannot.
+    Every method that writes raises `TrajectoryError` on failure.
 
     Attributes:
-        run_dir: The run's folder.
-        is_grouped: Whether durable writes wait for `sync`, so that many of them share one wait for the disk.
+        run_dir: Folder of the run.
+        is_grouped: True if durable writes wait for `sync`, so that many of them share one wait for the disk.
     """
 
     def __init__(self, run_dir: Path, lock: RunLock, redact: Callable[[str], str], *, is_durable: bool) -> None:
-        """Not for callers: see `create` and `reopen`."""
+        """Internal: use `create` or `reopen`."""
         self.run_dir = run_dir
         self.is_grouped = False
         self._lock = lock
@@ -49,7 +49,7 @@ class RecordFile:
         self._is_durable = is_durable
         self._images = ImageFolder(run_dir)
         self._lines: AppendOnlyLines | None = None
-        self._last_hash: str | None = ""  # None: an earlier version began this record, without a chain
+        self._last_hash: str | None = ""  # None: a record without a chain, of an earlier version
         self._unsynced: list[Path] = []
         self._is_synced = True
 
@@ -78,16 +78,16 @@ class RecordFile:
                     if is_durable:
                         sync_folder(run_dir)
             except (OSError, TrajectoryError):
-                shutil.rmtree(run_dir, ignore_errors=True)  # a run that never began
+                shutil.rmtree(run_dir, ignore_errors=True)  # a run without a first line
                 raise
         return record
 
     @classmethod
     def reopen(cls, run_dir: Path, redact: Callable[[str], str], *, is_durable: bool) -> Self:
-        """Go on with a run: drop a torn last line and write `resumed`.
+        """Continue a run: drop a torn last line and write `resumed`.
 
         Raises:
-            TrajectoryError: Another process writes this run, or its record is damaged or was edited.
+            TrajectoryError: If another process writes this run, or its record is damaged or was edited.
         """
         folder = run_dir.absolute()
         path = folder / TRAJECTORY
@@ -104,7 +104,7 @@ class RecordFile:
         return record
 
     def append(self, event: Event, *, is_durable: bool = False) -> None:
-        """Write one line."""
+        """Append one line."""
         if self._lines is None:
             raise TrajectoryError(f"the record in {self.run_dir} is not open")
         with translate_os_errors("write", self.run_dir):
@@ -118,7 +118,7 @@ class RecordFile:
             self._last_hash = hash_line(line)
 
     def put_image(self, png: bytes, *, is_durable: bool) -> str:
-        """Keep an image; its hash."""
+        """Write an image and return its hash."""
         is_awaited = is_durable and self._is_durable
         with translate_os_errors("write", self.run_dir):
             sha256, is_new = self._images.put(png, is_durable=is_awaited and not self.is_grouped)
@@ -127,7 +127,7 @@ class RecordFile:
         return sha256
 
     def put_file(self, name: str, data: bytes) -> None:
-        """Keep a file that a task left, without secrets, whole or not at all."""
+        """Write a file that a task left, redacted, atomically."""
         check_name(name)
         text = self._redact(data.decode("utf-8", "surrogateescape"))
         with translate_os_errors("write", self.run_dir):
@@ -137,7 +137,7 @@ class RecordFile:
             write_atomically(folder / name, text.encode("utf-8", "surrogateescape"))
 
     def sync(self) -> None:
-        """Wait until the disk has all durable writes up to here: the images first, then the lines that name them."""
+        """Wait until all durable writes up to here are on disk: the images first, then the lines that name them."""
         if self._lines is None or self._is_synced:
             return
         unsynced, self._unsynced, self._is_synced = self._unsynced, [], True
@@ -147,7 +147,7 @@ class RecordFile:
             self._lines.sync()
 
     def close(self) -> None:
-        """Let the files and the lock go. May be called twice."""
+        """Close the files and release the lock; safe to call twice."""
         if self._lines is not None:
             self._lines.close()
         self._lock.release()

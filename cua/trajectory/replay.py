@@ -1,4 +1,4 @@
-"""A recorded run again: told as text, or carried out in a world and compared with the record."""
+"""Replay of a recorded run: as text, or executed in an environment and compared with the record."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from cua.trajectory.run_record import ActionsOutcome, RunRecord
 from envs import Action, Env, Observation, Task
 
 _ALIKE = 0.995
-"""From this similarity on, two screenshots are called the same screen: a blinking caret or a clock may differ."""
+"""Similarity from which two screenshots count as the same screen: a blinking caret or a clock may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedStep:
-    """One step carried out again.
+    """Step that was executed again.
 
     Attributes:
-        step: As recorded; its observation carries no image.
-        observation: What was seen this time before acting.
-        similarity: Of the two images before acting, in [0, 1]; 1.0 is the same image. None when the
-            record has none or when the screens differ in size.
-        error: What went wrong this time, None when nothing did.
+        step: Recorded step; its observation has no image.
+        observation: Observation before acting, in the replay.
+        similarity: Similarity of the two images before acting, in [0, 1]; 1.0 for equal images. None if the
+            record has no image or the screens differ in size.
+        error: Error of the replay, or None.
     """
 
     step: Step
@@ -41,20 +41,21 @@ class ReplayedStep:
 
     @property
     def is_alike(self) -> bool:
-        """Whether the screen looked as recorded and the actions went as recorded."""
+        """True if the screen matched the record and the actions had the recorded result."""
         looked = self.similarity is not None and self.similarity >= _ALIKE
         return looked and (self.error is None) == (self.step.error is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
-    """What came of carrying a record out again.
+    """Result of a replay.
 
     Attributes:
-        steps: The steps that were carried out again.
-        skipped: Numbers of recorded steps that were not carried out now: refused then, or behind the end now.
-        score: The task's verdict this time, None when it cannot tell.
-        recorded_score: The verdict of the recorded run.
+        steps: Steps that were executed again.
+        skipped: Numbers of recorded steps that were not executed: refused in the record, or after the end of the
+            replay.
+        score: Score of the replay; None if the task cannot evaluate it.
+        recorded_score: Score of the recorded run.
     """
 
     steps: tuple[ReplayedStep, ...]
@@ -64,12 +65,12 @@ class ReplayResult:
 
     @property
     def first_difference(self) -> int | None:
-        """Number of the first step that went otherwise than recorded."""
+        """Number of the first step that differs from the record."""
         return next((replayed.step.index for replayed in self.steps if not replayed.is_alike), None)
 
 
 def show(record: RunRecord) -> Iterator[str]:
-    """A run step by step, as lines of text that are safe to print: control characters are replaced."""
+    """Yield a run step by step, as lines of text that are safe to print: control characters are replaced."""
     return (printable(line) for line in _show(record))
 
 
@@ -92,7 +93,7 @@ def _show(record: RunRecord) -> Iterator[str]:
 
 
 def actions_of(record: RunRecord) -> Iterator[tuple[Step, tuple[Action, ...]]]:
-    """The steps whose actions reached the world, with them; an interrupted step counts."""
+    """Yield the steps whose actions reached the environment, with the actions; an interrupted step counts."""
     for step, outcome in zip(record.steps, record.outcomes, strict=True):
         if outcome.carried_out and step.actions:
             yield step, step.actions
@@ -105,23 +106,23 @@ async def reexecute(
     on_step: Callable[[ReplayedStep], None] | None = None,
     fill: Callable[[Sequence[Action]], Sequence[Action]] | None = None,
 ) -> ReplayResult:
-    """Carry the recorded actions out in a world, one step after the other, and compare.
+    """Execute the recorded actions in an environment, one step after the other, and compare.
 
-    The actions are repeated blindly, whatever the screen shows; a difference is told, never mended.
+    The actions are repeated blindly, whatever the screen shows; a difference is reported, never corrected.
 
     Args:
         record: The run.
-        env: A world of the same kind and screen size. Not closed here.
-        task: Prepares the world and judges it at the end.
-        on_step: Gets each step as it is done.
-        fill: Puts secret values in for `{{name}}`.
+        env: Environment of the same kind and screen size; the caller closes it.
+        task: Task that sets up the environment and evaluates it at the end.
+        on_step: Called with each finished step.
+        fill: Replaces `{{name}}` by secret values.
 
     Returns:
-        What happened, beside what had happened.
+        Result of the replay next to the recorded one.
 
     Raises:
-        TrajectoryError: The world's screen has another size, so recorded positions mean something else.
-        EnvError: The world could not be started, or died.
+        TrajectoryError: If the screen of the environment has another size, so that recorded positions are wrong.
+        EnvError: If the environment could not be started, or died.
     """
     observation = await env.reset(task)
     replayed: list[ReplayedStep] = []
@@ -156,10 +157,10 @@ async def reexecute(
 
 
 def similarity(left: bytes, right: bytes) -> float | None:
-    """How alike two PNG images are: 1 minus the share of pixels that differ visibly.
+    """Return the similarity of two PNG images: 1 minus the share of pixels that differ visibly.
 
     Returns:
-        A number in [0, 1]; None when one is missing or no image, or their sizes differ.
+        A number in [0, 1]; None if one is missing or not an image, or their sizes differ.
     """
     if not left or not right:
         return None

@@ -1,7 +1,7 @@
-"""Folders of runs: where they live, what they are called, and how files in them are opened by recorded names.
+"""Folders of runs: their location and names, and safe access to files in them by recorded names.
 
-A record may come from a stranger, so a name in it is foreign data: it must be plain and relative, no link may
-stand on the way, and what it names must be a regular file of bounded size.
+A record may come from an untrusted source, so a name in it is untrusted data: it must be plain and relative, its path
+must not contain links, and its target must be a regular file of limited size.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from cua.errors import TrajectoryError
 TRAJECTORY = "trajectory.jsonl"
 REPORT = "report.html"
 TASK_FILES = "task"
-"""Folder of the files that a task left."""
+"""Name of the folder of files that a task left."""
 _MAX_SLUG_CHARS = 32
 
 
 def default_runs_dir() -> Path:
-    """`$K25_RUNS_DIR`, else `k25/runs` in the user's state folder."""
+    """Return `$K25_RUNS_DIR`, or `k25/runs` in the user's state folder."""
     chosen = os.environ.get("K25_RUNS_DIR")
     if chosen:
         return Path(chosen).expanduser()
@@ -35,10 +35,10 @@ def default_runs_dir() -> Path:
 
 
 def make_run_dir(runs_dir: Path, title: str, started_at: float) -> Path:
-    """Make a new folder `<UTC time>-<words of the title>-<random>`, which nobody else has.
+    """Make a new, unique folder `<UTC time>-<words of the title>-<random>`.
 
     Returns:
-        The folder, readable by its owner only: screenshots show private things.
+        Path of the folder, readable by its owner only: screenshots may be private.
     """
     runs_dir.mkdir(parents=True, exist_ok=True)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at))
@@ -52,7 +52,7 @@ def make_run_dir(runs_dir: Path, title: str, started_at: float) -> Path:
 
 
 def slug(title: str) -> str:
-    """Lower-case letters, digits and dashes of a title, cut at a word: `"Add 2 items!"` is `add-2-items`."""
+    """Return lower-case letters, digits and dashes of a title, cut at a word: `"Add 2 items!"` is `add-2-items`."""
     words = re.findall(r"[a-z0-9]+", title[:1000].lower())
     text = ""
     for word in words:
@@ -63,7 +63,7 @@ def slug(title: str) -> str:
 
 
 MAX_DEPTH = 32
-"""Folders on the way to a file."""
+"""Maximum number of folders in the path of a file."""
 MAX_NAME_BYTES = 255
 MAX_RECORD_BYTES = 2**30
 MAX_IMAGE_BYTES = 128 * 2**20
@@ -77,10 +77,10 @@ _SHOWN_CHARS = 80
 
 
 def check_name(name: str) -> tuple[str, ...]:
-    """The parts of a plain relative name.
+    """Return the parts of a plain relative name.
 
     Raises:
-        TrajectoryError: It is absolute, leads up, or no file can have it.
+        TrajectoryError: If it is absolute, contains `..`, or is not a valid file name.
     """
     parts = tuple(name.split("/"))
     if "\0" in name or any(0xD800 <= ord(char) <= 0xDFFF for char in name):
@@ -97,13 +97,13 @@ def open_inside(folder: Path, name: str, *, max_bytes: int) -> Iterator[Buffered
     """Open a file of a folder for reading.
 
     Args:
-        folder: Where it must lie; chosen by the user, so it may itself be reached through links.
-        name: Plain and relative, `/` between its parts.
-        max_bytes: A larger file is refused.
+        folder: Folder that must contain the file; chosen by the user, so its own path may contain links.
+        name: Plain relative name, with `/` between its parts.
+        max_bytes: Size limit; a larger file is refused.
 
     Raises:
-        TrajectoryError: The name is not plain, a link stands on the way, it is no regular file or too large.
-        OSError: It is not there, or cannot be read.
+        TrajectoryError: If the name is not plain, its path contains a link, or it is not a regular file or too large.
+        OSError: If it does not exist, or cannot be read.
     """
     parts = check_name(name)
     fd = _open_below(folder, parts, name) if _HAS_DIR_FD else _open_path(folder, parts, name)
@@ -113,7 +113,7 @@ def open_inside(folder: Path, name: str, *, max_bytes: int) -> Iterator[Buffered
 
 
 def read_inside(folder: Path, name: str, *, max_bytes: int) -> bytes:
-    """The content of a file of a folder; errors as in `open_inside`."""
+    """Return the content of a file of a folder; errors as in `open_inside`."""
     with open_inside(folder, name, max_bytes=max_bytes) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -122,7 +122,7 @@ def read_inside(folder: Path, name: str, *, max_bytes: int) -> bytes:
 
 
 def copy_inside(folder: Path, name: str, target: Path, *, max_bytes: int) -> None:
-    """Copy a file of a folder to a place that is free; errors as in `open_inside`."""
+    """Copy a file of a folder to an unused path; errors as in `open_inside`."""
     with open_inside(folder, name, max_bytes=max_bytes) as file, target.open("xb") as copy:
         num_left = max_bytes
         while num_left > 0 and (chunk := file.read(min(_CHUNK_BYTES, num_left))):
@@ -131,25 +131,25 @@ def copy_inside(folder: Path, name: str, target: Path, *, max_bytes: int) -> Non
 
 
 def hash_inside(folder: Path, name: str, *, max_bytes: int) -> tuple[str, int]:
-    """SHA-256 in hex and size of a file of a folder; errors as in `open_inside`."""
+    """Return SHA-256 in hex and size of a file of a folder; errors as in `open_inside`."""
     with open_inside(folder, name, max_bytes=max_bytes) as file:
         return hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
+    """Return the SHA-256 of a file's content, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_no_link(path: Path) -> None:
-    """Refuse a folder or file of a run that is a link; one that is not there is fine."""
+    """Check that a folder or file of a run is not a link; a missing one is accepted."""
     if path.is_symlink():
         raise TrajectoryError(f"{path} is a link; a run's own folder was expected there, so nothing is written to it")
 
 
 def _open_below(folder: Path, parts: tuple[str, ...], name: str) -> int:
-    """Open part by part, so that a link can be followed nowhere."""
+    """Open part by part, so that no link is followed."""
     here = os.open(folder, os.O_RDONLY | _FOLDER)
     try:
         for part in parts[:-1]:
@@ -158,14 +158,14 @@ def _open_below(folder: Path, parts: tuple[str, ...], name: str) -> int:
             os.close(here)
             here = inner
         found = os.stat(parts[-1], dir_fd=here, follow_symlinks=False)
-        _check_regular(found, name, None)  # before it is opened: opening a pipe or a device may wait or act
+        _check_regular(found, name, None)  # before it is opened: opening a pipe or device may block or act
         return os.open(parts[-1], os.O_RDONLY | _NO_FOLLOW | _NO_WAIT, dir_fd=here)
     finally:
         os.close(here)
 
 
 def _open_path(folder: Path, parts: tuple[str, ...], name: str) -> int:
-    """The same by path, where the system cannot open relative to a folder."""
+    """Open by path, on systems that cannot open relative to a folder."""
     path = folder
     for part in parts:
         path = path / part

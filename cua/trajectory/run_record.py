@@ -1,4 +1,4 @@
-"""A run as it was recorded: steps, notes and result, and where a resumed run starts."""
+"""Recorded run: steps, notes and result, and the steps from which a resumed run starts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
 MAIN = "main"
-"""The name of a run's first agent."""
+"""Name of a run's first agent."""
 
 TOOLS_ENV = "tools"
 """`RunHeader.env` of a tool-using run."""
@@ -23,19 +23,19 @@ INTERRUPTED = (
     "The run was interrupted while this action was being carried out, so its outcome is unknown. "
     "Look at the screen to see what happened before you repeat anything."
 )
-"""`Step.error` of a step that began and never finished, as the model is told."""
+"""`Step.error` of a step that began and never finished, as shown to the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A step that began and was not finished.
+    """Step that began and was not finished.
 
     Attributes:
-        index: Its number.
-        observation: What the model saw.
-        reply: What it answered, if it did.
-        turn: The answer as it was read; set once actions may have been carried out.
-        actions: What was about to be done.
+        index: Number of the step.
+        observation: Observation of the model.
+        reply: Reply of the model, if any.
+        turn: Parsed reply; set once actions may have been executed.
+        actions: Actions to be executed.
         started_at: Unix time in seconds.
     """
 
@@ -48,18 +48,18 @@ class Pending:
 
     @property
     def may_have_acted(self) -> bool:
-        """Whether actions were possibly carried out; they must not be repeated then."""
+        """True if actions may have been executed; they must not be repeated then."""
         return self.turn is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionsOutcome:
-    """What became of a step's actions, for the operator.
+    """Outcome of a step's actions, for the operator.
 
     Attributes:
-        carried_out: Whether they were handed to the env; False when they were refused whole.
-        reward: The env's reward.
-        info: The env's `StepResult.info`.
+        carried_out: True if they were passed to the env; False if all were refused.
+        reward: Reward of the env.
+        info: `StepResult.info` of the env.
         finished_at: Unix time in seconds.
     """
 
@@ -71,29 +71,29 @@ class ActionsOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """All that is known of a run.
+    """Complete record of a run.
 
     Attributes:
         run_dir: The run's folder.
-        header: What it was started with.
+        header: Configuration of the run.
         steps: Finished steps in order; most of them without their image, see `load_run`.
-        turns: What a tool-using run was asked, one question after the other, with its steps; empty for a GUI run.
-        pending_calls: Number and reply of a step whose tool calls were begun and of which nothing more is known.
-        outcomes: What became of each, same order.
-        pending: The step that was going on when the record ends; after an end, the last screen.
-        notes: Everything else worth knowing, in order of time.
-        discarded: Replies that led to nothing (unreadable, or given up at a restart), with their step.
-        result: How the run ended, with its totals; None while it runs or when it broke off.
-        usage: Sum over all replies, those included that could not be read, and those of agents that worked for it.
-        images: SHA-256 of the image by step index ("" for none), the pending step's included.
-        resumed_at: When the run was taken up again, Unix time in seconds.
-        last_at: When the last event was written, Unix time in seconds.
-        sealed: Hashes of the files that the code of a tool-using run has written; None until its very end.
-        chain: Whether the lines follow from each other, and the fingerprint of all of them.
-        run_id: Name that the run's folder was given.
-        agent: Whose record this is.
-        parent: The agent that it worked for; "" for the run's first one.
-        agents: The records of the run's other agents, by name; only in that of the first one.
+        turns: Questions of a tool-using run, in order, with their steps; empty for a GUI run.
+        pending_calls: Number and reply of a step whose tool calls were started and have no recorded outcome.
+        outcomes: Outcomes of the steps, same order.
+        pending: Unfinished step at the end of the record; after an end, the last screen.
+        notes: Other events, in order of time.
+        discarded: Unused replies (unreadable, or dropped at a resume), with their step.
+        result: Result of the run, with its totals; None while it runs or if it was interrupted.
+        usage: Sum over all replies, including unreadable ones, and over child agents.
+        images: SHA-256 of the image by step index ("" for none), including the pending step.
+        resumed_at: Times when the run was resumed, Unix time in seconds.
+        last_at: Time of the last event, Unix time in seconds.
+        sealed: Hashes of the files that the code of a tool-using run has written; None until the folder is sealed.
+        chain: Result of checking the chain of lines, and its fingerprint.
+        run_id: Name of the run's folder when it was made.
+        agent: Agent of this record.
+        parent: Parent of the agent; "" for the run's first one.
+        agents: Records of the run's other agents, by name; only in the record of the first agent.
     """
 
     run_dir: Path
@@ -119,12 +119,12 @@ class RunRecord:
 
     @property
     def is_tool_run(self) -> bool:
-        """Whether tools were called, as `cua ask` does, and no screen was worked on."""
+        """True if the run called tools, like `cua ask`, and used no screen."""
         return self.header.env == TOOLS_ENV
 
     @property
     def question(self) -> tuple[Part, ...]:
-        """What a tool-using run was asked first; empty for a GUI run."""
+        """First question of a tool-using run; empty for a GUI run."""
         return self.turns[0].question if self.turns else ()
 
     @property
@@ -134,43 +134,43 @@ class RunRecord:
 
     @property
     def call_outcomes(self) -> Iterator[CallOutcome]:
-        """Results of all tool calls, in order."""
+        """Yield the results of all tool calls, in order."""
         return (outcome for step in self.tool_steps for outcome in step.outcomes)
 
     @property
     def num_steps(self) -> int:
-        """Finished steps, of either kind."""
+        """Number of finished steps, of either kind."""
         return len(self.steps) + len(self.tool_steps)
 
     @property
     def end(self) -> End | None:
-        """How the run ended; None while it runs or when it broke off."""
+        """End of the run; None while it runs or if it was interrupted."""
         return self.result.end if self.result else None
 
     @property
     def instruction(self) -> str:
-        """What the agent was told last: a person may have redirected it since the start."""
+        """Latest instruction of the agent: a person may have redirected it since the start."""
         return self._last_note("instruction", "redirect") or self.header.instruction
 
     @property
     def task_instruction(self) -> str:
-        """What the task said once it was set up."""
+        """Instruction of the task after its setup."""
         return self._last_note("instruction") or self.header.instruction
 
     def _last_note(self, *kinds: str) -> str | None:
         return next((note.text for note in reversed(self.notes) if note.kind in kinds), None)
 
     def image(self, index: int) -> bytes:
-        """The PNG that the model saw at a step, read from disk; b"" when there was none.
+        """Read the PNG that the model saw at a step from disk; b"" if there was none.
 
         Raises:
-            TrajectoryError: The image is gone or damaged.
+            TrajectoryError: If the image is missing or damaged.
         """
         return ImageFolder(self.run_dir).get(self.images.get(index, ""))
 
 
 def interrupted_step(pending: Pending) -> Step | None:
-    """The step that stands for actions which may have been carried out; None when surely none was."""
+    """Return a step for actions that may have been executed; None if certainly none was."""
     if pending.turn is None:
         return None
     return Step(
@@ -185,15 +185,15 @@ def interrupted_step(pending: Pending) -> Step | None:
 
 
 def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
-    """The steps to go on from.
+    """Return the steps from which a run is resumed.
 
-    Actions that were possibly carried out when the run broke off are not repeated: their step is kept
-    with an error that tells the model that the outcome is unknown. A reply that led to no action is
-    dropped, since the screen may have changed meanwhile: the model is asked again.
+    Actions that may have been executed when the run was interrupted are not repeated: their step is kept with an error
+    that informs the model that the outcome is unknown. A reply that led to no action is dropped, since the screen may
+    have changed meanwhile: the model is called again.
 
     Returns:
-        The steps, and one line for the operator on what happened to the unfinished step (None when
-        there was none).
+        The steps, and one line for the operator about the unfinished step (None if there was
+        none).
     """
     pending = record.pending
     if pending is None or (record.result and not pending.may_have_acted):
@@ -211,7 +211,7 @@ def resume_steps(record: RunRecord) -> tuple[tuple[Step, ...], str | None]:
 
 
 def forget_image(step: Step) -> Step:
-    """The step without its image, which stays on disk: for the list that a long run keeps in memory."""
+    """Return the step without its image, which stays on disk, to save memory in a long run."""
     if not step.observation.screenshot:
         return step
     return replace(step, observation=replace(step.observation, screenshot=b""))

@@ -1,4 +1,4 @@
-"""The runs on this machine: list them, find one."""
+"""Runs on this machine: list and find them."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from cua.trajectory.run_files import MAX_RECORD_BYTES, TRAJECTORY, default_runs_
 from envs.errors import nearest
 
 Fits = Callable[[Path, RunHeader], bool]
-"""True for the runs, by folder and header, that a command can go on with."""
+"""Predicate of folder and header: True for the runs that a command can resume."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
 _TAIL_BYTES = 65536
 _MAX_FIRST_BYTES = 16 * 2**20
@@ -25,20 +25,20 @@ _MAX_FIRST_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One line of a list of runs.
+    """Summary of one run.
 
     Attributes:
         run_dir: The run's folder; its name is the run's id.
         started_at: Unix time in seconds, 0 when unknown.
-        instruction: What the agent was told.
+        instruction: Instruction of the agent.
         model: Name of the model.
-        env: Kind of world.
-        status: How it ended, or `running`, `interrupted` (its process died), `damaged` (unreadable).
-        reason: Why, one line.
-        num_steps: Finished steps.
-        total_tokens: Tokens of all replies.
-        cost_usd: None when a price is unknown.
-        duration_s: Seconds; from first to last event when the run has no end.
+        env: Kind of environment.
+        status: Status of its end, or `running`, `interrupted` (its process died), `damaged` (unreadable).
+        reason: Reason of the status, one line.
+        num_steps: Number of finished steps.
+        total_tokens: Number of tokens of all replies.
+        cost_usd: Cost in US dollars; None if a price is unknown.
+        duration_s: Seconds; from the first to the last event if the run has no end.
     """
 
     run_dir: Path
@@ -60,12 +60,12 @@ class RunSummary:
 
 
 def list_runs(runs_dir: Path | None = None, limit: int | None = None) -> list[RunSummary]:
-    """All runs, newest first."""
+    """Return all runs, newest first."""
     return [summarize(run_dir) for run_dir in _run_dirs(runs_dir or default_runs_dir())[:limit]]
 
 
 def summarize(run_dir: Path) -> RunSummary:
-    """One run in short. Reads only the first and last lines of a run that ended."""
+    """Summarize one run. Reads only the first and last lines of a run that ended."""
     if not _has_record(run_dir):
         status = "running" if is_locked(run_dir) else "damaged"
         return RunSummary(run_dir=run_dir, status=status, reason="it has no record: not one line of it was written")
@@ -95,15 +95,15 @@ def _ended(run_dir: Path, header: RunHeader, result: RunResult) -> RunSummary:
 
 
 def find_run(what: str, runs_dir: Path | None = None, fits: Fits | None = None) -> Path:
-    """The folder of a run.
+    """Return the folder of a run.
 
     Args:
-        what: Its id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
-        runs_dir: The folder of all runs; None for the default one.
-        fits: Which runs `last` means; None for all.
+        what: Id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
+        runs_dir: Folder of all runs; None for the default one.
+        fits: Filter of the runs for `last`; None for all.
 
     Raises:
-        TrajectoryError: No run or several fit, or it has no record yet; the text names the nearest ones.
+        TrajectoryError: If no run or several match, or it has no record yet; the message names the nearest ones.
     """
     path = _expanded(what)
     for folder in (path, path.parent):
@@ -125,13 +125,13 @@ def find_run(what: str, runs_dir: Path | None = None, fits: Fits | None = None) 
 
 
 def _find_last(run_dirs: Sequence[Path], fits: Fits | None) -> Path:
-    """The newest run that fits; one without a record, which may be the one that is meant, is not passed over."""
+    """Return the newest run that fits; a run without a record raises, as it may be the intended one."""
     for run_dir in run_dirs:
         try:
             if fits is None or fits(run_dir, _first_and_last(_with_record(run_dir, run_dirs))[0].header):
                 return _with_record(run_dir, run_dirs)
         except (OSError, ValueError):
-            return run_dir  # damaged: loading it says how
+            return run_dir  # damaged: loading it reports the error
     raise TrajectoryError(
         f"none of the {len(run_dirs)} runs in {run_dirs[0].parent} is one that this command goes on with"
     )
@@ -153,10 +153,10 @@ def _has_record(run_dir: Path) -> bool:
 
 
 def check_own(run_dir: Path, runs_dir: Path | None = None) -> None:
-    """Refuse a record that was not made here: going on with it starts its programs with its settings.
+    """Check that a record was made on this machine: resuming it starts programs with its settings.
 
     Raises:
-        TrajectoryError: It lies somewhere else.
+        TrajectoryError: If it lies outside the folder of runs.
     """
     runs_dir = runs_dir or default_runs_dir()
     if run_dir.resolve().parent != runs_dir.resolve():
@@ -169,7 +169,7 @@ def check_own(run_dir: Path, runs_dir: Path | None = None) -> None:
 def _expanded(what: str) -> Path:
     try:
         return Path(what).expanduser()
-    except RuntimeError:  # `~name` of nobody
+    except RuntimeError:  # `~name` of an unknown user
         return Path(what)
 
 
@@ -178,7 +178,7 @@ def _some(ids: list[str]) -> str:
 
 
 def _run_dirs(runs_dir: Path) -> list[Path]:
-    """Folders of runs, newest first: the name begins with the time, the file system breaks ties."""
+    """Return folders of runs, newest first: the name begins with the time, the file system breaks ties."""
     try:
         found = [
             entry
@@ -191,7 +191,7 @@ def _run_dirs(runs_dir: Path) -> list[Path]:
 
 
 def _made_at(run_dir: Path) -> float:
-    """When the first line was written."""
+    """Return the time when the first line was written."""
     try:
         with open_inside(run_dir, TRAJECTORY, max_bytes=MAX_RECORD_BYTES) as file:
             return from_line(file.readline(_MAX_FIRST_BYTES)).at
@@ -213,7 +213,7 @@ def _first_and_last(run_dir: Path) -> tuple[RunEvent, RunResult | None]:
 
 
 def _summarize_whole(run_dir: Path) -> RunSummary:
-    """A run whose end does not stand in its last lines."""
+    """Summarize a run whose end is not in its last lines."""
     try:
         record = load_run(run_dir, images=0)
     except TrajectoryError as error:

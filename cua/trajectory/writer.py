@@ -1,9 +1,9 @@
-"""Writes the record of a run while it happens, as one of its agents sees it.
+"""Writer of a run's record for one of its agents, while the run is active.
 
-Every event is handed to the operating system before its method returns, so a killed process loses
-nothing. Some events also wait for the disk: what is right before the model is asked (`observed`, `asked`), and what is
-right before something is done that must not be done twice (`acting`, `calling`). Agents use it through
-`cua.trajectory.journal`, which does the waiting off the event loop.
+Every event is passed to the operating system before its method returns, so a killed process loses nothing. Some events
+also wait for the disk: those right before the model is called (`observed`, `asked`), and those right before an action
+that must not be repeated (`acting`, `calling`). Agents use it through `cua.trajectory.journal`, which waits outside the
+event loop.
 """
 
 import time
@@ -38,14 +38,14 @@ from envs import Action, Observation
 
 
 class TrajectoryWriter:
-    """The record of one agent, being written. Made by `create`, `reopen` or `for_agent`; ends with `close` or `with`.
+    """Record of one agent, being written. Made by `create`, `reopen` or `for_agent`; closed by `close` or `with`.
 
-    Every method that writes raises `TrajectoryError` where it cannot; the record stays readable up to there, and what
-    was about to be done must not be done.
+    Every method that writes raises `TrajectoryError` on failure; the record stays readable up to there, and the action
+    that was about to be executed must not be executed.
     """
 
     def __init__(self, file: RecordFile, ids: AgentIds) -> None:
-        """Not for callers: see `create` and `reopen`."""
+        """Internal: use `create` or `reopen`."""
         self.file = file
         self.ids = ids
         self._index = 0
@@ -66,60 +66,60 @@ class TrajectoryWriter:
         """Make a new run folder and write its first line.
 
         Args:
-            runs_dir: The folder of all runs.
-            header: What the run is started with.
-            redact: Replaces secret values by `{{name}}`; every text goes through it, the folder's name too.
-            is_durable: Wait for the disk where that is promised; False leaves it to the operating
+            runs_dir: Folder of all runs.
+            header: Configuration of the run.
+            redact: Replaces secret values by `{{name}}` in every text, and in the folder's name.
+            is_durable: True to wait for the disk where that is promised; False leaves it to the operating
                 system (which survives a killed process, but not a power cut).
-            run_dir: The folder, when `reserve_run` has made it.
+            run_dir: The folder, if `reserve_run` has made it.
 
         Raises:
-            TrajectoryError: The folder cannot be made or written.
+            TrajectoryError: If the folder cannot be made or written.
         """
         file = RecordFile.create(Path(runs_dir), header, redact, is_durable=is_durable, run_dir=run_dir)
         return cls(file, AgentIds(run_id=file.run_dir.name))
 
     @classmethod
     def reopen(cls, run_dir: Path | str, redact: Callable[[str], str] = str, *, is_durable: bool = True) -> Self:
-        """Go on with a run: drop a torn last line and write `resumed`.
+        """Continue a run: drop a torn last line and write `resumed`.
 
-        Read the record with `load_run` and `resume_steps` *before*; what was being done when the run
-        broke off stands closed as an interrupted step afterwards.
+        Read the record with `load_run` and `resume_steps` *before*; afterwards, the unfinished step is closed as an
+        interrupted step.
 
         Raises:
-            TrajectoryError: Another process writes this run, or its record is damaged or was edited.
+            TrajectoryError: If another process writes this run, or its record is damaged or was edited.
         """
         file = RecordFile.reopen(Path(run_dir), redact, is_durable=is_durable)
         return cls(file, AgentIds(run_id=file.run_dir.name))
 
     def for_agent(self, agent_id: str) -> Self:
-        """The same record, for an agent that works for this one."""
+        """Return a writer of the same record for a child agent."""
         return type(self)(self.file, replace(self.ids, agent_id=agent_id, parent_id=self.ids.agent_id))
 
     @property
     def run_dir(self) -> Path:
-        """The run's folder."""
+        """Folder of the run."""
         return self.file.run_dir
 
     def observed(self, index: int, observation: Observation) -> None:
-        """Keep what the model is about to see. On disk when this returns."""
+        """Write the next observation for the model. On disk when this returns."""
         image = self.file.put_image(observation.screenshot, is_durable=True)
         event = ObservedEvent(at=time.time(), index=index, observation=observation, image=image)
         self._append(event, is_durable=True)
         self._index, self._observation, self._reply, self._acting = index, observation, None, None
 
     def replied(self, index: int, reply: Reply) -> None:
-        """Keep the model's answer, whether or not it can be read."""
+        """Write the model's reply, even if it cannot be parsed."""
         self._append(RepliedEvent(at=time.time(), index=index, reply=reply))
         self._reply = reply
 
     def acting(self, index: int, turn: Turn, actions: Sequence[Action]) -> None:
-        """Write the actions that are about to be carried out. On disk when this returns: call it before `env.step`."""
+        """Write the actions to be executed. On disk when this returns: call it before `env.step`."""
         self._append(ActingEvent(at=time.time(), index=index, turn=turn, actions=tuple(actions)), is_durable=True)
         self._acting = turn, tuple(actions)
 
     def acted(self, step: Step, reward: float = 0.0, info: Mapping[str, Any] | None = None) -> None:
-        """Write a finished step, with the parts of it that no earlier event has written."""
+        """Write a finished step, with the parts of it that no earlier event contains."""
         if self._index != step.index or self._observation != step.observation:
             self.observed(step.index, step.observation)
         if self._reply != step.reply:
@@ -141,17 +141,17 @@ class TrajectoryWriter:
         self._observation = self._reply = self._acting = None
 
     def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Keep a question of a tool-using run; its images must be PNG. On disk when this returns."""
+        """Write a question of a tool-using run; its images must be PNG. On disk when this returns."""
         event = AskedEvent(at=time.time(), parts=self._recorded(question), inputs=tuple(inputs))
         self._append(event, is_durable=True)
 
     def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
-        """Write the calls that are about to be made. On disk when this returns."""
+        """Write the calls to be made. On disk when this returns."""
         self._index = index
         self._append(CallingEvent(at=time.time(), index=index, calls=tuple(calls)), is_durable=True)
 
     def called(self, step: ToolStep) -> None:
-        """Keep a finished step of a tool-using run."""
+        """Write a finished step of a tool-using run."""
         self._index = step.index
         self._append(
             CalledEvent(
@@ -165,24 +165,24 @@ class TrajectoryWriter:
         )
 
     def note(self, kind: str, text: str, *, is_durable: bool = False, **data: Any) -> None:
-        """Write a note: a guard's decision, a nudge, a pause, an unreadable reply."""
+        """Write a note: a guard's decision, a loop warning, a pause, a reply that cannot be parsed."""
         self._append(Note(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable)
 
     def keep(self, files: Mapping[str, bytes]) -> None:
-        """Keep files that a task left, in the folder `task/` of the run."""
+        """Write files that a task left to the folder `task/` of the run."""
         for name, data in files.items():
             self.file.put_file(name, data)
 
     def ended(self, result: RunResult) -> None:
-        """Keep how the run ended. On disk when this returns."""
+        """Write the result of the run. On disk when this returns."""
         self._append(EndedEvent(at=time.time(), result=result), is_durable=True)
 
     def sealed(self, files: Mapping[str, str], *, is_whole: bool) -> None:
-        """Keep the hashes of what the code has written. On disk when this returns."""
+        """Write the hashes of the files that the code has written. On disk when this returns."""
         self._append(SealedEvent(at=time.time(), files=files, is_whole=is_whole), is_durable=True)
 
     def close(self) -> None:
-        """Let the files and the lock go. May be called twice."""
+        """Close the files and release the lock; safe to call twice."""
         self.file.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""One HTML page of a run, which needs nothing else and can do nothing else."""
+"""HTML page of a run: one self-contained file without network access."""
 
 from pathlib import Path
 
@@ -16,25 +16,25 @@ _PAGE = PageTemplate(package="cua.trajectory.report", template="report.html", sc
 
 
 def render_report(record: RunRecord, form: Format = "small") -> str:
-    """The page of a run.
+    """Render the page of a run.
 
     Args:
-        record: The run; its images are read from disk.
+        record: Record of the run; its images are read from disk.
         form: `small` keeps the page under 30 MB; `png` embeds the images as the model saw them.
     """
     return _PAGE.render(run=run_view(record, form))
 
 
 def write_report(run_dir: Path | str, path: Path | str | None = None, form: Format = "small") -> Path:
-    """Write the page of a run, whole or not at all.
+    """Write the page of a run atomically.
 
     Args:
         run_dir: The run's folder.
-        path: The file; None for `report.html` in the run's folder.
-        form: See `render_report`.
+        path: Path of the page; None for `report.html` in the run's folder.
+        form: As for `render_report`.
 
     Raises:
-        TrajectoryError: The record cannot be read or the file cannot be written.
+        TrajectoryError: If the record cannot be read or the file cannot be written.
     """
     record = _load(run_dir)
     target = Path(path) if path is not None else record.run_dir / REPORT
@@ -42,7 +42,7 @@ def write_report(run_dir: Path | str, path: Path | str | None = None, form: Form
 
 
 def _load(run_dir: Path | str) -> RunRecord:
-    """The record; with its images for a tool-using run, unless one of them is lost."""
+    """Load the record, with its images for a tool-using run, unless one of them is missing."""
     record = load_run(run_dir, images=0)
     if not record.is_tool_run:
         return record

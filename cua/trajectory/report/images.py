@@ -1,4 +1,4 @@
-"""Screenshots made small enough to stand inside a page."""
+"""Screenshots reduced in size for embedding in a page."""
 
 import io
 import os
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 Format = Literal["small", "png"]
 
 _BUDGET_BYTES = 18 * 1024 * 1024
-"""For all images of a page together, before base64 makes them a third larger."""
+"""Limit of all images of a page together, before base64 makes them a third larger."""
 
 _SIZES = ((None, 82, 60_000), (1280, 74, 30_000), (960, 62, 12_000), (640, 50, 6_000), (400, 40, 0))
-"""Width in px, JPEG quality, and the budget in bytes below which trying that is a waste: finest first."""
+"""Width in px, JPEG quality, and the budget in bytes below which the size is not tried: finest first."""
 
 _MANY = 400
-"""From so many images on, thumbnails are smaller."""
+"""Number of images from which thumbnails are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageImage:
-    """An image as a page holds it: two `data:` addresses, "" when the image is lost."""
+    """Image of a page: two `data:` URLs, "" if the image is missing."""
 
     full: str
     thumbnail: str
@@ -40,21 +40,21 @@ LOST = PageImage(full="", thumbnail="")
 
 
 def page_images(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PageImage]:
-    """The images of some steps.
+    """Return the images of some steps.
 
     Args:
-        record: The run.
+        record: Record of the run.
         indices: Step numbers.
-        form: `png` keeps the bytes that the model saw; `small` re-encodes what is large, so that the
-            images take less than 30 MB however many steps there are.
+        form: `png` keeps the bytes that the model saw; `small` re-encodes large images, so that all
+            images take less than 30 MB for any number of steps.
 
     Returns:
-        An image for each number; a lost one is empty.
+        An image for each number; a missing one is empty.
     """
     budget_bytes = _BUDGET_BYTES // max(1, len(indices))
     thumbnail_px = (96, 72) if len(indices) >= _MANY else (176, 128)
     make = partial(_page_image, record, form=form, budget_bytes=budget_bytes, thumbnail_px=thumbnail_px)
-    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:  # the codecs free the GIL
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:  # the codecs release the GIL
         return dict(zip(indices, pool.map(make, indices), strict=True))
 
 
@@ -71,7 +71,7 @@ def _page_image(
 def make_page_image(
     png: bytes, *, form: Format, budget_bytes: int = 2 * 2**20, thumbnail_px: tuple[int, int] = (176, 128)
 ) -> PageImage:
-    """One image for a page; an unreadable one is empty."""
+    """Make one image for a page; an unreadable one is empty."""
     from PIL import Image
 
     pixels = decode_image(png)

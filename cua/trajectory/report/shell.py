@@ -1,7 +1,7 @@
-"""What our pages share: one HTML file that needs nothing else and can do nothing else.
+"""Shared frame of the HTML pages: one self-contained file without network access.
 
-Every text is escaped by the template engine; on top, the page's own content security policy forbids any request and
-any script but the one that it came with, so that text of a page or a model stays text.
+Every text is escaped by the template engine. In addition, the page's own content security policy forbids all requests
+and all scripts except the page's own, so that text of a page or a model stays text.
 """
 
 import base64
@@ -24,14 +24,14 @@ _STYLE = "report.css"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTemplate:
-    """A page that stands alone: its template extends `shell.html`, its style sheet comes after that of all our pages.
+    """Self-contained page: its template extends `shell.html`, its style sheet follows the shared one.
 
     Attributes:
-        package: Where its files lie.
-        template: File of the template, which fills the blocks `title` and `body`.
-        script: File of its script.
-        style: File of its own style sheet; "" without one.
-        has_files: It may show images and clips that lie beside it.
+        package: Package of its files.
+        template: File name of the template, which fills the blocks `title` and `body`.
+        script: File name of its script.
+        style: File name of its own style sheet; "" without one.
+        has_files: True if it may show images and clips next to it.
     """
 
     package: str
@@ -41,14 +41,14 @@ class PageTemplate:
     has_files: bool = False
 
     def render(self, **values: Any) -> str:
-        """The page, with `values` for its template."""
+        """Render the page, with `values` for its template."""
         style = _part(_OURS, _STYLE) + (_part(self.package, self.style) if self.style else "")
         script = _part(self.package, self.script)
         policy = inline_policy(style, script, has_files=self.has_files)
         return _engine(self.package, self.template).render(**values, style=style, script=script, policy=policy)
 
     def write(self, path: Path, **values: Any) -> Path:
-        """Write the page, whole or not at all."""
+        """Write the page atomically."""
         page = self.render(**values)
         with translate_os_errors("write", path):
             write_atomically(path, page.encode("utf-8", "replace"))
@@ -56,7 +56,7 @@ class PageTemplate:
 
 
 def inline_policy(style: str, script: str, *, has_files: bool = False) -> str:
-    """The content security policy of a page with one inline style and one inline script, and nothing else."""
+    """Return the content security policy of a page that may use only one inline style and one inline script."""
     media = "img-src data: 'self' file:; media-src 'self' file:" if has_files else "img-src data:"
     return (
         f"default-src 'none'; {media}; base-uri 'none'; form-action 'none'; "
@@ -65,7 +65,7 @@ def inline_policy(style: str, script: str, *, has_files: bool = False) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a content security policy names an inline style or script."""
+    """Return the source hash of an inline style or script in a content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -1,4 +1,4 @@
-"""What the page shows, as plain values by the names that the template lays them out by."""
+"""Template values of a run's page, as plain data under the names that the template uses."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, in
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
 
 View = dict[str, Any]
-"""Values for the template; its names are those in the function that makes it."""
+"""Values for the template; the keys are set in the function that makes it."""
 
 STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
-"""Stages that have a colour of their own; any other is `other`."""
+"""Stages with a color of their own; any other is `other`."""
 
 
 def step_cost(record: RunRecord, step: Step | ToolStep) -> View:
-    """What a step took, in words; `since_start` and `duration` are "" where they are not known."""
+    """Return time, tokens and cost of a step as text; `since_start` and `duration` are "" if unknown."""
     usage, since_s = step.reply.usage, step.started_at - record.header.started_at
     return {
         "since_start": describe_duration(max(0.0, since_s)) if step.started_at else "",
@@ -41,7 +41,7 @@ def step_cost(record: RunRecord, step: Step | ToolStep) -> View:
 
 
 def run_slices(record: RunRecord) -> list[View]:
-    """The time bar of a whole run."""
+    """Return the time bar of a whole run."""
     totals: dict[str, float] = {}
     for timings in [step.timings for step in record.steps] + [step.timings for step in record.tool_steps]:
         for stage, seconds in timings.items():
@@ -50,7 +50,7 @@ def run_slices(record: RunRecord) -> list[View]:
 
 
 def time_slices(timings: Mapping[str, float]) -> list[View]:
-    """A bar of the stages in their order, in percent of its length; nothing for less than a millisecond."""
+    """Return a bar of the stages in their order, in percent of its length; stages below a millisecond are left out."""
     total_s = sum(timings.values())
     if total_s < 1e-3:
         return []
@@ -71,7 +71,7 @@ _MAX_OUTPUT_CHARS = 20_000
 
 
 def conversation_view(record: RunRecord, form: Format) -> View:
-    """Everything that the page shows of a tool-using run."""
+    """Return all values for the page of a tool-using run."""
     parts = [
         *(part for turn in record.turns for part in turn.question),
         *(part for outcome in record.call_outcomes for part in outcome.result.parts),
@@ -106,7 +106,7 @@ class _Images:
 
 
 def _asked(question: Sequence[Part], words: str, show: _Images) -> View:
-    """The words of a question, its images with the text before each, and texts that no image follows."""
+    """Return the text of a question, its images with the text before each, and the remaining texts."""
     images, others, pending = [], [], ""
     for part in question:
         if isinstance(part, ImagePart):
@@ -120,7 +120,7 @@ def _asked(question: Sequence[Part], words: str, show: _Images) -> View:
 
 
 def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, show: _Images) -> View:
-    """The step of that place in a turn, and the question before it where a new one begins."""
+    """Return the step with the given position in a turn, and the question before it if one begins there."""
     step = turn.steps[number]
     said = step.reply.content.strip()
     is_last = number == len(turn.steps) - 1
@@ -161,7 +161,7 @@ def _view_call(outcome: CallOutcome, show: _Images) -> View:
 
 
 def _pieces(text: str) -> Iterator[View]:
-    """Runs of text, and marks that lead to a target."""
+    """Yield the pieces of a text, and marks that link to a target."""
     start = 0
     for match in MARK.finditer(text):
         yield {"text": text[start : match.start()], "target": ""}
@@ -181,15 +181,15 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """One shape.
+    """Shape drawn over a screenshot.
 
     Attributes:
-        number: 1-based number of the action within its step, the same as in the list beside the image.
-        kind: What it shows: `click`, `move`, `scroll`, or `drag` (an arrow from `x_from, y_from`).
+        number: 1-based number of the action within its step, the same as in the list next to the image.
+        kind: Kind of shape: `click`, `move`, `scroll`, or `drag` (an arrow from `x_from, y_from`).
         x: Share of the width, 0 left to 1 right.
         y: Share of the height, 0 top to 1 bottom.
-        x_from: Where a drag began.
-        y_from: Where a drag began.
+        x_from: Start of a drag, as share of the width.
+        y_from: Start of a drag, as share of the height.
         turn_deg: Direction of a scroll arrow: 0 down, 90 left, 180 up, 270 right.
     """
 
@@ -203,7 +203,7 @@ class Marker:
 
 
 def markers(actions: Sequence[Action], observation: Observation) -> tuple[Marker, ...]:
-    """Shapes for the actions of a step over the image that the model saw before them."""
+    """Return shapes for the actions of a step, for the image that the model saw before them."""
     return tuple(_markers(actions, observation))
 
 
@@ -246,7 +246,7 @@ def _target_px(
 
 
 def _share(geometry: ScreenGeometry, at_px: tuple[int, int]) -> Point:
-    """Share of the image, kept inside it so that a marker never vanishes."""
+    """Return the position as share of the image, clipped to it so that a marker stays visible."""
     x, y = geometry.to_model(*at_px)
     return min(max(x, 0.0), 1.0), min(max(y, 0.0), 1.0)
 
@@ -264,7 +264,7 @@ def _turn_deg(action: Scroll) -> int:
 
 
 def run_view(record: RunRecord, form: Format = "small") -> View:
-    """Everything that the page shows of a run."""
+    """Return all values for the page of a GUI run."""
     images = page_images(record, sorted(record.images), form)
     steps = [
         _step_view(record, step, outcome, images) for step, outcome in zip(record.steps, record.outcomes, strict=True)
@@ -289,7 +289,7 @@ def run_view(record: RunRecord, form: Format = "small") -> View:
 
 
 def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, images: Mapping[int, PageImage]) -> View:
-    """A card; `state` is `done`, `failed`, `refused`, `interrupted`, or `last` (a screen without a step)."""
+    """Return the card of a step; `state` is `done`, `failed`, `refused`, `interrupted`, or `last` (screen only)."""
     shapes = markers(step.actions, step.observation)
     marked = {shape.number for shape in shapes}
     return {
@@ -308,7 +308,7 @@ def _step_view(record: RunRecord, step: Step, outcome: ActionsOutcome, images: M
 
 
 def _last_view(record: RunRecord, images: Mapping[int, PageImage]) -> list[View]:
-    """The card of what was going on when the record ends; after an end, the last screen."""
+    """Return the card of the unfinished step at the end of the record, or of the last screen after an end."""
     pending = record.pending
     if pending is None:
         return []
@@ -361,7 +361,7 @@ def _verdict(record: RunRecord) -> str:
 
 
 def _facts(record: RunRecord) -> Sequence[tuple[str, str, str]]:
-    """Name, value and small print of the totals."""
+    """Return name, value and details of the totals."""
     usage = record.result.usage if record.result else record.usage
     duration_s = record.result.duration_s if record.result else max(0.0, record.last_at - record.header.started_at)
     cached = f", {describe_tokens(usage.cached_tokens)} cached" if usage.cached_tokens else ""
