@@ -49,7 +49,7 @@ except (OSError, subprocess.SubprocessError):
     pass
 print(json.dumps(told))
 """
-"""Script that reports the proxy variables of the guest's programs, a test of the proxy, and the desktop's proxy mode."""
+"""Script that reports the proxy variables of the guest, tests the proxy, and reads the desktop's proxy mode."""
 
 
 class OsworldDoctor:

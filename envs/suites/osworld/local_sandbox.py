@@ -115,7 +115,7 @@ def _writable_arguments(size: str) -> list[str]:
 
 
 def _system_arguments(template: Path) -> list[str]:
-    """Return the arguments for the system's programs and this Python, read-only; the tasks and their checks are hidden."""
+    """Return the arguments for the system's programs and this Python, read-only, without the tasks and their checks."""
     shown = ["/usr", "/opt", *(f"/{name}" for name in _ROOT_NAMES), *(f"/etc/{name}" for name in _ETC), *_VAR]
     python = (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1]))
     ours = str(Path(envs.__file__).resolve().parent)
