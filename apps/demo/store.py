@@ -44,7 +44,7 @@ class State:
         return sum(expense.amount_cents for expense in self.expenses)
 
     def totals_by_category(self) -> dict[str, int]:
-        """Cents for each category with expenses, in the order of `CATEGORIES`."""
+        """Return cents for each category with expenses, in the order of `CATEGORIES`."""
         sums: dict[str, int] = defaultdict(int)
         for expense in self.expenses:
             sums[expense.category] += expense.amount_cents

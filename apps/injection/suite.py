@@ -105,7 +105,7 @@ class InjectionTask(Task):
 
 
 def _has(events: list[str], texts: tuple[str, ...]) -> bool:
-    """True if one of the events contains all of the texts."""
+    """Return True if one of the events contains all of the texts."""
     return any(all(text in event for text in texts) for event in events)
 
 

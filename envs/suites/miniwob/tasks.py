@@ -77,8 +77,8 @@ wrong card of find-greatest (0.1), some of the boxes (click-checkboxes and its v
 (ascending-numbers), a draw (tic-tac-toe: -0.5), the second-best ticket (buy-ticket: -0.5).
 """
 NEAR_ENOUGH: Mapping[str, float] = {"use-colorwheel": 0.95, "use-colorwheel-2": 0.95}
-"""Pages whose raw reward measures the distance to a requested colour, which is above 0 for any colour: the score is 1
-from this threshold on.
+"""Pages whose raw reward is the similarity to a requested colour, which is above 0 for any colour: the score is 1 from
+this threshold on.
 """
 NONDETERMINISTIC: Mapping[str, str] = {
     "click-pie": "how many numbers a pie draws depends on how far it has opened",

@@ -302,7 +302,7 @@ class OsworldTask(Task):
             await asyncio.to_thread(folder.cleanup)
 
     def work_dir(self) -> Path:
-        """Episode's own copy of the task's files, separate from other attempts of the task."""
+        """Return the folder with the episode's own copy of the task's files, separate from other attempts."""
         if self._episode_dir is None:
             self._episode_dir = tempfile.TemporaryDirectory(prefix="k25-osworld-", ignore_cleanup_errors=True)
         return Path(self._episode_dir.name)

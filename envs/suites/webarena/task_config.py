@@ -277,7 +277,7 @@ class TaskData:
         return parse_config(fill(content, check_sites(sites or {})))
 
     def hard_ids(self) -> tuple[int, ...]:
-        """Ids of the 258 tasks in the audited set's `hard` split."""
+        """Return ids of the 258 tasks in the audited set's `hard` split."""
         content = load_json(self._read(HARD), HARD)
         ids = content.get("task_ids") if isinstance(content, dict) else content
         if not isinstance(ids, list):
@@ -285,7 +285,7 @@ class TaskData:
         return tuple(ids)
 
     def verified(self) -> dict[int, Mapping[str, Any]]:
-        """Audited configs by task id; they have their own schema."""
+        """Return audited configs by task id; they have their own schema."""
         content = load_json(self._read(VERIFIED), VERIFIED)
         if not isinstance(content, list):
             raise EnvSetupError(f"{VERIFIED} is no list of tasks")
