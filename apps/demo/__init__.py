@@ -1,4 +1,4 @@
-"""A small expense tracker to try the agent on: `DemoApp` serves it, `ExpenseTask` is a verified task in it."""
+"""Small expense tracker to test the agent: `DemoApp` serves it, `ExpenseTask` is a task in it."""
 
 from apps.demo.app import DemoApp
 from apps.demo.task import ExpenseTask

@@ -1,4 +1,4 @@
-"""The expense tracker: routes over the store, and `DemoApp`, which runs it on a free loopback port."""
+"""Expense tracker: routes over the store, and `DemoApp`, which serves it on a free loopback port."""
 
 import socket
 import tempfile
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LoopbackServer:
-    """Serves `app` on 127.0.0.1 until `stop`; a context manager. The port is the system's choice."""
+    """Server of `app` on 127.0.0.1 until `stop`, as a context manager. The system selects the port."""
 
     def __init__(self, app: "Starlette") -> None:
         self._app = app
@@ -31,11 +31,11 @@ class LoopbackServer:
         """Start serving and return the address, for example `http://127.0.0.1:40001`.
 
         Raises:
-            EnvSetupError: The server was not up in time.
+            EnvSetupError: If the server does not start in time.
         """
         uvicorn = require("uvicorn", "demo")
         listener = socket.create_server(("127.0.0.1", 0))
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small answers wait 40 ms
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small responses wait 40 ms
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             self._app, log_level="error", lifespan="off", timeout_graceful_shutdown=1, ws="none", loop="asyncio"
@@ -68,7 +68,7 @@ class LoopbackServer:
 
 
 def _is_answering(url: str, timeout_s: float) -> bool:
-    """Whether a request got any answer within the time; the listening socket queues it until the server is up."""
+    """Return True if any response arrives in time; the socket queues the request until the server is ready."""
     host, _, port = url.removeprefix("http://").partition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
@@ -83,11 +83,11 @@ _STATIC = Path(__file__).with_name("static")
 
 
 class DemoApp:
-    """The expense tracker on a free loopback port; a context manager.
+    """Expense tracker on a free loopback port, as a context manager.
 
     Args:
-        folder: Where `expenses.json` lives; None is a temporary folder, gone after `stop`.
-        seed: What a fresh file starts with.
+        folder: Folder of `expenses.json`; None for a temporary folder, removed after `stop`.
+        seed: Initial content of a new file.
     """
 
     def __init__(self, folder: Path | None = None, seed: State = SEED) -> None:
@@ -108,17 +108,17 @@ class DemoApp:
         return self._server.start()
 
     def state(self) -> State:
-        """What is saved now, read from the file.
+        """Return the saved state, read from the file.
 
         Raises:
-            RuntimeError: The app was not started.
+            RuntimeError: If the app was not started.
         """
         if self._store is None:
             raise RuntimeError("start the app before reading its state")
         return self._store.load()
 
     def stop(self) -> None:
-        """Stop serving; remove the folder if it was a temporary one. May be called twice."""
+        """Stop serving; remove a temporary folder. May be called twice."""
         if self._server is not None:
             self._server.stop()
         if self._scratch is not None:
@@ -136,7 +136,7 @@ class DemoApp:
 
 
 def make_app(store: ExpenseStore) -> "Starlette":
-    """The web application over a store."""
+    """Make the web application for a store."""
     require("starlette", "demo")
     from starlette.applications import Starlette
     from starlette.routing import Mount, Route
@@ -158,7 +158,7 @@ def make_app(store: ExpenseStore) -> "Starlette":
 
 
 class _Pages:
-    """One method a route."""
+    """Route handlers, one method per route."""
 
     def __init__(self, store: ExpenseStore) -> None:
         self._store = store
@@ -218,7 +218,7 @@ def _flash_of(request: "Request") -> str:
 
 
 def _show(html: str, status: int = 200) -> "Response":
-    """A page; the flash message has been shown with it, so it is forgotten."""
+    """Return a page; the flash message in it is then deleted."""
     from starlette.responses import HTMLResponse
 
     response = HTMLResponse(html, status_code=status)
@@ -227,7 +227,7 @@ def _show(html: str, status: int = 200) -> "Response":
 
 
 def _go(address: str, *, flash: str) -> "Response":
-    """Send the browser on, with a message for the next page."""
+    """Redirect the browser, with a message for the next page."""
     from starlette.responses import RedirectResponse
 
     response = RedirectResponse(address, status_code=303)

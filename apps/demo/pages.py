@@ -1,4 +1,4 @@
-"""The pages as HTML text, every piece of data through `escape`; and what a browser posts, read as an expense."""
+"""HTML of the pages, with all data escaped, and parsers of posted forms."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Errors = dict[str, str]
 
 
 def parse_cents(text: str) -> int | None:
-    """Cents of `12`, `12.5` or `12,50`; None when it is no amount."""
+    """Parse `12`, `12.5` or `12,50` into cents; return None if it is not an amount."""
     match = _MONEY.fullmatch(text.strip())
     if match is None:
         return None
@@ -21,12 +21,12 @@ def parse_cents(text: str) -> int | None:
 
 
 def render_cents(cents: int) -> str:
-    """`1234.50`, as typed into the form."""
+    """Return `1234.50`, the format of the form."""
     return f"{cents // 100}.{cents % 100:02d}"
 
 
 def parse_expense(form: Mapping[str, str], expense_id: int = 0) -> Expense | Errors:
-    """An expense from posted fields, or the errors by field name."""
+    """Parse an expense from posted fields; return errors by field name if it is invalid."""
     errors: Errors = {}
     description = form.get("description", "").strip()
     if not description:
@@ -55,7 +55,7 @@ def parse_expense(form: Mapping[str, str], expense_id: int = 0) -> Expense | Err
 
 
 def parse_settings(form: Mapping[str, str]) -> Settings | Errors:
-    """Settings from posted fields, or the errors by field name."""
+    """Parse settings from posted fields; return errors by field name if they are invalid."""
     errors: Errors = {}
     cents = parse_cents(form.get("budget", ""))
     if cents is None:
@@ -80,14 +80,14 @@ BLANK_FORM: Mapping[str, str] = {}
 
 
 def render_money(cents: int, currency: str) -> str:
-    """`1,234.50 EUR`, as shown."""
+    """Return `1,234.50 EUR`, the displayed format."""
     return f"{cents // 100:,}.{cents % 100:02d} {currency}"
 
 
 def render_expenses(
     state: State, *, form: Mapping[str, str] = BLANK_FORM, errors: Errors | None = None, flash: str = ""
 ) -> str:
-    """The first page: the form on the left, the table on the right."""
+    """Render the first page: the form on the left, the table on the right."""
     table = _render_table(state)
     fields = _render_fields(form, errors or {})
     body = f"""
@@ -101,7 +101,7 @@ def render_expenses(
 
 
 def render_edit(expense: Expense, *, form: Mapping[str, str] | None = None, errors: Errors | None = None) -> str:
-    """The page that changes one expense."""
+    """Render the page that changes one expense."""
     fields = _render_fields(form if form is not None else _to_form(expense), errors or {})
     body = f"""
     <section class="card form"><h2>Edit expense</h2>
@@ -115,7 +115,7 @@ def render_edit(expense: Expense, *, form: Mapping[str, str] | None = None, erro
 def render_summary(
     state: State, *, form: Mapping[str, str] | None = None, errors: Errors | None = None, flash: str = ""
 ) -> str:
-    """The second page: sums by category, and the settings."""
+    """Render the second page: totals by category, and the settings."""
     currency = state.settings.currency
     total = max(state.total_cents, 1)
     rows = "".join(

@@ -1,4 +1,4 @@
-"""What the expense tracker remembers: plain data in one JSON file."""
+"""Storage of the expense tracker: plain data in one JSON file."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ CURRENCIES = ("EUR", "USD", "GBP", "CHF")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expense:
-    """One expense; money in cents, the date as ISO text."""
+    """One expense; amount in cents, date as ISO text."""
 
     id: int = 0
     description: str
@@ -24,7 +24,7 @@ class Expense:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the Settings page holds; money in cents."""
+    """Values of the Settings page; amounts in cents."""
 
     currency: str = "EUR"
     monthly_budget_cents: int = 100_000
@@ -32,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Everything that is saved."""
+    """Complete saved state."""
 
     expenses: tuple[Expense, ...] = ()
     settings: Settings = Settings()
@@ -44,7 +44,7 @@ class State:
         return sum(expense.amount_cents for expense in self.expenses)
 
     def totals_by_category(self) -> dict[str, int]:
-        """Cents for each category that has expenses, in the order of `CATEGORIES`."""
+        """Return cents for each category with expenses, in the order of `CATEGORIES`."""
         sums: dict[str, int] = defaultdict(int)
         for expense in self.expenses:
             sums[expense.category] += expense.amount_cents
@@ -66,11 +66,11 @@ SEED = State(
     ),
     next_id=4,
 )
-"""What a fresh app starts with."""
+"""Initial content of a new app."""
 
 
 class ExpenseStore:
-    """The state on disk. Each change is written whole to a new file and moved into place."""
+    """State on disk. Each change is written to a new file, which replaces the old one atomically."""
 
     def __init__(self, path: Path, seed: State = SEED) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class ExpenseStore:
             self._save(seed)
 
     def load(self) -> State:
-        """The saved state."""
+        """Return the saved state."""
         data = json.loads(self._path.read_text(encoding="utf-8"))
         return State(
             expenses=tuple(Expense(**row) for row in data["expenses"]),
@@ -88,7 +88,7 @@ class ExpenseStore:
         )
 
     def add(self, expense: Expense) -> Expense:
-        """Save a new expense under a fresh number."""
+        """Save a new expense under a new number."""
         with self._lock:
             state = self.load()
             saved = replace(expense, id=state.next_id)
@@ -96,14 +96,14 @@ class ExpenseStore:
         return saved
 
     def change(self, expense: Expense) -> None:
-        """Replace the expense that has this number."""
+        """Replace the expense with this number."""
         with self._lock:
             state = self.load()
             rows = tuple(expense if row.id == expense.id else row for row in state.expenses)
             self._save(replace(state, expenses=rows))
 
     def delete(self, expense_id: int) -> None:
-        """Forget the expense that has this number."""
+        """Delete the expense with this number."""
         with self._lock:
             state = self.load()
             self._save(replace(state, expenses=tuple(row for row in state.expenses if row.id != expense_id)))

@@ -1,4 +1,4 @@
-"""The demo's task: enter an expense, delete another one, read a sum; verified from what the app saved."""
+"""Demo task: enter an expense, delete another one, read a sum; evaluated from the saved state."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ _DELETED = "Old taxi"
 
 
 class ExpenseTask(Task):
-    """Add "Team lunch", delete "Old taxi", answer with the new total. `setup` starts the app by itself."""
+    """Task: add "Team lunch", delete "Old taxi", answer with the new total. `setup` starts the app."""
 
     instruction = INSTRUCTION
     spec = TaskSpec(id="demo/expenses")
@@ -28,12 +28,12 @@ class ExpenseTask(Task):
         self._app: DemoApp | None = None
 
     async def setup(self, env: Any) -> None:
-        """Start a fresh app and open it. `env` needs `async goto(url)`, as BrowserEnv has."""
+        """Start a new app and open it. `env` needs `async goto(url)`, like `BrowserEnv`."""
         self._app = DemoApp()
         await env.goto(self._app.start())
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """The share of the three goals that was reached; 0 when anything else was changed."""
+        """Return the share of the three goals that was reached; 0 if anything else was changed."""
         if self._app is None:
             return TaskVerdict(None)
         answer = env.terminate.answer if env.terminate is not None else None
@@ -47,7 +47,7 @@ class ExpenseTask(Task):
 
 
 def score_state(state: State, answer: str | None) -> float:
-    """Score in [0, 1] of what was saved and what was answered."""
+    """Return the score in [0, 1] of a saved state and an answer."""
     kept = tuple(row for row in SEED.expenses if row.description != _DELETED)
     untouched = tuple(row for row in state.expenses if row in SEED.expenses and row.description != _DELETED)
     fresh = [replace(row, id=0) for row in state.expenses if row.id >= SEED.next_id]
@@ -62,6 +62,6 @@ def score_state(state: State, answer: str | None) -> float:
 
 
 def _amount_of(answer: str | None) -> int | None:
-    """Cents of the only amount with two decimals in the answer."""
+    """Return the cents of the only amount with two decimals in the answer."""
     found = re.findall(r"\d[\d,]{0,30}\.\d{2}\b", answer or "")
     return int(re.sub(r"[,.]", "", found[0])) if len(found) == 1 else None

@@ -1,1 +1,1 @@
-"""Prompt injection: small web apps, texts planted in them, and how far an agent obeys these."""
+"""Prompt injection: small web apps with planted texts, and a measure of how far an agent obeys them."""

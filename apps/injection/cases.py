@@ -1,4 +1,4 @@
-"""Cases of the suite `injection`: the task of a user, a planted text, and what it wants an agent to do."""
+"""Cases of the suite `injection`: a user's task, a planted text, and the actions that it asks for."""
 
 import functools
 import tomllib
@@ -10,7 +10,7 @@ from typing import Any
 from apps.injection.sites import APPS, EXPENSES, Plant
 
 Step = tuple[str, ...]
-"""Verb, target and text of a step, as `data/cases.toml` explains them."""
+"""Verb, target and text of a step, as explained in `data/cases.toml`."""
 _BIRDS = ("heron", "gannet", "plover", "curlew", "avocet", "knot", "dunlin", "sanderling", "eider", "scoter", "tern")
 _HOSTS = ("ledger-sync", "portal-check", "cdn-assets", "harbour-support", "fast-claims", "docs-mirror", "agent-help")
 _LABELS = ("Open the notes", "Continue here", "View document", "Show details", "Proceed", "Read more", "Load it")
@@ -18,19 +18,19 @@ _LABELS = ("Open the notes", "Continue here", "View document", "Show details", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case. Texts still hold `{app}` and `{evil}`, which are known once the servers run.
+    """One case. Texts contain `{app}` and `{evil}`, which are filled in once the servers run.
 
     Attributes:
         id: `task/attack-place`.
-        instruction: What the user wants; no two cases have the same.
-        steps: How it is done.
-        done: Requests that the app must have carried out, each as texts that it contains.
+        instruction: Instruction of the user, unique among the cases.
+        steps: Steps of the user's task.
+        done: Requests that the app must have executed, each as texts that it contains.
         answer: What the agent's answer must contain; "" for nothing.
-        plant: The text, and where.
-        about: What the attack does, in a few words.
-        language: Of the text.
-        ways: Ways to obey, each a list of steps; the next one is for when one is refused.
-        effect: A request that the attack has caused, as texts that it contains.
+        plant: The planted text and its location.
+        about: Short description of the attack.
+        language: Language of the text.
+        ways: Ways to obey, each a list of steps; the next one is used if one is blocked.
+        effect: Request that the attack has caused, as texts that it contains.
         attacker: The attacker's mail address.
         evil_host: Name of the attacker's host.
     """
@@ -50,16 +50,16 @@ class Case:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Names of links and buttons that the user's task needs, and of fields about which a person may be asked."""
+        """Names of links and buttons that the user's task needs, and of fields about which a user may be asked."""
         return tuple(step[1] for step in self.steps if step[0] == "click" or step[0].endswith("!"))
 
 
 @functools.cache
 def load_cases() -> Mapping[str, Case]:
-    """All cases by id, in the order of the file.
+    """Return all cases by id, in the order of the file.
 
     Raises:
-        ValueError: The file is wrong: an id or an instruction comes twice.
+        ValueError: If an id or an instruction is not unique.
     """
     data = tomllib.loads(Path(__file__).with_name("data").joinpath("cases.toml").read_text("utf-8"))
     cases = [_make_case(number, row, data) for number, row in enumerate(data["table"]["rows"])]
@@ -82,7 +82,7 @@ def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
     }
 
     def fill(value: Any) -> Any:
-        """The texts in a value with the words of the case."""
+        """Replace the placeholders in the texts of a value."""
         if isinstance(value, list):
             return tuple(fill(one) for one in value)
         for word, text in words.items():

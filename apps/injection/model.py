@@ -1,4 +1,4 @@
-"""The model `obeying`: does the user's task by a script, and what a planted text asks for as soon as it is there."""
+"""Model `obeying`: runs the user's task by a script, and obeys a planted text as soon as it appears."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ NAME = "obeying"
 
 
 class ObeyingModel:
-    """A model without any judgement, for measuring what protects a user from one; implements `cua.model.Model`.
+    """Model without any judgement, to measure what protects a user from one; implements `cua.model.Model`.
 
-    It looks at no screenshot: the script of the case that is being played (`apps.injection.play`) says what to do, and
-    finds it by the names of links, buttons and fields in the page. The case is known by its instruction, so the suite
+    It ignores screenshots: the script of the active case (`apps.injection.play`) selects the next step, and finds its
+    target by the names of links, buttons and fields in the page. The case is found by its instruction, so the suite
     must run in this process. The sampling is ignored.
     """
 
@@ -24,10 +24,10 @@ class ObeyingModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """The next step.
+        """Return the next step.
 
         Raises:
-            ModelError: No case with this instruction is being played in this process, or several are.
+            ModelError: If not exactly one case with this instruction is set up in this process.
         """
         request = messages[-1].text if messages else ""
         plays = find_plays(request)
@@ -48,5 +48,5 @@ class ObeyingModel:
 
 
 def make_obeying() -> ObeyingModel:
-    """The model of `--model obeying`."""
+    """Make the model of `--model obeying`."""
     return ObeyingModel()

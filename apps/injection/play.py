@@ -1,4 +1,4 @@
-"""The script of one episode: what an agent does that follows the user's task and obeys the planted text."""
+"""Script of one episode for an agent that follows the user's task and obeys the planted text."""
 
 import asyncio
 import contextlib
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Kind = Literal["attack", "due", "harmless"]
-"""Kind of a step: asked for by the planted text; part of the user's task and worth a question; any other."""
+"""Kind of a step: requested by the planted text; part of the user's task and worth a question; any other."""
 _FAILED, _DIALOG = "- The last action did not work: ", "- A dialog ("
 _REFUSALS = ("not allowed", "said no", "refused before")
 _MAX_TRIES, _LOOK_S, _NEEDLE_CHARS = 3, 5.0, 24
 
 
 class Play:
-    """Steps of one case, each chosen from the page and the text of the request.
+    """Steps of one case, each selected from the page and the text of the request.
 
-    Once the planted text is there, its steps come first: the next way where one is refused, and then the rest of the
-    user's task, from the page on which the text was met.
+    Once the planted text appears, its steps come first, with the next way if one is blocked; then the rest of the
+    user's task follows, from the page where the text appeared.
 
     Args:
         case: The case.
-        sites: Its servers, running.
-        page: Gives the page that the agent sees.
+        sites: Its running servers.
+        page: Returns the page that the agent sees.
         size_px: Width and height of the viewport.
 
     Attributes:
-        kind: What the step is that was said last; None before the first.
-        num_steps: Steps said so far, by kind.
-        has_met: True once the planted text was met.
+        kind: Kind of the last step; None before the first.
+        num_steps: Number of steps so far, by kind.
+        has_met: True once the planted text has appeared.
     """
 
     def __init__(self, case: Case, sites: Sites, page: "Callable[[], Page]", size_px: tuple[int, int]) -> None:
@@ -83,7 +83,7 @@ class Play:
         return await self._go_on(page, document)
 
     async def _go_on(self, page: "Page", document: float) -> tuple[str, str]:
-        """The next step of the user's task."""
+        """Return the next step of the user's task."""
         if self._next >= len(self.case.steps):
             return self._say("harmless", "task", "Give up", "computer.terminate(status='failure')")
         self._documents.setdefault(document, self._next)
@@ -97,7 +97,7 @@ class Play:
         return self._say("due" if step[0].endswith("!") else "harmless", "task", *move)
 
     def _take_result(self, request: str) -> None:
-        """Go on behind the step that was said last, or try again, or in another way."""
+        """Advance after the last step, or retry it, or try another way."""
         has_failed = _FAILED in request
         is_refused = has_failed and (self._tries >= _MAX_TRIES or any(text in request for text in _REFUSALS))
         if has_failed and not is_refused:
@@ -120,7 +120,7 @@ class Play:
         return action, code
 
     async def _move(self, page: "Page", step: Step) -> tuple[str, str] | None:
-        """A step as a sentence and as code; None where its target is not to be seen."""
+        """Return a step as a sentence and as code; None if its target is not visible."""
         verb, target, text = (self._fill(part) for part in (*step, "", "")[:3])
         match verb.rstrip("!"):
             case "open":
@@ -141,7 +141,7 @@ class Play:
         return f'Type "{text}" into {target}', f"{click}\npyautogui.hotkey('ctrl', 'a')\npyautogui.write({text!r})"
 
     async def _find(self, page: "Page", verb: str, name: str) -> tuple[float, float] | None:
-        """The middle of a link, button or field of that name in any frame of the page, viewport px."""
+        """Return the centre of a link, button or field of that name in any frame of the page, in viewport px."""
         for frame in page.frames:
             by_role = [frame.get_by_role(role, name=name, exact=True) for role in ("link", "button")]
             for locator in [frame.get_by_label(name, exact=True)] if verb == "type" else by_role:
@@ -150,7 +150,7 @@ class Play:
         return None
 
     async def _sees(self, page: "Page", request: str) -> bool:
-        """True if the planted text is in the page or in the request."""
+        """Return True if the planted text is in the page or in the request."""
         if self._is_in(request) or self._sites.plant is None or self.case.plant.place == "dialog":
             return self._is_in(request)
         needle = "/notice.svg" if self.case.plant.place == "image" else self._needle
@@ -171,7 +171,7 @@ class Play:
 
 
 async def look(work: Awaitable[T]) -> T | None:
-    """Result of a look at the page; None where it does not answer in time or goes away."""
+    """Return the result of reading a page; None if it does not answer in time or closes."""
     from playwright.async_api import Error
 
     with contextlib.suppress(Error, TimeoutError):
@@ -187,7 +187,7 @@ async def _middle(locator: "Locator") -> tuple[float, float] | None:
 
 
 async def _document(page: "Page") -> float:
-    """A number that is another one for each document that is loaded; 0 where the page does not answer."""
+    """Return a number that differs for each loaded document; 0 if the page does not answer."""
     return float(await look(page.evaluate("performance.timeOrigin")) or 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Web apps with state on the server, in which texts are planted, and the attacker's own site; on loopback."""
+"""Web apps with server-side state, in which texts are planted, and the attacker's own site; on loopback."""
 
 import json
 import tempfile
@@ -16,7 +16,7 @@ from envs.errors import require
 
 APPS = tomllib.loads(Path(__file__).with_name("data").joinpath("apps.toml").read_text("utf-8"))
 EXPENSES = "expenses"
-"""The expense tracker of `apps.demo`; the other apps are in `data/apps.toml`."""
+"""Name of the expense tracker of `apps.demo`; the other apps are in `data/apps.toml`."""
 _MAX_BODY_BYTES = 100_000
 _STYLE = """body{font:15px sans-serif;margin:0;color:#223}header{background:#e8eef4;padding:8px 24px}
 header a{margin-right:14px}main{padding:6px 24px}label{display:block;margin:4px 0}
@@ -29,14 +29,14 @@ header form{display:inline}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plant:
-    """A text that an attacker has put into an app.
+    """Text that an attacker has put into an app.
 
     Attributes:
-        app: The app.
+        app: Name of the app.
         place: A name of `PLACES`, or `row` for an expense.
-        item: Number of the item that shows it, from 1; it does not count for places on every page.
-        text: What it says.
-        html: A link, form or button of the attacker's behind the text, where the place has room for one.
+        item: Number of the item that shows it, from 1; ignored for places on every page.
+        text: The text.
+        html: Link, form or button of the attacker after the text, if the place allows one.
     """
 
     app: str
@@ -63,21 +63,21 @@ PLACES = {
     "placeholder": "",
     "result": "",
 }
-"""Markup of a planted text by place, "" where it goes into a field of an item; `advert` frames the attacker's site."""
+"""Markup of a planted text by place, "" for a field of an item; `advert` embeds the attacker's site in a frame."""
 _IN_BODY = ("body", "quote", "hidden", "alt", "image", "advert", "dialog")
 
 
 class Sites:
-    """One app and the attacker's site on two free ports; a context manager.
+    """One app and the attacker's site on two free ports, as a context manager.
 
     Args:
         app: A name of `APPS`, or `EXPENSES`.
-        plant: What is planted in it; None: nothing.
+        plant: Planted text; None for none.
         evil_host: Name of the attacker's host, below `localhost`.
 
     Attributes:
-        events: What the servers were asked to do, one line each: requests that change something and, of the attacker's
-            site, all of them; `POST mail/compose to=... title=...`. Refused requests are left out.
+        events: Requests that the servers executed, one line each: requests that change something and all requests to
+            the attacker's site; `POST mail/compose to=... title=...`. Rejected requests are left out.
         url: Address of the app's first page.
         evil: Origin of the attacker's site.
     """
@@ -91,16 +91,16 @@ class Sites:
         self.url = self.evil = ""
 
     def start(self) -> None:
-        """Serve both.
+        """Start both servers.
 
         Raises:
-            EnvSetupError: A server is not up in time.
+            EnvSetupError: If a server does not start in time.
         """
         port = self._serve("evil", _make_evil(self), every=True).rpartition(":")[2]
         self.evil = f"http://{self._evil_host}:{port}"
         origin = self._serve(self.app, self._make_app(), every=False)
         self.url = f"{origin}/" if self.app == EXPENSES else f"{origin}/{self.app}/"
-        self.events.clear()  # each start has asked its server once
+        self.events.clear()  # each start has sent one request to its server
 
     def stop(self) -> None:
         """Stop serving. May be called twice."""
@@ -110,7 +110,7 @@ class Sites:
             self._folder.cleanup()
 
     def planted(self) -> dict[str, str]:
-        """Text and markup as the pages show them, without an address that is not known yet."""
+        """Return text and markup as the pages show them; the attacker's address is empty before it is known."""
         return (
             {name: self.fill(value) for name, value in (("text", self.plant.text), ("html", self.plant.html))}
             if self.plant
@@ -118,7 +118,7 @@ class Sites:
         )
 
     def fill(self, text: str) -> str:
-        """The text with the attacker's addresses in it."""
+        """Replace the placeholders in a text with the attacker's addresses."""
         return text.replace("{evil}", self.evil)
 
     def _serve(self, site: str, app: Any, *, every: bool) -> str:
@@ -140,7 +140,7 @@ class Sites:
 
 
 class _Recorder:
-    """Writes requests that were carried out into a list, as one line each."""
+    """Middleware that adds one line to a list for each executed request."""
 
     def __init__(self, app: Any, *, events: list[str], site: str, every: bool) -> None:
         self._events, self._site, self._app, self._every = events, site, app, every
@@ -178,14 +178,14 @@ class _Recorder:
 
 
 def _read(body: bytes) -> str:
-    """The fields of a form as text; any other body as it is."""
+    """Return the fields of a form as text; any other body is returned unchanged."""
     text = body.decode("utf-8", "replace")
     fields = parse_qsl(text, keep_blank_values=True)
     return " ".join(f"{name}={value}" for name, value in fields) if fields else text
 
 
 class _App:
-    """One app of `APPS`; a method a route."""
+    """One app of `APPS`, with one method per route."""
 
     def __init__(self, sites: Sites) -> None:
         self.name, self.sites = sites.app, sites
@@ -198,7 +198,7 @@ class _App:
         self._put()
 
     def make(self) -> Any:
-        """The web application."""
+        """Make the web application."""
         require("starlette", "demo")
         from starlette.applications import Starlette
         from starlette.routing import Route
@@ -216,7 +216,7 @@ class _App:
         )
 
     async def show_list(self, request: Any) -> Any:
-        """All items, or only what the query finds."""
+        """Show all items, or the results of a query."""
         query = request.query_params.get("q", "")
         rows = [
             f'<li><a href="{id}">{escape(item["title"])}</a> '
@@ -231,7 +231,7 @@ class _App:
         return self._page(self._app["title"], f'<form class="inline">{box}</form><ul>{"".join(rows)}</ul>{about}')
 
     async def show_item(self, request: Any) -> Any:
-        """One item with its comments and forms."""
+        """Show one item with its comments and forms."""
         id = request.path_params["item"]
         item = self._items.get(id)
         if item is None:
@@ -247,7 +247,7 @@ class _App:
         return self._page(title, body + overlay)
 
     async def show_form(self, request: Any) -> Any:
-        """A form with an address of its own."""
+        """Show a form that has its own address."""
         name = request.path_params["form"]
         if name not in dict(self._forms("page")):
             return self._page("Not found", "<p>There is no such page.</p>", status=404)
@@ -257,7 +257,7 @@ class _App:
         )
 
     async def post(self, request: Any) -> Any:
-        """Carry a form out."""
+        """Execute a posted form."""
         from starlette.responses import RedirectResponse
 
         name, id = request.path_params["form"], request.path_params.get("item", 0)
@@ -271,7 +271,7 @@ class _App:
         return RedirectResponse(f"/{self.name}/{id if is_there else ''}", status_code=303)
 
     async def show_image(self, request: Any) -> Any:
-        """The planted text as a picture."""
+        """Return the planted text as an image."""
         from starlette.responses import Response
 
         words, lines = self._planted.get("text", "").split(), [""]
@@ -282,7 +282,7 @@ class _App:
         return Response(f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{rows}</svg>', media_type="image/svg+xml")
 
     def _markup(self) -> str:
-        """The planted text as its place shows it."""
+        """Return the markup of the planted text for its place."""
         text = self._planted["text"]
         shown = json.dumps(text, ensure_ascii=False).replace("<", "\\u003c")
         return PLACES[self._place].format(
@@ -290,7 +290,7 @@ class _App:
         )
 
     def _put(self) -> None:
-        """Put the planted text where it belongs among the items."""
+        """Insert the planted text into the items."""
         if not self._planted:
             return
         item, text, html = self._items[self._at], self._planted["text"], self._planted["html"]
@@ -350,7 +350,7 @@ class _App:
 
 
 def _make_evil(sites: Sites) -> Any:
-    """The attacker's site: an advert for other pages, a form at each address, and whatever is sent there."""
+    """Make the attacker's site: an advert for other pages, a form at each address, and a sink for any data."""
     require("starlette", "demo")
     from starlette.applications import Starlette
     from starlette.responses import HTMLResponse, Response

@@ -1,1 +1,1 @@
-"""nano-K2.5: the small model that is trained here and runs in this process."""
+"""nano-K2.5: small model, trained in this project, that runs in this process."""

@@ -1,4 +1,4 @@
-"""The suite `garden`: ten small tasks on a page written by hand, such as no generator of ours draws."""
+"""Suite `garden`: ten small tasks on a hand-written page, unlike the pages of the generators."""
 
 from base64 import b64encode
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class GardenTask(Task):
     """One task.
 
     Attributes:
-        name: Its id.
-        instruction: What the agent is told.
-        done: What the page is to have seen, in order.
-        plant: What is to stand in its field at the end.
-        fragment: Of the address: `remove` opens the dialog.
+        name: Id of the task.
+        instruction: Instruction for the agent.
+        done: Events that the page must have recorded, in order.
+        plant: Required final text of its field.
+        fragment: Fragment of the address: `remove` opens the dialog.
     """
 
     name: str
@@ -44,7 +44,7 @@ class GardenTask(Task):
         await env.goto(f"data:text/html;base64,{page}#{self.fragment}")
 
     async def evaluate(self, env: BrowserEnv) -> TaskVerdict:
-        """1 when exactly that was done and the end says so."""
+        """Return 1 if exactly these events happened, the field is right and the agent reported success."""
         found: dict[str, Any] = await env.page.evaluate("report()")
         is_said = env.terminate is not None and env.terminate.status == "success"
         return TaskVerdict(is_said and tuple(found["done"]) == self.done and found["plant"] == self.plant)
@@ -74,7 +74,7 @@ TASKS = (
 
 
 def make_suite() -> Suite:
-    """Ten tasks with buttons, a link, tabs, a list, boxes, a field and a dialog, two of them of two steps."""
+    """Make ten tasks with buttons, a link, tabs, a list, boxes, a field and a dialog; two of them have two steps."""
     tasks = {task.name: task for task in TASKS}
     return Suite(
         name="garden",

@@ -1,4 +1,4 @@
-"""The model `nano`: the engine and the server of `model_runtime` in this process, spoken to without a socket."""
+"""Model `nano`: engine and server of `model_runtime` in this process, without a socket."""
 
 import asyncio
 import os
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 NAME, EXTRA = "nano", "nano"
 WEIGHTS = Path(__file__).with_name("weights")
-"""Where the weights lie that are shipped."""
+"""Folder of the bundled weights."""
 FOLDER_VARIABLE = "K25_NANO"
-"""Names another folder with a model of this kind, such as one that was trained just now."""
+"""Environment variable for the folder of another such model, for example a newly trained one."""
 MAX_TOKENS = 160
-"""Of an answer: thought, sentence and two lines of code are half of it."""
+"""Maximum number of tokens of an answer: twice the length of a thought, a sentence and two lines of code."""
 CACHE_GIB = 0.25
-"""Of the engine: a hundred times the longest request."""
-_BASE_URL = "http://nano.localhost/v1"  # never connected to: requests go to the application itself
+"""Cache size of the engine: a hundred times the longest request."""
+_BASE_URL = "http://nano.localhost/v1"  # never connected to: requests are passed to the application directly
 
 
 def find_weights() -> Path:
-    """The folder of the weights: that which the environment names, else the shipped one.
+    """Return the folder of the weights: from the environment variable, else the bundled one.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: If the folder has no model.
     """
     named = os.environ.get(FOLDER_VARIABLE, "").strip()
     folder = Path(named).expanduser() if named else WEIGHTS
@@ -45,23 +45,23 @@ def find_weights() -> Path:
 
 
 def make_nano() -> "NanoModel":
-    """The model of `--model nano`; the weights are loaded by its first call.
+    """Make the model of `--model nano`; the weights are loaded on the first call.
 
     Raises:
-        ConfigError: There are no weights, or a package is missing.
+        ConfigError: If weights or a package are missing.
     """
     return NanoModel(find_weights())
 
 
 class NanoModel:
-    """A small Kimi K2.5 in this process; implements `cua.model.Model`.
+    """Small Kimi K2.5 in this process; implements `cua.model.Model`.
 
     Args:
-        folder: In the release's layout.
-        name: What logs call it.
+        folder: Folder in the layout of the release.
+        name: Name for logs.
 
     Raises:
-        EnvError: A package is missing.
+        EnvError: If a package is missing.
     """
 
     def __init__(self, folder: Path, *, name: str = NAME) -> None:
@@ -75,11 +75,11 @@ class NanoModel:
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
-        """Answer, greedily unless `sampling` says otherwise; see `cua.model.Model`.
+        """Generate an answer, greedily unless `sampling` is set; see `cua.model.Model`.
 
         Raises:
-            ModelError: The request is refused, or the engine broke.
-            TruncatedReplyError: The reply did not come to its end.
+            ModelError: If the request is rejected, or the engine failed.
+            TruncatedReplyError: If the reply is incomplete.
         """
         async with self._lock:
             if self._client is None:
@@ -88,7 +88,7 @@ class NanoModel:
         return await self._client.generate(messages, tools, sampling)
 
     async def close(self) -> None:
-        """Let the engine go; the next call loads it anew."""
+        """Release the engine; the next call loads it again."""
         client, self._client = self._client, None
         engine, self._engine = self._engine, None
         if client is not None:
@@ -98,7 +98,7 @@ class NanoModel:
 
 
 def _load(folder: Path, name: str) -> "tuple[EngineThread, Any]":
-    """The engine, and the application that serves it."""
+    """Load the engine, and the application that serves it."""
     from model_runtime.launch.options import NativeOptions
     from model_runtime.native import make_engine
     from model_runtime.processor import Processor

@@ -1,1 +1,1 @@
-"""Getting a machine ready (`run_setup`) and saying what is wrong with it (`run_doctor`)."""
+"""Installation on a machine (`run_setup`) and diagnosis of problems (`run_doctor`)."""

@@ -1,4 +1,4 @@
-"""What the doctor looks at beside browser and display: interpreter, names, OCR, record, terminal, sandbox."""
+"""Checks of the doctor other than browser and display: interpreter, names, OCR, record, terminal, sandbox."""
 
 import asyncio
 import importlib.metadata
@@ -22,14 +22,14 @@ from visual_tools.sandbox.check import CheckOutcome, check_sandbox
 
 OUR_DISTRIBUTION = "cua-k25"
 FOREIGN_DISTRIBUTIONS = ("cua", "cua-agent", "cua-computer", "cua-core", "cua-cli", "cua-som", "cua-bench")
-"""Distributions of an unrelated project that also call themselves `cua`."""
+"""Distributions of an unrelated project that is also named `cua`."""
 OCR_MODULES = ("rapidocr", "onnxruntime", "cv2")
 MIN_FREE_MB = 200
 GOOD_FREE_MB = 2000
 
 
 def check_python() -> Row:
-    """The interpreter, and whether it is one of a virtual environment."""
+    """Check the interpreter, and whether it is in a virtual environment."""
     found = f"Python {sys.version.split()[0]} at {sys.executable}"
     if sys.prefix == sys.base_prefix:
         return Row(
@@ -43,7 +43,7 @@ def check_python() -> Row:
 
 
 def check_command() -> Row:
-    """Which `cua` a shell would start, and whether it is this one."""
+    """Check which `cua` a shell would start, and whether it belongs to this project."""
     here = Path(sys.executable).parent
     first = shutil.which("cua")
     if first is None:
@@ -63,7 +63,7 @@ def check_command() -> Row:
 
 
 def check_package() -> Row:
-    """Whether `import cua` gets ours, and whether a namesake is installed beside it."""
+    """Check whether `import cua` imports this project, and whether a package with the same name is installed."""
     spec = importlib.util.find_spec("cua")
     origin = Path(spec.origin) if spec is not None and spec.origin else None
     ours = Path(__file__).resolve().parents[2] / "cua" / "__init__.py"
@@ -82,15 +82,15 @@ def check_package() -> Row:
 
 
 def installed_namesakes() -> tuple[str, ...]:
-    """Name and version of each installed distribution of the unrelated project."""
+    """Return name and version of each installed distribution of the unrelated project."""
     return tuple(
         f"{name} {version}" for name in FOREIGN_DISTRIBUTIONS if (version := _version(name)) != "(not installed)"
     )
 
 
 def check_ocr(*, is_needed: bool) -> Row:
-    """Whether the packages that read text from screenshots import; the literal model needs them."""
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime looks at its import
+    """Check whether the packages that read text from screenshots can be imported; the literal model needs them."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime fails during its import
     broken: list[str] = []
     for name in OCR_MODULES:
         try:
@@ -110,7 +110,7 @@ def check_ocr(*, is_needed: bool) -> Row:
 
 
 def check_runs_folder(folder: Path) -> Row:
-    """Whether runs can be recorded, and how much room there is."""
+    """Check whether runs can be recorded, and the free disk space."""
     reason = check_writable(folder)
     if reason is not None:
         found, fix = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
@@ -124,7 +124,7 @@ def check_runs_folder(folder: Path) -> Row:
 
 
 def check_terminal() -> Row:
-    """Whether the terminal takes any text, and whether somebody can be asked in it."""
+    """Check whether the terminal supports any text, and is interactive."""
     encoding = sys.stdout.encoding or locale.getpreferredencoding(False)
     kind = "a person can be asked" if sys.stdin.isatty() else "nobody can be asked: risky steps are refused"
     found = f"{encoding}, {kind}"
@@ -136,7 +136,7 @@ def check_terminal() -> Row:
 
 
 def check_clock() -> Row:
-    """Whether the clock is plausible: certificates fail on a machine that lives in the past."""
+    """Check whether the clock is plausible: certificate checks fail if it is in the past."""
     now = datetime.now(UTC)
     newest = max((path.stat().st_mtime for path in Path(__file__).parent.glob("*.py")), default=0.0)
     found = f"{now:%Y-%m-%d %H:%M} UTC"
@@ -155,7 +155,7 @@ def _version(name: str) -> str:
 
 
 def _owner_of(script: Path) -> str:
-    """What a console script belongs to, as far as its text tells."""
+    """Return the project that a console script belongs to, based on its text."""
     try:
         text = script.read_text("utf-8", errors="replace")[:2000]
     except OSError:
@@ -167,12 +167,12 @@ _INSTALL = "pip install 'cua-k25[sandbox]'"
 
 
 def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
-    """The best backend that works and isolates; None when there is none."""
+    """Return the best backend that works and isolates; None if there is none."""
     return next((report for report in reports if report.works and report.backend != "none"), None)
 
 
 def make_row(reports: Sequence[BackendReport]) -> Row:
-    """One row: the backend in use, and why each better one is not."""
+    """Return one row: the backend in use, and why each better one is not used."""
     best, fix = find_backend(reports), manual_command("sandbox") or "install bubblewrap"
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:
@@ -188,12 +188,12 @@ def make_row(reports: Sequence[BackendReport]) -> Row:
 
 
 def missing_packages() -> list[str]:
-    """Packages without which no kernel can be made."""
+    """Return missing packages that every kernel needs."""
     return [name for name in ("ipykernel", "jupyter_client", "zmq") if importlib.util.find_spec(name) is None]
 
 
 def check_backends() -> Row:
-    """Try what can isolate code on this machine; about a second."""
+    """Test the isolation backends of this machine; takes about a second."""
     if missing := missing_packages():
         found = f"not installed: {', '.join(missing)}; cua ask cannot run code"
         return Row(name="sandbox", level="warn", found=found, fix=_INSTALL)
@@ -201,13 +201,13 @@ def check_backends() -> Row:
 
 
 async def run_sandbox_checks(say: Say = print) -> Report:
-    """Try to break out of the backend in force, to use up the machine, and to find it wanting; about a minute.
+    """Test the current backend against escapes, resource exhaustion and other faults; takes about a minute.
 
     Args:
-        say: Gets one line for each check as it ends.
+        say: Called with one line for each check as it ends.
 
     Returns:
-        A row for the backend, one for each check, and a last one that counts; `exit_code` is 1 when any failed.
+        A row for the backend, one for each check, and a summary row; `exit_code` is 1 if any check failed.
     """
     reports = [] if missing_packages() else await asyncio.to_thread(describe_backends)
     row = make_row(reports) if reports else check_backends()
@@ -220,13 +220,13 @@ async def run_sandbox_checks(say: Say = print) -> Report:
 
 
 def row_of(outcome: CheckOutcome) -> Row:
-    """A check as a row: how long it took, or what happened instead."""
+    """Return the row of a check: its duration, or its failure."""
     found = f"{outcome.duration_s:.1f} s" if outcome.passed else outcome.detail
     return Row(name=f"{outcome.kind}: {outcome.name}", level="ok" if outcome.passed else "fail", found=found)
 
 
 def count_row(outcomes: Sequence[CheckOutcome]) -> Row:
-    """How many checks held."""
+    """Return the summary row: number of passed checks."""
     num_passed = sum(outcome.passed for outcome in outcomes)
     level: Level = "ok" if num_passed == len(outcomes) else "fail"
     return Row(name="all", level=level, found=f"{num_passed} of {len(outcomes)} hold")

@@ -1,9 +1,9 @@
-"""Does a click arrive where the model meant it? In browsers and on private displays, at odd sizes and scales.
+"""Test that a click arrives at the intended position, in browsers and on private displays, at odd sizes and scales.
 
-The whole coordinate path is walked: position in the image, fractions as text, `cua.gui_agent.interpreter.run`,
-`ScreenGeometry`, `env.step`, the device, and back from whoever received the click. On a private display that is
-`python -m apps.setup.click_test FILE WIDTH HEIGHT`, a window full of targets; one JSON line a click goes to FILE:
-[x, y] in screen px, as the X server reports them.
+The whole coordinate path is tested: position in the image, fractions as text, `cua.gui_agent.interpreter.run`,
+`ScreenGeometry`, `env.step`, the device, and back from the program that received the click. On a private display that
+is `python -m apps.setup.click_test FILE WIDTH HEIGHT`, a window with targets; it writes one JSON line per click to
+FILE: [x, y] in screen px, as the X server reports them.
 """
 
 import asyncio
@@ -39,19 +39,19 @@ _FRACTIONS = (
 
 Point = tuple[float, float]
 ReadHits = Callable[[int], Awaitable[Sequence[Point]]]
-"""All clicks that arrived so far, in screen px; waits a bounded time until there are that many."""
+"""Function that returns all received clicks in screen px; waits a bounded time for the given number of clicks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A square of one colour: its middle in screen px, and the colour that nothing else on the screen has."""
+    """Square of one unique colour; its centre is in screen px."""
 
     middle_px: Point
     rgb: tuple[int, int, int]
 
 
 def make_targets(size_px: tuple[int, int]) -> tuple[Target, ...]:
-    """Targets at the edges, in the middle and at odd places of a screen."""
+    """Make targets at the edges, in the middle and at odd positions of a screen."""
     half = TARGET_SIDE_PX // 2
     return tuple(
         Target(middle_px=(round(x * size_px[0]) + half, round(y * size_px[1]) + half), rgb=(201, 17 + 23 * number, 67))
@@ -60,12 +60,12 @@ def make_targets(size_px: tuple[int, int]) -> tuple[Target, ...]:
 
 
 async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) -> list[float | None]:
-    """Click each target once; returns for each the error in px, None where no click arrived.
+    """Click each target once; return the error of each in px, None if no click arrived.
 
     Args:
-        env: A world that shows the targets.
-        targets: What to click; `middle_px` is where the click should arrive.
-        read_hits: Asks whoever is clicked.
+        env: Environment that shows the targets.
+        targets: Targets to click; `middle_px` is where the click should arrive.
+        read_hits: Returns the clicks that the clicked program received.
     """
     seen = await _look_until_drawn(env, targets)
     errors: list[float | None] = []
@@ -78,7 +78,7 @@ async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) ->
 
 
 async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | None]]]) -> list[float | None]:
-    """Start a world, do the work, and stop the world whatever happened."""
+    """Start an environment, run `work`, and close the environment in any case."""
     try:
         await env.reset(InstructionTask(instruction="Click every target."))
         return await work()
@@ -87,10 +87,10 @@ async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | No
 
 
 async def _look_until_drawn(env: Env, targets: Sequence[Target]) -> Observation:
-    """The first image that shows every target.
+    """Return the first observation that shows every target.
 
     Raises:
-        EnvError: One is still missing after `_MAX_LOOKS` looks.
+        EnvError: If a target is still missing after `_MAX_LOOKS` observations.
     """
     for _ in range(_MAX_LOOKS):
         seen = (await env.step(())).observation
@@ -101,14 +101,14 @@ async def _look_until_drawn(env: Env, targets: Sequence[Target]) -> Observation:
 
 
 def _code_for(target: Target, seen: Observation) -> str:
-    """What a model that sees the target writes."""
+    """Return the code of a model that sees the target."""
     x, y = _find(target, seen.screenshot) or (0.0, 0.0)
     width, height = seen.geometry.sent_px
     return f"pyautogui.click(x={x / width:.4f}, y={y / height:.4f})"
 
 
 def _find(target: Target, png: bytes) -> Point | None:
-    """Middle of the target in the image, its px; None when the image does not show it."""
+    """Return the centre of the target in the image in px; None if the image does not show it."""
     import numpy as np
     from PIL import Image
 
@@ -130,19 +130,19 @@ BROWSER_CASES: tuple[tuple[tuple[int, int], float], ...] = (
     ((801, 601), 2.0),
     ((1366, 768), 1.5),
 )
-"""Viewport in CSS px, and device px for each of them."""
+"""Viewport in CSS px, and device px per CSS px."""
 
 _NOTE_CLICKS = "() => { window.hits = []; onmousedown = event => hits.push([event.clientX, event.clientY]); }"
 
 DESKTOP_SIZES: tuple[tuple[int, int], ...] = ((1920, 1080), (1366, 768), (1023, 769))
-"""Screens in px."""
+"""Screen sizes in px."""
 
 _ROOT = Path(__file__).parents[2]
 _ARRIVAL_TIMEOUT_S = 2.0
 
 
 async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: bool = True) -> tuple[Row, ...]:
-    """Click targets in browsers and on displays of odd sizes; one row for each."""
+    """Click targets in browsers and on displays of odd sizes; return one row for each."""
     rows: list[Row] = []
     for size_px, scale in BROWSER_CASES if with_browser else ():
         name = f"clicks, browser {size_px[0]}x{size_px[1]} at {scale:g}x"
@@ -154,7 +154,7 @@ async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: b
 
 
 async def click_in_browser(size_px: tuple[int, int], scale: float) -> list[float | None]:
-    """Errors in px for all targets on a page of this size."""
+    """Return the errors in px for all targets on a page of this size."""
     from envs.browser import BrowserEnv, BrowserOptions
 
     env = BrowserEnv(BrowserOptions(viewport_px=size_px, device_scale=scale))
@@ -182,7 +182,7 @@ def _render_page(targets: Sequence[Target]) -> str:
 
 
 async def click_on_desktop(size_px: tuple[int, int]) -> list[float | None]:
-    """Errors in px for all targets on a screen of this size."""
+    """Return the errors in px for all targets on a screen of this size."""
     from envs.desktop import DesktopEnv, DesktopOptions
 
     with tempfile.TemporaryDirectory(prefix="k25-clicks-") as folder:
@@ -199,7 +199,7 @@ async def click_on_desktop(size_px: tuple[int, int]) -> list[float | None]:
 
 
 async def _read_hits(file: Path, at_least: int) -> Sequence[Point]:
-    """All clicks so far, waiting a bounded time for the one that was just sent."""
+    """Return all clicks so far, waiting a bounded time for the last one."""
     deadline = time.monotonic() + _ARRIVAL_TIMEOUT_S
     while True:
         hits = await asyncio.to_thread(_load_hits, file)
@@ -229,7 +229,7 @@ async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float 
 
 
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:
-    """Cover the screen with targets and write clicks until the display goes away."""
+    """Cover the screen with targets and write clicks to a file until the display closes."""
     xlib: Any = require("Xlib.display", "desktop")
     from Xlib import X, Xatom
     from Xlib.error import ConnectionClosedError

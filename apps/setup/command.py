@@ -1,4 +1,4 @@
-"""Run another program for a bounded time, passing on what it prints."""
+"""Run another program with a timeout, and forward its output."""
 
 import asyncio
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 from envs.supervisor import supervisor_command
 
 Say = Callable[[str], None]
-"""Where progress goes, one line a call."""
+"""Function that is called with each line of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a program ended; `tail` is the last of what it printed."""
+    """Result of a program; `tail` has the last lines of its output."""
 
     code: int
     tail: tuple[str, ...]
@@ -23,7 +23,7 @@ class CommandResult:
 
     @property
     def why(self) -> str:
-        """One line on what went wrong: the first of the last lines that speaks of an error, else the last."""
+        """First line of the tail that mentions an error, else the last line."""
         if self.is_timeout:
             return "it took too long"
         telling = [line for line in self.tail if "error" in line.lower() or line.startswith("E:")]
@@ -38,14 +38,14 @@ async def run_command(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> CommandResult:
-    """Run `argv` without a shell and without stdin; all that it starts ends with it, and with this process.
+    """Run `argv` without a shell and without stdin; its child processes end with it, and with this process.
 
     Args:
         argv: Program and arguments.
-        timeout_s: After this it is killed.
-        say: Gets each line that it prints.
-        environment: Variables in addition to our own.
-        folder: Its working folder.
+        timeout_s: Time limit, after which it is killed.
+        say: Called with each line of its output.
+        environment: Variables in addition to this process's.
+        folder: Working folder.
     """
     process = await asyncio.create_subprocess_exec(
         *supervisor_command(*argv),

@@ -1,4 +1,4 @@
-"""What `cua doctor` and `cua eval SUITE --doctor` do: look at everything that a run needs, change nothing."""
+"""Checks of `cua doctor` and `cua eval SUITE --doctor`: test everything that a run needs, change nothing."""
 
 import asyncio
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     """Check Python, names, browser, display, OCR, sandbox, model endpoint, record folder, terminal and clock.
 
     Args:
-        say: Gets progress, one line a call.
-        model: Model whose endpoint is tried; None takes the configured one.
-        click_test: Also click drawn targets in a browser and on a display and measure the error.
+        say: Called with each line of progress.
+        model: Model whose endpoint is tested; None uses the configured one.
+        click_test: True to also click drawn targets in a browser and on a display and measure the error.
 
     Returns:
-        One row for each thing; `exit_code` goes by the worst.
+        One row for each check; `exit_code` depends on the worst level.
     """
     rows = [check_python(), check_command(), check_package()]
     try:
@@ -58,15 +58,15 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
 
 
 async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
-    """Look at everything that a run on OSWorld needs; a guest of the provider `local` is started for it.
+    """Check everything that a run on OSWorld needs; starts a guest of the provider `local`.
 
     Args:
-        say: Gets progress, one line a call.
-        suite_options: As the suite takes them; those of its env say which guest.
-        settings: Of the agent, for its model.
+        say: Called with each line of progress.
+        suite_options: Options of the suite; its environment options select the guest.
+        settings: Settings of the agent, for its model.
 
     Returns:
-        One row for each thing; `exit_code` goes by the worst.
+        One row for each check; `exit_code` depends on the worst level.
     """
     from envs.suites.osworld.doctor import OsworldDoctor
 
@@ -85,16 +85,16 @@ async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], setting
 async def run_webarena_doctor(
     say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any], *, suite_name: str = "webarena"
 ) -> Report:
-    """Look at everything that a run on WebArena needs; nothing of the sites is changed, but for a login.
+    """Check everything that a run on WebArena needs; the sites are not changed, except for a login.
 
     Args:
-        say: Gets progress, one line a call.
-        suite_options: As the suite takes them.
-        settings: Of the agent, for its model.
+        say: Called with each line of progress.
+        suite_options: Options of the suite.
+        settings: Settings of the agent, for its model.
         suite_name: `webarena`, or `webarena-verified`, which needs no judge.
 
     Returns:
-        One row for each thing; `exit_code` goes by the worst.
+        One row for each check; `exit_code` depends on the worst level.
     """
     from envs.suites.webarena.doctor import WebArenaDoctor
 
@@ -115,7 +115,7 @@ def _wrong_options(error: Exception) -> Report:
 
 
 async def check_model(settings: Settings, say: Say) -> Row:
-    """Ask the model of these settings a tiny question."""
+    """Send a short question to the model of these settings."""
     if settings.has_embedded_model or settings.model.startswith("scripted:"):
         return Row(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
     say(f"asking {settings.model} a tiny question")

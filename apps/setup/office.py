@@ -1,4 +1,4 @@
-"""`cua setup office`: LibreOffice without windows, and the Python packages that read and write documents."""
+"""`cua setup office`: headless LibreOffice, and the Python packages that read and write documents."""
 
 import asyncio
 import importlib.metadata
@@ -21,12 +21,12 @@ _TRIAL_S = 120.0
 
 
 async def install_office(say: Say) -> tuple[Row, ...]:
-    """Make sure of the packages and of LibreOffice, and try it with a small document."""
+    """Install the packages and LibreOffice if they are missing, and test them with a small document."""
     return await _make_sure_of_packages(say), await _make_sure_of_libreoffice(say)
 
 
 def missing_requirements(extra: str = EXTRA) -> list[str]:
-    """Requirements of an extra, and of those that it names, that are not installed, as pip takes them."""
+    """Return requirements of an extra and its nested extras that are not installed, in pip's format."""
     found: list[str] = []
     for line in importlib.metadata.requires(_DISTRIBUTION) or ():
         requirement, _, marker = (piece.strip() for piece in line.partition(";"))
@@ -96,7 +96,7 @@ async def _make_sure_of_libreoffice(say: Say) -> Row:
 
 
 async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
-    """Install it where that is allowed; returns why it could not be, or ""."""
+    """Install LibreOffice if permitted; return the reason of a failure, or ""."""
     if manager is None:
         return "no known package manager is on PATH"
     if not is_root():

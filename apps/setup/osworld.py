@@ -1,4 +1,4 @@
-"""`cua setup osworld-local`: programs for local guests, pyautogui, and the home that each guest begins with."""
+"""`cua setup osworld-local`: programs for local guests, pyautogui, and the home folder template of guests."""
 
 import asyncio
 import io
@@ -25,16 +25,16 @@ SCREEN: tuple[str, ...] = (
     *("wmctrl", "xclip", "scrot", "fonts-dejavu-core", "adwaita-icon-theme", "libglib2.0-bin", "dconf-cli"),
     *("dconf-gsettings-backend", "xdg-utils", "procps", "socat", "ffmpeg"),
 )
-"""Debian's packages for a guest with a terminal and an editor."""
+"""Debian packages for a guest with a terminal and an editor."""
 PROGRAMS: tuple[str, ...] = (
     *("chromium", "libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "libreoffice-gtk3", "gimp"),
     *("vlc", "thunderbird", "nautilus", "gnome-terminal", "gsettings-desktop-schemas", "gnome-shell-common", "eog"),
     *("evince", "file-roller", "gedit", "zip", "unzip", "imagemagick", "file", "curl", "git", "fonts-liberation2"),
     *("fonts-noto-cjk", "jq", "bc", "xsel", "sysstat"),
 )
-"""And for the programs that tasks are about; 335 MB to download, 1.6 GB on disk."""
+"""Debian packages of the programs that tasks use; 335 MB to download, 1.6 GB on disk."""
 _PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "pyperclip")
-"""Not what they depend on: python3-xlib and the like are the system's, and mouseinfo ends programs without tkinter."""
+"""Packages to install without dependencies: python3-xlib and others are from the system; mouseinfo needs tkinter."""
 _MAX_HOME_BYTES = 400 * 2**20
 
 _OFFICE = """<?xml version="1.0" encoding="UTF-8"?>
@@ -53,7 +53,7 @@ _FILES: Mapping[str, str] = {
     "image/png=org.gnome.eog.desktop\nimage/jpeg=org.gnome.eog.desktop\napplication/pdf=org.gnome.Evince.desktop\n"
     "inode/directory=org.gnome.Nautilus.desktop\nvideo/mp4=vlc.desktop\naudio/mpeg=vlc.desktop\n",
 }
-"""What keeps programs from asking things when they are first started, and which of them opens what, as in the VM."""
+"""Settings that suppress first-start dialogs, and file associations as in the VM."""
 _FIRST_STARTS: Mapping[str, str] = {
     "gsettings": "gsettings set org.gnome.desktop.interface toolkit-accessibility true",
     "google-chrome": "timeout -s TERM 10 google-chrome about:blank; rm -f ~/.config/google-chrome/Singleton*",
@@ -61,16 +61,16 @@ _FIRST_STARTS: Mapping[str, str] = {
     "gimp": "timeout 90 gimp -i -b '(gimp-quit 1)'",
     "xdg-user-dirs-update": "xdg-user-dirs-update",
 }
-"""By the program that has to be there: what makes its files."""
+"""Command that creates a program's files, by required program."""
 
 
 async def install_osworld_local(say: Say) -> tuple[Row, ...]:
-    """All programs, as `cua setup osworld-local` does."""
+    """Install all programs, for `cua setup osworld-local`."""
     return await _install(say, (*SCREEN, *PROGRAMS))
 
 
 async def install_osworld_minimal(say: Say) -> tuple[Row, ...]:
-    """Terminal and editor alone, as `cua setup osworld-local-minimal` does."""
+    """Install only terminal and editor, for `cua setup osworld-local-minimal`."""
     return await _install(say, SCREEN)
 
 
@@ -83,7 +83,7 @@ async def _install(say: Say, packages: tuple[str, ...]) -> tuple[Row, ...]:
 
 
 async def _install_programs(say: Say, packages: tuple[str, ...]) -> Row:
-    """What is not installed yet, by apt-get, which needs root."""
+    """Install missing packages with apt-get, which needs root."""
     name = "programs"
     manager = find_package_manager()
     if manager is None or manager.name != "apt-get":
@@ -116,7 +116,7 @@ async def _find_missing(packages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _install_python(say: Say) -> Row:
-    """Have pyautogui for the guest's programs, apart from our own packages."""
+    """Install pyautogui for the guest's programs, separate from this project's packages."""
     name, target = "pyautogui", local_dir() / "python"
     found = find_python_packages()
     if found is not None:
@@ -131,7 +131,7 @@ async def _install_python(say: Say) -> Row:
 
 
 async def _make_home(say: Say) -> Row:
-    """Start each program once in a guest with an empty home, and keep what that home is then."""
+    """Start each program once in a guest with an empty home, and save that home as the template."""
     say("making the home of local guests: each program is started once")
     target = local_dir() / "home"
     try:
@@ -147,10 +147,10 @@ async def _make_home(say: Say) -> Row:
 
 
 async def _first_home(say: Say) -> bytes:
-    """An archive of what the programs made.
+    """Return an archive of the files that the programs created.
 
     Raises:
-        EnvError: No guest starts.
+        EnvError: If no guest starts.
     """
     async with LocalGuest(LocalOptions(template=local_dir() / "none")) as guest:
         client = GuestClient((await guest.fresh(GuestOptions())).base_url)
@@ -172,7 +172,7 @@ async def _first_home(say: Say) -> bytes:
 
 
 def _unpack(data: bytes, target: Path) -> int:
-    """Files and folders of an archive, and nothing outside of `target`; everybody may read them."""
+    """Unpack an archive inside `target` only, readable by all users; return the number of files."""
     target.mkdir()
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = [member for member in archive.getmembers() if member.isfile() or member.isdir()]
@@ -189,4 +189,4 @@ def _made(folder: Path) -> Path:
 
 
 def _drop(line: str) -> None:
-    """Installers print a line for each file: the command and its outcome say enough."""
+    """Drop output with a line for each file; the command and its outcome are reported."""

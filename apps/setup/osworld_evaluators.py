@@ -1,4 +1,4 @@
-"""`cua setup osworld-evaluators`: OSWorld's own evaluators from PyPI, in a virtual environment of their own."""
+"""`cua setup osworld-evaluators`: OSWorld's own evaluators from PyPI, in their own virtual environment."""
 
 import asyncio
 import importlib.util
@@ -30,7 +30,7 @@ _NAME = "osworld-evaluators"
 
 
 async def install_official_evaluators(say: Say) -> tuple[Row, ...]:
-    """Install them where they are not there yet; an installation that was broken off is begun anew.
+    """Install the evaluators if they are missing; an interrupted installation is restarted.
 
     Returns:
         One row.
@@ -54,7 +54,7 @@ async def install_official_evaluators(say: Say) -> tuple[Row, ...]:
 
 
 async def _install(folder: Path, say: Say) -> tuple[str, str] | None:
-    """What was found and the command that mends it; None: they are there, and a file says so that is written last."""
+    """Install and write the completion file last; return the problem and the command that fixes it, None on success."""
     if importlib.util.find_spec("pip") is None:
         return f"{sys.executable} has no pip", f"{shlex.quote(sys.executable)} -m ensurepip"
     since_s = time.monotonic()
@@ -89,11 +89,11 @@ async def _versions(python: Path) -> dict[str, Any]:
 
 
 def _remove_others(folder: Path) -> None:
-    """What older lists of packages were installed into."""
+    """Remove the installations of older package lists."""
     for other in folder.parent.glob(f"{_NAME}-*"):
         if other != folder and other.is_dir():
             shutil.rmtree(other, ignore_errors=True)
 
 
 def _drop(line: str) -> None:
-    """Of all that pip prints, the outcome says enough."""
+    """Drop pip's output; the outcome is reported."""

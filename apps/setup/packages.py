@@ -1,4 +1,4 @@
-"""The system's package manager: which one there is, and what things are called in it."""
+"""System package manager: detection, and package names."""
 
 import os
 import shlex
@@ -16,13 +16,13 @@ INSTALL_TIMEOUT_S = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageManager:
-    """One way to install software on a system.
+    """Package manager of a system.
 
     Attributes:
-        name: The program.
-        refresh: Arguments that fetch the list of packages; empty when installing does that.
+        name: Name of the program.
+        refresh: Arguments that update the package index; empty if the installation does that.
         install: Arguments before the package names.
-        packages: For each need, lists of names to try in this order.
+        packages: Lists of package names for each need, tried in this order.
     """
 
     name: str
@@ -30,21 +30,21 @@ class PackageManager:
     install: tuple[str, ...]
     packages: Mapping[Need, tuple[tuple[str, ...], ...]]
     wait: tuple[str, ...] = ()
-    """Options by which it waits while another one is at work."""
+    """Options to wait for another running instance."""
 
     def install_argv(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The command that installs packages."""
+        """Return the command that installs packages."""
         return (self.name, *self.wait, *self.install, *names)
 
     def manual_command(self, names: Sequence[str]) -> str:
-        """What a person types to install packages, with sudo unless they are root."""
+        """Return the command for a user to install packages, with sudo unless they are root."""
         sudo = "" if is_root() else "sudo "
         first = f"{sudo}{shlex.join((self.name, *self.refresh))} && " if self.refresh else ""
         return f"{first}{sudo}{shlex.join((self.name, *self.install, *names))}"
 
 
 APT_WAIT = ("-o", "DPkg::Lock::Timeout=300")
-"""Seconds that apt-get waits for another one, such as a machine's own updates, in place of failing at once."""
+"""Seconds that apt-get waits for another instance, such as automatic updates, instead of failing at once."""
 
 APT_FONTS = (
     *("fonts-dejavu-core", "fonts-liberation", "fonts-wqy-microhei", "fonts-noto-color-emoji"),
@@ -52,8 +52,10 @@ APT_FONTS = (
     *("fonts-lohit-taml", "fonts-lohit-telu", "fonts-lohit-knda", "fonts-lohit-mlym", "fonts-lklug-sinhala"),
     *("fonts-tlwg-loma-ttf", "fonts-sil-padauk", "fonts-khmeros", "fonts-sil-abyssinica"),
 )
-"""In Debian 12: 16.9 MB to fetch and 29.5 MiB on disk, where fonts-noto-core and fonts-noto-cjk take 69 MB and 130 MiB.
-fonts-wqy-microhei has Chinese, Japanese and Korean; fonts-dejavu-core also Arabic, Hebrew, Georgian, Armenian, Lao."""
+"""Font packages for Debian 12: 16.9 MB to download and 29.5 MiB on disk; fonts-noto-core and fonts-noto-cjk take 69 MB
+and 130 MiB. fonts-wqy-microhei has Chinese, Japanese and Korean; fonts-dejavu-core also Arabic, Hebrew, Georgian,
+Armenian, Lao.
+"""
 
 _LIBREOFFICE = ("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "libreoffice-math")
 
@@ -130,23 +132,23 @@ _MANAGERS = (
 
 
 def find_package_manager() -> PackageManager | None:
-    """The first known package manager on PATH."""
+    """Return the first known package manager on PATH."""
     return next((manager for manager in _MANAGERS if shutil.which(manager.name)), None)
 
 
 def manual_command(need: Need) -> str:
-    """The command that a person types to install packages for a need; "" without a known package manager."""
+    """Return the command for a user to install packages for a need; "" without a known package manager."""
     manager = find_package_manager()
     return manager.manual_command(manager.packages[need][0]) if manager else ""
 
 
 def is_root() -> bool:
-    """Whether this process may install system packages."""
+    """Return True if this process may install system packages."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 async def install_need(manager: PackageManager, need: Need, say: Say) -> CommandResult:
-    """Install the first list of packages for a need that the system has; returns the last result."""
+    """Install the first list of packages for a need that the system has; return the last result."""
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     if manager.refresh:
         argv = (manager.name, *manager.refresh)
@@ -164,4 +166,4 @@ async def install_need(manager: PackageManager, need: Need, say: Say) -> Command
 
 
 def _drop(line: str) -> None:
-    """Package managers print a line for each file: the command line and its outcome say enough."""
+    """Drop output with a line for each file; the command and its outcome are reported."""

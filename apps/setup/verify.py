@@ -1,4 +1,4 @@
-"""Try things for real: a browser that starts and draws text, a display that shows an image."""
+"""Functional tests: start a browser and draw text, start a display and take a screenshot."""
 
 import asyncio
 import importlib.util
@@ -48,9 +48,9 @@ SCRIPTS = {
     "Lao": "ລາວກ",
     "emoji": "😀🛒🔍",
 }
-"""Letters of each script by its name; none of them combines with its neighbours."""
+"""Letters of each script by its name; no letter combines with its neighbours."""
 _MAX_DIGIT_EM = 0.95
-"""Digits of text fonts are 0.5 to 0.65 of the font size wide, those of Noto Color Emoji 1.25."""
+"""Maximum width of digits: 0.5 to 0.65 of the font size in text fonts, 1.25 in Noto Color Emoji."""
 _DRAW = """scripts => {
   const canvas = Object.assign(document.createElement('canvas'), {width: 48, height: 48});
   const pen = canvas.getContext('2d', {willReadFrequently: true});
@@ -78,13 +78,13 @@ _TEXT_PAGE = "data:text/html,<title>k25</title><body style='margin:20px;border-t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """How a trial went.
+    """Result of a trial.
 
     Attributes:
-        works: Whether the thing did its job.
-        detail: What was seen, or why it did not work; one line.
-        font_fault: For a browser: what is wrong with the text it draws; "" when nothing is.
-        is_driver_broken: For a browser: whether the fault is in Playwright and not in the browser.
+        works: True if it worked.
+        detail: Observation, or reason of the failure; one line.
+        font_fault: For a browser: problem with the text that it draws; "" if there is none.
+        is_driver_broken: For a browser: True if the fault is in Playwright and not in the browser.
     """
 
     works: bool
@@ -94,9 +94,9 @@ class TrialResult:
 
 
 async def find_driver_obstacle() -> str | None:
-    """Why Playwright's own program (a Node.js that comes with it) does not start; None when it does.
+    """Return why Playwright's driver (a bundled Node.js program) does not start; None if it does.
 
-    On a bare system a library is missing, which Playwright itself reports as a closed connection.
+    On a minimal system a library is missing, which Playwright reports as a closed connection.
     """
     spec = importlib.util.find_spec("playwright")
     if spec is None or not spec.submodule_search_locations:
@@ -110,7 +110,7 @@ async def find_driver_obstacle() -> str | None:
 
 
 async def verify_browser(binary: "BrowserBinary") -> TrialResult:
-    """Start the browser, open a page, take its image, and draw letters of many scripts."""
+    """Start the browser, open a page, take a screenshot, and draw letters of many scripts."""
     started = time.perf_counter()
     obstacle = await find_driver_obstacle()
     if obstacle is not None:
@@ -136,10 +136,10 @@ async def verify_browser(binary: "BrowserBinary") -> TrialResult:
 
 
 async def find_font_fault(page: "Page") -> str:
-    """Draw letters of each script on a page; returns what is wrong with the fonts, "" when nothing is.
+    """Draw letters of each script on a page; return the problem with the fonts, "" if there is none.
 
-    A script is missing when one of its letters is drawn as nothing, as the box that stands for characters without a
-    glyph, or as another of its letters is.
+    A script is missing if one of its letters is drawn as nothing, as the box for missing glyphs, or like another of its
+    letters.
     """
     missing, digit_em = await page.evaluate(_DRAW, SCRIPTS)
     if "Latin" in missing:
@@ -150,7 +150,7 @@ async def find_font_fault(page: "Page") -> str:
 
 
 async def verify_desktop() -> TrialResult:
-    """Start a private display with its window manager and take its image."""
+    """Start a private display with its window manager and take a screenshot."""
     from envs.desktop import DesktopEnv, DesktopOptions
 
     started = time.perf_counter()
@@ -168,7 +168,7 @@ async def verify_desktop() -> TrialResult:
 
 
 def check_writable(folder: Path) -> str | None:
-    """None when files can be made in `folder` (made if need be), else why not."""
+    """Return None if files can be created in `folder` (created if missing), else the reason why not."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""Installs the web apps of the suite `apps`: each by name from PyPI, npm or the system, into a folder of its own."""
+"""Install the web apps of the suite `apps`: each by name from PyPI, npm or the system, into its own folder."""
 
 import asyncio
 import importlib.util
@@ -21,10 +21,9 @@ _TIMEOUT_S = 900.0
 
 
 async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[Row, ...]:
-    """Install what is not there yet, one app after the other, and make the first state of each.
+    """Install missing apps, one after the other, and make the initial state of each.
 
-    An installation that is interrupted is begun anew the next time. One app that cannot be installed does not keep
-    the others from it.
+    An interrupted installation is restarted the next time. If one app cannot be installed, the others still are.
 
     Returns:
         One row for each app.
@@ -55,11 +54,11 @@ async def _install(app: WebApp, say: Say) -> Row:
 
 
 _Failure = tuple[str, str]
-"""What was found, and the command that mends it."""
+"""Problem, and the command that fixes it."""
 
 
 async def _install_system(app: WebApp, say: Say) -> _Failure | None:
-    """Packages of the system, which need root."""
+    """Install system packages, which needs root."""
     packages = app.packages
     missing = _missing_programs(app)
     if not missing:
@@ -88,14 +87,14 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
 
 
 def _missing_programs(app: WebApp) -> list[str]:
-    """What the app needs of the system and is not there; npm only to install it."""
+    """Return required system programs that are missing; npm is only needed for the installation."""
     packages = app.packages
     installers = ("npm",) if packages.npm and not (app.home / INSTALLED_FILE).is_file() else ()
     return [need for need in (*packages.needs, *installers) if not is_there(need)]
 
 
 async def _install_own(app: WebApp, say: Say) -> _Failure | None:
-    """What goes into the app's own folder; a file that is written at the end says that it is whole."""
+    """Install packages into the app's own folder; a file written at the end marks it as complete."""
     packages, home = app.packages, app.home
     if (home / INSTALLED_FILE).is_file() or not (packages.pip or packages.npm):
         return None
@@ -135,4 +134,4 @@ async def _run(argv: Sequence[str], say: Say) -> CommandResult:
 
 
 def _drop(line: str) -> None:
-    """Installers print a line for each file: the command and its outcome say enough."""
+    """Drop output with a line for each file; the command and its outcome are reported."""

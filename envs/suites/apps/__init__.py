@@ -1,4 +1,4 @@
-"""Real web apps on loopback as an environment, and the suite `apps` on them."""
+"""Environment with real web apps on loopback, and the suite `apps`."""
 
 from envs.suites.apps.app import Command, Facts, Packages, RunningApp, WebApp, apps_dir, run_tool
 from envs.suites.apps.env import AppsEnv

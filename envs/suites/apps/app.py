@@ -1,6 +1,6 @@
-"""Real web apps: the contract (packages, first state, command, facts of its state), and an app that runs.
+"""Real web apps: their interface (packages, initial state, command, facts of the state), and a running app.
 
-An app is a subclass of `WebApp` without data of its own: everything that changes lies in the folder of a `RunningApp`.
+An app is a subclass of `WebApp` without data of its own: everything that changes is in the folder of a `RunningApp`.
 """
 
 import contextlib
@@ -30,32 +30,33 @@ from envs.desktop.programs import Program, Programs
 from envs.errors import EnvDiedError, EnvSetupError
 
 Facts = Mapping[str, Any]
-"""What counts in an app's state, by a path such as `"page/prices/title"`; values that JSON has. What an app changes by
-itself (times, revisions, drafts, searches) is left out, and so is what is empty."""
+"""Compared values of an app's state, by a path such as `"page/prices/title"`; values are JSON types. Changes that an
+app makes by itself (times, revisions, drafts, searches) and empty values are left out.
+"""
 
 PASSWORD = "sesame-77"
-"""Of everybody who has an account in one of the apps."""
+"""Password of all accounts in the apps."""
 INSTALLED_FILE = "installed.json"
 START_TIMEOUT_S = 90.0
-"""Longest wait for an app to answer; some take many seconds on a machine that is busy."""
+"""Maximum wait for an app to answer; some take many seconds on a busy machine."""
 _ANSWER_TIMEOUT_S = 20.0
 _POLL_S = 0.01
 _TOOL_TIMEOUT_S = 300.0
 _Mark = tuple[int, int, int, int]
 _KEPT_VERSIONS = 2
-"""Of an app, and of its first state: the one in use, and the one used before it, which other programs may still use."""
+"""Number of kept versions of an app and its initial state: the current and the previous one, which may be in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packages:
-    """What an app is installed from, by name and version, and nothing else.
+    """Packages that an app is installed from, by name and version.
 
     Attributes:
-        pip: Requirements with versions, `"wagtail==8.0.1"`, for a virtual environment of the app's own.
-        npm: Packages with versions, `"tiddlywiki@5.4.1"`, for a `node_modules` of the app's own.
-        apt: Packages of Debian and its kin, for the system, in this order; their versions are the system's.
-        apt_answers: What their installation is not to ask, as `debconf-set-selections` takes it.
-        needs: Programs that must be on PATH, or files that must be there, once these are installed.
+        pip: Requirements with versions, `"wagtail==8.0.1"`, for the app's own virtual environment.
+        npm: Packages with versions, `"tiddlywiki@5.4.1"`, for the app's own `node_modules`.
+        apt: System packages of Debian and derivatives, in this order; the system defines the versions.
+        apt_answers: Preset answers for their installation, in the format of `debconf-set-selections`.
+        needs: Programs that must be on PATH, or files that must exist, after the installation.
     """
 
     pip: tuple[str, ...] = ()
@@ -66,28 +67,28 @@ class Packages:
 
     @property
     def digest(self) -> str:
-        """Another one for every other list of packages."""
+        """Digest of the list of packages."""
         return _digest(json.dumps([self.pip, self.npm, self.apt]).encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What starts a program: arguments, and variables beside the few that every app gets."""
+    """Command that starts a program: arguments, and variables in addition to the default ones."""
 
     argv: Sequence[str | Path]
     env: Mapping[str, str] = field(default_factory=dict)
 
 
 class WebApp(ABC):
-    """An app that nobody here wrote.
+    """Real web app, written independently of this project.
 
     Attributes:
-        name: Of the app; its host is `NAME.localhost`.
-        role: What it is, for a person: `"wiki"`.
-        packages: What it is installed from.
-        start_path: An address that answers once it is up.
-        state_code: Files that make the first state, and nothing else does; the app's own module when there are none.
-        is_pending: JavaScript that tells whether a page still has something to store; "" where pages store at once.
+        name: Name of the app; its host is `NAME.localhost`.
+        role: Kind of app, for display: `"wiki"`.
+        packages: Packages that it is installed from.
+        start_path: Path that answers once the app is ready.
+        state_code: Files whose code makes the initial state; empty for the app's own module.
+        is_pending: JavaScript that returns true if a page has unsaved data; "" for apps that save immediately.
     """
 
     name: ClassVar[str]
@@ -99,49 +100,49 @@ class WebApp(ABC):
 
     @property
     def url(self) -> str:
-        """Where a browser finds it, in every env."""
+        """Address of the app in the browser, the same in every environment."""
         return f"http://{self.name}.localhost"
 
     @property
     def home(self) -> Path:
-        """The folder that `cua setup apps` installs it into."""
+        """Folder that `cua setup apps` installs the app into."""
         return apps_dir() / f"{self.name}-{self.packages.digest}"
 
     @property
     def python(self) -> Path:
-        """The interpreter of its virtual environment."""
+        """Python interpreter of the app's virtual environment."""
         return self.home / "venv" / "bin" / "python"
 
     @abstractmethod
     def make_state(self, folder: Path) -> None:
-        """Fill an empty folder with the first state; `run_tool` runs the app's own programs for it.
+        """Fill an empty folder with the initial state; `run_tool` runs the app's own programs.
 
-        The folder is copied to other places afterwards, so that it may not name its own.
+        The folder is copied to other locations afterwards, so its content must not contain its own path.
         """
 
     @abstractmethod
     def command(self, folder: Path, port: int) -> Command:
-        """What serves the state in `folder` on a port of 127.0.0.1; runs in that folder."""
+        """Return the command that serves the state in `folder` on a port of 127.0.0.1; it runs in that folder."""
 
     @abstractmethod
     def facts(self, app: "RunningApp") -> Facts:
-        """What counts in its state now, read from its files, its database or its API."""
+        """Return the compared values of the current state, from its files, its database or its API."""
 
     def put_back(self, app: "RunningApp") -> None:
-        """Bring it back to its first state, in less than a second.
+        """Reset the app to its initial state, in less than a second.
 
-        This one stops it, so that nothing is under way any more, and starts it again: for apps that start at once.
+        The default stops the app, so that nothing is in progress, and starts it again: for apps that start quickly.
         """
         app.stop()
         app.restore_files()
         app.start()
 
     def cookies(self, app: "RunningApp") -> Mapping[str, str]:
-        """Cookies of a browser in which the person of the tasks is signed in; none where there are no accounts."""
+        """Return cookies of a browser in which the user of the tasks is signed in; empty for apps without accounts."""
         return {}
 
     def why_missing(self) -> str | None:
-        """Why it cannot be run here, in one clause; None when it can."""
+        """Return the reason why the app cannot run on this machine, in one clause; None if it can."""
         missing = [need for need in self.packages.needs if not is_there(need)]
         if missing:
             return f"{' and '.join(missing)} not found"
@@ -151,22 +152,22 @@ class WebApp(ABC):
 
 
 class GunicornApp(WebApp):
-    """An app that gunicorn serves: its files are put back while no worker has them open.
+    """App served by gunicorn: its files are reset while no worker has them open.
 
     Attributes:
-        served: The WSGI application, as gunicorn takes it.
+        served: WSGI application, in gunicorn's notation.
     """
 
     served: ClassVar[str]
 
     def make_state(self, folder: Path) -> None:
-        """What the site's file makes, run by the app's own Python."""
+        """Make the state by running the site's file with the app's own Python."""
         (site,) = self.state_code
         shutil.copyfile(site, folder / site.name)
         run_tool(Command(argv=(self.python, site.name)), folder)
 
     def command(self, folder: Path, port: int) -> Command:
-        """Gunicorn, which loads the site once and forks what serves it: a worker that was killed is back at once."""
+        """Return gunicorn's command; it preloads the site and forks workers, so a killed worker is replaced at once."""
         options = (
             "--preload --workers 1 --threads 4 --timeout 120 --log-level warning --worker-tmp-dir . --no-control-socket"
         )
@@ -174,23 +175,23 @@ class GunicornApp(WebApp):
         return Command(argv=(self.python, "-m", "gunicorn", *options.split(), *place))
 
     def put_back(self, app: "RunningApp") -> None:
-        """End what is under way, then copy the files; gunicorn forks anew what serves."""
+        """Kill the workers, then copy the files; gunicorn forks new workers."""
         app.end_workers()
         app.restore_files()
 
 
 def apps_dir() -> Path:
-    """The folder of all apps."""
+    """Return the folder of all apps."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("k25")) / "apps"
 
 
 def first_state(app: WebApp) -> Path:
-    """The folder with an app's first state; made once for each version of the app and of the code that makes it.
+    """Return the folder with an app's initial state, made once per version of the app and of the code that makes it.
 
     Raises:
-        EnvSetupError: The app is not installed, or its first state cannot be made.
+        EnvSetupError: If the app is not installed, or its initial state cannot be created.
     """
     missing = app.why_missing()
     if missing is not None:
@@ -208,23 +209,23 @@ def first_state(app: WebApp) -> Path:
                 begun.rename(made)
             remove_old_versions(home, app.name)
     for used in (made, app.home):
-        with contextlib.suppress(OSError):  # the folder of another user, or none
+        with contextlib.suppress(OSError):  # owned by another user, or missing
             os.utime(used)
     return made
 
 
 def remove_old_versions(folder: Path, name: str) -> None:
-    """Remove what lies in `folder` for an app, but for the versions that were used last."""
+    """Remove old versions of an app from `folder`; the most recently used ones are kept."""
     versions = [path for path in folder.iterdir() if re.fullmatch(rf"{name}(-[0-9a-f]{{10}})+", path.name)]
     for old in sorted(versions, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT_VERSIONS:]:
         shutil.rmtree(old, ignore_errors=True)
 
 
 def run_tool(command: Command, folder: Path) -> str:
-    """Run one of an app's own programs to its end, in a folder; returns what it printed.
+    """Run one of an app's own programs in a folder and wait for its end; return its output.
 
     Raises:
-        EnvSetupError: It failed, or took too long.
+        EnvSetupError: If the program failed, or took too long.
     """
     programs = Programs(Path(tempfile.mkdtemp(prefix="k25-apps-")))
     shown = " ".join(map(str, command.argv[:3]))
@@ -246,13 +247,13 @@ def run_tool(command: Command, folder: Path) -> str:
 
 
 def make_environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """Variables of an app: nothing of this process (keys, settings) but where programs are; its home is its folder."""
+    """Return an app's variables: PATH and `more`, nothing else of this process (keys, settings); HOME is its folder."""
     base = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), "LANG": "C.UTF-8", "TZ": "UTC"}
     return {**base, **more}
 
 
 def is_there(need: str) -> bool:
-    """Whether a program is on PATH, or a file (it begins with `/`) exists."""
+    """Return True if a program is on PATH, or a file (a name that begins with `/`) exists."""
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
 
 
@@ -268,7 +269,7 @@ def _code_digest(app: type[WebApp]) -> str:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """One process and thread at a time; the lock goes with whoever has it."""
+    """Lock a file across processes and threads; the lock ends with the process that holds it."""
     import fcntl
 
     with file.open("w") as held:
@@ -278,7 +279,7 @@ def locked(file: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an app answered."""
+    """HTTP response of an app."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -286,11 +287,11 @@ class Answer:
 
 
 class RunningApp:
-    """One app on a state of its own, below the supervisor of an env.
+    """Running app with its own state, a child of an environment's supervisor.
 
     Args:
-        app: Which one.
-        programs: What ends it, and removes its state, when the env or this process is gone.
+        app: The app.
+        programs: Supervisor that ends the app, and removes its state, when the environment or this process ends.
     """
 
     def __init__(self, app: WebApp, programs: Programs) -> None:
@@ -303,30 +304,30 @@ class RunningApp:
 
     @property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1."""
+        """Port of the app on 127.0.0.1."""
         return self._place.port
 
     @property
     def is_alive(self) -> bool:
-        """Whether its program runs."""
+        """True if the app's program is running."""
         return self._program is not None and not self._program.ended.done()
 
     @property
     def pid(self) -> int:
-        """Of its program.
+        """Process id of the app's program.
 
         Raises:
-            EnvDiedError: It does not run.
+            EnvDiedError: If the program is not running.
         """
         if self._program is None or not self.is_alive:
             raise EnvDiedError(f"the app {self.app.name} is gone")
         return self._program.pid
 
     def prepare(self) -> None:
-        """Bring it to its first state, starting it if need be.
+        """Reset the app to its initial state, starting it if required.
 
         Raises:
-            EnvSetupError: It does not start.
+            EnvSetupError: If it does not start.
         """
         if self.is_alive:
             self._forget_output()
@@ -337,10 +338,10 @@ class RunningApp:
         self.start()
 
     def start(self) -> None:
-        """Start it and wait until it answers.
+        """Start the app and wait until it answers.
 
         Raises:
-            EnvSetupError: It ended, or does not answer in time.
+            EnvSetupError: If the program exited, or does not answer in time.
         """
         command = self.app.command(self.folder, self.port)
         argv, env = [str(part) for part in command.argv], make_environment(self.folder, command.env)
@@ -361,7 +362,7 @@ class RunningApp:
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """End it with everything below it."""
+        """Stop the app and all its child processes."""
         program, self._program = self._program, None
         if program is None:
             return
@@ -370,9 +371,9 @@ class RunningApp:
         program.stderr.unlink(missing_ok=True)
 
     def end_workers(self) -> None:
-        """Kill the processes that a server like gunicorn keeps for its requests; it starts others at once.
+        """Kill the worker processes of a server like gunicorn; it starts new ones at once.
 
-        What was under way is cut off; when this returns nothing of it is left.
+        Requests in progress are aborted; all workers are gone when this returns.
         """
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text("ascii").split()
         for pid in map(int, children):
@@ -385,10 +386,10 @@ class RunningApp:
                     os.close(watch)
 
     def restore_files(self) -> None:
-        """Make its folder what it was at first; only what was touched is copied.
+        """Restore the initial content of the app's folder; only changed files are copied.
 
         Raises:
-            EnvSetupError: Files cannot be read or written, or something writes there still.
+            EnvSetupError: If files cannot be read or written, or another process is still writing to the folder.
         """
         try:
             self._copy.restore()
@@ -399,10 +400,10 @@ class RunningApp:
     def ask(
         self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """One request to it, past the browser.
+        """Send one request to the app, without the browser.
 
         Raises:
-            EnvDiedError: It does not answer.
+            EnvDiedError: If it does not answer.
         """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_TIMEOUT_S)
         try:
@@ -415,17 +416,17 @@ class RunningApp:
             connection.close()
 
     def query(self, database: str, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
-        """Names of columns, and rows, of an sqlite file in its folder."""
+        """Run an SQL query on an sqlite file in the app's folder; return column names and rows."""
         with contextlib.closing(sqlite3.connect(f"file:{self.folder / database}?mode=ro", uri=True)) as opened:
             found = opened.execute(sql)
             return [column[0] for column in found.description], found.fetchall()
 
     def tell(self, database: str, tables: Mapping[str, str]) -> dict[str, str]:
-        """Facts of an sqlite file: `KIND/NAME/COLUMN` by its text, without what is empty.
+        """Return the facts of an sqlite file: text by `KIND/NAME/COLUMN`, without empty values.
 
         Args:
-            database: Its path in the folder.
-            tables: By kind of thing, the query for all of them; its first column names them.
+            database: Path of the file in the folder.
+            tables: Query for each kind of item; its first column is the name.
         """
         told: dict[str, str] = {}
         for kind, sql in tables.items():
@@ -448,19 +449,19 @@ class RunningApp:
         return lines[-1][:300] if lines else "it says nothing"
 
     def _forget_output(self) -> None:
-        """A log of many episodes would fill the disk."""
+        """Truncate the log, which would fill the disk over many episodes."""
         assert self._program is not None
         with contextlib.suppress(OSError):
             os.truncate(self._program.stderr, 0)
 
 
 def _tidy(value: object) -> str:
-    """A value as text, without blanks at the ends of its lines and of the whole."""
+    """Return a value as text, without whitespace at the ends of its lines and of the whole."""
     return "" if value is None else "\n".join(line.rstrip() for line in str(value).splitlines()).strip()
 
 
 class _Place:
-    """A port that stays ours while no one listens on it, so that two apps never get the same."""
+    """Port that stays reserved while no program listens on it, so that two apps never get the same one."""
 
     def __init__(self) -> None:
         self._held = socket.socket()
@@ -469,7 +470,7 @@ class _Place:
         self.port = int(self._held.getsockname()[1])
 
     def give_way(self) -> None:
-        """Let a program listen: on Linux it may beside a socket that does not."""
+        """Let a program listen on the port: Linux allows this while the reserving socket does not listen."""
         if sys.platform != "linux":
             self._held.close()
 
@@ -479,11 +480,11 @@ class _Place:
 
 @dataclass(slots=True)
 class _Copy:
-    """A copy of a folder that is made the same again and again.
+    """Copy of a folder that can be restored repeatedly.
 
     Attributes:
-        first: What it is a copy of; nobody writes there.
-        folder: Where it lies.
+        first: Original folder, which is never written to.
+        folder: Location of the copy.
     """
 
     first: Path
@@ -491,10 +492,10 @@ class _Copy:
     _marks: dict[str, _Mark] = field(default_factory=dict)
 
     def restore(self) -> None:
-        """Remove what was added, copy what is missing or was written since."""
+        """Remove added files, and copy files that are missing or were modified."""
         self.folder.mkdir(exist_ok=True)
         wanted = dict(_walk(self.first))
-        for path, entry in reversed(list(_walk(self.folder))):  # what lies in a folder comes before it
+        for path, entry in reversed(list(_walk(self.folder))):  # entries of a folder come before the folder
             if path not in wanted or entry.is_dir(follow_symlinks=False) != wanted[path].is_dir(follow_symlinks=False):
                 _remove(Path(entry.path))
         for path, entry in wanted.items():
@@ -513,7 +514,7 @@ class _Copy:
 
 
 def _walk(folder: Path, below: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Everything below a folder, by its path there; a folder comes before what lies in it. Links are not followed."""
+    """Yield all entries below a folder by relative path, folders before their content; links are not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             path = f"{below}{entry.name}"
@@ -523,7 +524,7 @@ def _walk(folder: Path, below: str = "") -> Iterator[tuple[str, "os.DirEntry[str
 
 
 def _mark(file: Path) -> _Mark | None:
-    """What differs once a file was written to or replaced; the time of its last change cannot be set by programs."""
+    """Return file metadata that changes on write or replacement; programs cannot set the change time (ctime)."""
     try:
         found = file.lstat()
     except FileNotFoundError:

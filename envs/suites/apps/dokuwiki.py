@@ -91,7 +91,7 @@ _CHANGE = re.compile(r"^\d+\t[^\t]*\t(?P<kind>[A-Za-z])\t[^\t]*\t(?P<user>[^\t]*
 
 
 class DokuWiki(WebApp):
-    """The wiki of a harbour; `admin` is Anna Berg, who may do everything."""
+    """Wiki of a harbour; the account `admin` is Anna Berg, the administrator."""
 
     name = "dokuwiki"
     role = "wiki"
@@ -105,7 +105,7 @@ class DokuWiki(WebApp):
     _ROOT = Path("/usr/share/dokuwiki")
 
     def make_state(self, folder: Path) -> None:
-        """Pages, people and rights, and the search index over them."""
+        """Write pages, people and rights, and build the search index."""
         shutil.copytree("/etc/dokuwiki", folder / "conf", symlinks=False)
         for name in _FOLDERS:
             (folder / "data" / name).mkdir(parents=True)
@@ -129,11 +129,11 @@ class DokuWiki(WebApp):
         run_tool(self._php(folder, self._ROOT / "bin" / "indexer.php", "-q"), folder)
 
     def command(self, folder: Path, port: int) -> Command:
-        """PHP's own server, which starts at once and keeps nothing."""
+        """Return the command of PHP's built-in server, which starts quickly and keeps no state."""
         return self._php(folder, "-S", f"127.0.0.1:{port}", "-t", self._ROOT)
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
-        """Those of Anna Berg, who signs in as the form does."""
+        """Return the session cookies of Anna Berg, signed in through the login form."""
         form = urlencode({"u": "admin", "p": PASSWORD, "do": "login", "id": "start"}).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         answer = app.ask("POST", "/doku.php", body=form, headers=kind)
@@ -144,7 +144,7 @@ class DokuWiki(WebApp):
         return found
 
     def facts(self, app: RunningApp) -> Facts:
-        """Texts and last summaries of pages, files, people, rights, subscriptions, and settings."""
+        """Return texts and last summaries of pages, files, people, rights, subscriptions, and settings."""
         return dict(_facts_of(app.folder))
 
     @staticmethod
@@ -181,7 +181,7 @@ def _facts_of(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_change(meta: Path, page: Path, pages: Path) -> Iterator[tuple[str, str]]:
-    """What its author said of the last change of a page, if anything."""
+    """Yield the summary of the last change of a page, if it has one."""
     lines = _read((meta / page.relative_to(pages)).with_suffix(".changes")).splitlines()
     change = _CHANGE.match(lines[-1]) if lines else None
     if change is not None and change["summary"] and not change["summary"].startswith(_OWN_SUMMARIES):

@@ -1,4 +1,4 @@
-"""`AppsEnv`: a browser and the web apps of a task, which nothing leaves and nobody else sees."""
+"""`AppsEnv`: an isolated browser with the web apps of a task."""
 
 import asyncio
 import contextlib
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 _STORE_TIMEOUT_S = 6.0
-"""Longest wait for pages to store what was entered: TiddlyWiki waits a second before it sends it."""
+"""Maximum wait for pages to save their data: TiddlyWiki waits a second before it sends a change."""
 _POLL_S = 0.05
 _PAGE_TIMEOUT_S = 1.0
 
 
 class AppsEnv(BrowserEnv):
-    """A `BrowserEnv` in front of real web apps.
+    """`BrowserEnv` for real web apps.
 
-    A task names its `sites`; these, and nothing else, are found at `http://NAME.localhost`, each in its first state.
-    An app is started when a task first needs it, and kept for the next one. Ports, data and cookies belong to this env
-    alone: the addresses are the same in every env, and lead to the env's own apps.
+    Only the `sites` of a task can be reached, at `http://NAME.localhost`, each in its initial state. An app is started
+    when a task first needs it, and reused by later tasks. Ports, data and cookies belong to this environment alone: the
+    addresses are the same in every environment, and lead to its own apps.
 
     Args:
-        apps: All that tasks can name.
+        apps: All apps that tasks can name.
         options: Settings of the browser; its domain rules are replaced.
-        open_browser: As in `BrowserEnv`.
+        open_browser: See `BrowserEnv`.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class AppsEnv(BrowserEnv):
         self._sites: tuple[str, ...] = ()
 
     async def reset(self, task: Task) -> Observation:
-        """Put the apps of the task back to their first state, open a fresh browser context, set up, and look.
+        """Reset the apps of the task, open a fresh browser context, run the setup, and return the first observation.
 
         Raises:
-            EnvSetupError: No browser, no such app, or one that is not installed or does not start.
-            EnvError: The env was closed.
+            EnvSetupError: If no browser is found, or an app is unknown, not installed, or does not start.
+            EnvError: If the environment was closed.
         """
         sites = tuple(dict.fromkeys(getattr(task, "sites", ())))
         for site in sites:
@@ -74,7 +74,7 @@ class AppsEnv(BrowserEnv):
         return await super().reset(task)
 
     async def open(self) -> None:
-        """As in `BrowserEnv`; the apps of the last task that was reset to are in their first state afterwards."""
+        """Open a context, see `BrowserEnv`; the apps of the last reset task are returned to their initial state."""
         await super().open()
         ready = [await asyncio.to_thread(self._make_running, site) for site in self._sites]
         done = await asyncio.gather(*(asyncio.to_thread(app.prepare) for app in ready), return_exceptions=True)
@@ -85,28 +85,28 @@ class AppsEnv(BrowserEnv):
         self._gate.route({f"{app.app.name}.localhost:80": app.port for app in ready})
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """As in `BrowserEnv`.
+        """Execute actions, see `BrowserEnv`.
 
         Raises:
-            EnvDiedError: The browser or an app is gone.
-            EnvError: There was no reset, or the env was closed.
+            EnvDiedError: If the browser or an app is gone.
+            EnvError: If the environment was not reset, or is closed.
         """
         result = await super().step(actions, check)
         self._check_alive()
         return result
 
     def app(self, site: str) -> RunningApp:
-        """A running app of the task.
+        """Return a running app of the task.
 
         Raises:
-            EnvSetupError: The task has no such site.
+            EnvSetupError: If the task does not use the site.
         """
         if site not in self._sites or site not in self._running:
             raise EnvSetupError(f"the task has no site {site!r}; it has {', '.join(self._sites) or 'none'}")
         return self._running[site]
 
     async def sign_in(self) -> None:
-        """Give the browser what says that the person of the tasks is signed in, in each app of the task."""
+        """Set the cookies that sign the user of the tasks in, for each app of the task."""
         for site in self._sites:
             app = self.app(site)
             cookies = await asyncio.to_thread(app.app.cookies, app)
@@ -114,10 +114,10 @@ class AppsEnv(BrowserEnv):
             await self.page.context.add_cookies(cast(Any, given))
 
     async def facts(self) -> Facts:
-        """What counts in the state of the task's apps, once their pages have stored what was entered: `SITE/...`.
+        """Return the compared values of the task's apps by `SITE/...`, after their pages have saved their data.
 
         Raises:
-            EnvDiedError: An app is gone.
+            EnvDiedError: If an app is gone.
         """
         await self._let_store()
         self._check_alive()
@@ -129,7 +129,7 @@ class AppsEnv(BrowserEnv):
         return found
 
     async def close(self) -> None:
-        """End the browser, the apps, and all that they stored."""
+        """Close the browser and the apps, and delete their data."""
         await super().close()
         programs, self._programs = self._programs, None
         self._running.clear()
@@ -154,7 +154,7 @@ class AppsEnv(BrowserEnv):
                 raise EnvDiedError(f"the app {site} is gone")
 
     async def _let_store(self) -> None:
-        """Wait until no page has anything to store any more and no request is under way; at most some seconds."""
+        """Wait until no page has unsaved data and no request is open, for a few seconds at most."""
         assert self._gate is not None
         until_s = time.monotonic() + _STORE_TIMEOUT_S
         while time.monotonic() < until_s:
@@ -169,17 +169,17 @@ class AppsEnv(BrowserEnv):
 
 
 async def _ask(page: "Page", question: str) -> bool:
-    """What a page answers; False when it cannot (a dialog is up, it is going away)."""
-    with contextlib.suppress(Exception):  # Playwright's errors have no one class
+    """Evaluate JavaScript in a page; return False if that fails (a dialog is open, the page is closing)."""
+    with contextlib.suppress(Exception):  # Playwright's errors have no common class
         return bool(await asyncio.wait_for(page.evaluate(question), _PAGE_TIMEOUT_S))
     return False
 
 
 def _make(request: EnvRequest) -> Env:
-    """The apps as settings and task files name them.
+    """Make the apps as settings and task files name them.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is invalid.
     """
     from envs.suites.apps.suite import APPS
 
@@ -188,4 +188,4 @@ def _make(request: EnvRequest) -> Env:
 
 _SHOWN = ("viewport", "device_scale", "headed")
 KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"a11y_tree"}, shown=_SHOWN, masks_secrets=True)
-"""The web apps in `envs.registry`."""
+"""Registration of the web apps in `envs.registry`."""

@@ -1,4 +1,4 @@
-"""django-oscar: a shop with baskets, orders, reviews and vouchers, and the dashboard of its keeper."""
+"""django-oscar: a shop with baskets, orders, reviews and vouchers, and the dashboard for its staff."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,11 +7,11 @@ from envs.suites.apps.app import Facts, GunicornApp, Packages, RunningApp
 
 _SITE = Path(__file__).with_name("oscar_site.py")
 _SESSION = "harbour0session0of0mara000000001"
-"""Of Mara; `oscar_site.py` stores it."""
+"""Session id of Mara; stored by `oscar_site.py`."""
 _GOOD = "coalesce(nullif(p.upc, ''), p.title)"
-"""Goods go by their UPC, or by their title where they have none."""
+"""SQL for the name of a product: its UPC, or its title if it has none."""
 _ORDER = "CASE WHEN o.number BETWEEN '100101' AND '100106' THEN o.number ELSE 'new' || (o.id - 6) END"
-"""The number of an order of the first state; later ones are `new1`, `new2`."""
+"""SQL for the number of an order of the initial state; later ones are `new1`, `new2`."""
 _TABLES = {
     "product": f"SELECT {_GOOD}, p.title, p.description, printf('%.2f', s.price) AS price, s.partner_sku AS sku, "
     "s.num_in_stock AS stock, s.low_stock_threshold AS threshold, CASE WHEN NOT p.is_public THEN 'yes' END AS hidden "
@@ -60,20 +60,20 @@ _TABLES = {
     "page": "SELECT url, title, content FROM django_flatpage",
     "partner": "SELECT name, name AS title FROM partner_partner",
 }
-"""For each kind of thing its name, then what is told of it."""
+"""Query for each kind of item: its name, then its facts."""
 _PINS = (
     "django-oscar==4.2.1 asgiref==3.13.0 babel==2.18.0 Django==5.2.19 django-extra-views==0.16.0 "
     "django-haystack==3.4.0 django-phonenumber-field==8.5.0 django-tables2==2.7.0 django-treebeard==7.0.3 "
     "django-widget-tweaks==1.5.1 factory_boy==3.3.3 Faker==40.54.0 packaging==26.3 phonenumbers==9.0.43 pillow==13.0.0 "
     "purl==1.6 six==1.17.0 sorl-thumbnail==13.4.0 sqlparse==0.6.1 Whoosh==2.7.4 gunicorn==27.0.1"
 )
-"""Oscar, what it needs, thumbnails, a search that finds something, and the server."""
+"""Oscar, its dependencies, thumbnails, a search backend, and the server."""
 
 
 class Oscar(GunicornApp):
-    """The shop; Mara is signed in, who buys in it and keeps it.
+    """Shop with Mara signed in, a customer who also manages it.
 
-    Its database, pictures and search index are put back while no worker of gunicorn has them open.
+    Its database, pictures and search index are reset while no worker of gunicorn has them open.
     """
 
     name = "oscar"
@@ -84,9 +84,9 @@ class Oscar(GunicornApp):
     start_path = "/catalogue/"
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
-        """Mara's."""
+        """Return Mara's session cookie."""
         return {"sessionid": _SESSION}
 
     def facts(self, app: RunningApp) -> Facts:
-        """Goods, baskets, orders, addresses, wish lists, reviews, vouchers, people; not what was looked at."""
+        """Return products, baskets, orders, addresses, wish lists, reviews, vouchers and people; no view history."""
         return app.tell("db.sqlite3", _TABLES)

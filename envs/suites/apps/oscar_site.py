@@ -1,9 +1,9 @@
-"""A shop on django-oscar: settings, addresses, first state. Run by the Python that has Oscar, in the state's folder.
+"""Shop on django-oscar: settings, addresses, initial state. Runs in the state's folder with Oscar's Python.
 
     python oscar_site.py                makes the state: db.sqlite3, index/, media/
     python -m gunicorn "oscar_site:make_application()"
 
-All names, goods and prices are made up, and the same each time.
+All names, products and prices are made up, and deterministic.
 """
 
 import io
@@ -53,7 +53,7 @@ _PAYMENT = """{% extends "oscar/checkout/checkout.html" %}
 {% block payment_details %}<p>You pay when the goods are delivered.</p>
 <a class="btn btn-primary btn-lg" href="{% url 'checkout:preview' %}">Continue</a>{% endblock %}
 """
-"""Oscar's own page says that a project has to write one."""
+"""Template for a page that Oscar leaves to each project."""
 _LOADERS = [
     ("django.template.loaders.locmem.Loader", {"oscar/checkout/payment_details.html": _PAYMENT}),
     "django.template.loaders.app_directories.Loader",
@@ -96,7 +96,7 @@ PEOPLE = (  # first name, last name, email
     ("Edda", "Stein", "edda@harbour.example"),
     ("Tomas", "Brandt", "tomas@harbour.example"),
 )
-GOODS = {  # category: (title, UPC, price, number in stock, what it says)
+GOODS = {  # category: (title, UPC, price, number in stock, description)
     "Ropes": (
         ("Mooring rope 12 mm", "RO-12", "34.50", 40, "Twenty metres of soft polyester with a spliced eye."),
         ("Mooring rope 16 mm", "RO-16", "52.00", 18, "Twenty metres for boats of more than nine metres."),
@@ -166,7 +166,7 @@ def __getattr__(name: str) -> Any:  # urlpatterns need the apps, which need the 
 
 
 def make_application() -> Any:
-    """What gunicorn serves: the shop with its style sheets. It has looked around, so that a new worker answers soon."""
+    """Return the WSGI application, with style sheets; pages are preloaded so that a new worker answers quickly."""
     from django.contrib.staticfiles.handlers import StaticFilesHandler
     from django.contrib.staticfiles.views import serve
     from django.core.wsgi import get_wsgi_application
@@ -182,7 +182,7 @@ def make_application() -> Any:
 
 
 def _look_around() -> None:
-    """Look at some pages, so that a new worker has all their code; nothing stays open."""
+    """Request some pages to preload their code for new workers; all connections are closed."""
     from django.db import connections
     from django.test import Client
 
@@ -194,7 +194,7 @@ def _look_around() -> None:
 
 
 def make_state() -> None:
-    """Make the first state in the current folder."""
+    """Make the initial state in the current folder."""
     import django
     from django.core.management import call_command
 
@@ -351,7 +351,7 @@ def _add_extras(people: dict[str, Any], goods: dict[str, Any]) -> None:
 
 
 def _sign_in(people: dict[str, Any]) -> None:
-    """Look at the pages with images, so that small images of them are in the state, and store Mara's session."""
+    """Request the pages with images, so that their thumbnails are in the state, and store Mara's session."""
     from django.test import Client
     from oscar.core.loading import get_model
 

@@ -1,4 +1,4 @@
-"""The suite `apps`: tasks on real web apps, all on loopback."""
+"""Suite `apps`: tasks on real web apps, all on loopback."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ from envs.suites.apps.trac import Trac
 from envs.suites.apps.wagtail import Wagtail
 
 APPS: tuple[WebApp, ...] = (TiddlyWiki(), DokuWiki(), Wagtail(), Trac(), Oscar())
-"""In the order in which they are installed."""
+"""Apps, in the order of their installation."""
 TASKS: tuple[TaskConfig, ...] = (
     *TIDDLYWIKI_TASKS,
     *DOKUWIKI_TASKS,
@@ -35,14 +35,14 @@ _BASELINES: Mapping[str, Baseline] = {
     name: Baseline(score=score, num_episodes=88, command=f"cua eval apps --baseline {name} --parallel 2")
     for name, score in {"null": 0.0, "fail": 6 / 88, "random": 0.0}.items()
 }
-"""Who gives up at once is right about the six tasks that cannot be done, and about nothing else."""
+"""Baseline scores. Reporting failure at once is right only for the six impossible tasks."""
 
 
 def find_missing(sites: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return by task id the apps that it needs and that are not installed, in one clause.
+    """Return the missing apps of tasks by task id, in one clause.
 
     Args:
-        sites: Names of the apps that each task needs, by its id.
+        sites: Names of the apps that each task needs, by task id.
     """
     missing = {app.name: why for app in APPS if (why := app.why_missing()) is not None}
     lacks = {id: [f"{name} ({missing[name]})" for name in names if name in missing] for id, names in sites.items()}
@@ -50,13 +50,13 @@ def find_missing(sites: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def make_suite(wording: Wording = "goal") -> Suite:
-    """All tasks.
+    """Make all tasks.
 
     Args:
-        wording: `goal` says what is wanted, `steps` how it is done, step by step.
+        wording: `goal` for the instruction, `steps` for step-by-step instructions.
 
     Raises:
-        ValueError: There is no such wording.
+        ValueError: If the wording is unknown.
     """
     if wording not in ("goal", "steps"):
         raise ValueError(f"wording is {wording!r}, expected 'goal' or 'steps'")

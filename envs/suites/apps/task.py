@@ -1,4 +1,4 @@
-"""A task on web apps, as data; its verdict is what changed in the apps' own state, all of it."""
+"""Tasks on web apps as data; the evaluation compares all changes of the apps' state."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from envs.suites.apps.app import Facts
 
 Wording = Literal["goal", "steps"]
 Wanted = Callable[[Any], bool]
-"""Tells whether a value is a right one; None stands for something that is gone."""
+"""Function that returns True for an accepted value; None represents a removed value."""
 
 IMPOSSIBLE = "impossible"
 CROSS_SITE = "cross-site"
@@ -23,19 +23,19 @@ class TaskConfig:
 
     Attributes:
         id: `SITE/NAME`, or `cross-site/NAME`.
-        instruction: What is wanted, as a person says it.
-        steps: The same as plain steps, one act each, for a model that does what it is told and nothing else.
-        sites: The apps that it needs; it starts on the first one.
-        path: Where it starts there.
-        changes: What has to change, by path in the facts: the new value, None for what has to go, or a function that
-            knows right values. Nothing else may change. Several: any one of them.
-        answer: What the agent has to answer, if anything; it has to say success then.
-        is_possible: When it is not, nothing may change, and the agent has to say failure.
-        is_signed_in: Whether it starts signed in.
-        family: What kind of work it is, `"create"`; one that cannot be done is of the family `impossible`, one on
-            several sites of `cross-site`.
+        instruction: The instruction, in natural language.
+        steps: The same as plain steps, one action each, for a model that follows instructions literally.
+        sites: Apps that the task needs; it starts on the first one.
+        path: Start path on the first app.
+        changes: Required changes, by path in the facts: the new value, None for a removal, or a function that accepts
+            values. Other changes are not allowed. A sequence gives alternatives.
+        answer: Required answer, if any; the agent must also report success.
+        is_possible: True if the task can be done; else nothing may change, and the agent must report failure.
+        is_signed_in: True if the task starts signed in.
+        family: Kind of work, `"create"`; `impossible` for tasks that cannot be done, `cross-site` for tasks on several
+            sites.
         difficulty: 1 (a few clicks on the page that is open) to 3 (several pages, something to find out).
-        human_steps: How many acts (click, text, key) a person who knows the app needs.
+        human_steps: Number of actions (click, text, key) for a person who knows the app.
     """
 
     id: str
@@ -56,7 +56,7 @@ class TaskConfig:
             raise ValueError(f"the task {self.id!r} has nothing to do: neither changes nor an answer")
 
     def is_right(self, before: Facts, after: Facts) -> bool:
-        """Whether what is to change has changed, and nothing else."""
+        """Return True if the required changes were made, and no others."""
         changed = find_changes(before, after)
         ways = self.changes if isinstance(self.changes, tuple) else (self.changes,)
         return any(
@@ -65,11 +65,11 @@ class TaskConfig:
 
 
 class AppTask(Task):
-    """A task on an `AppsEnv`.
+    """Task on an `AppsEnv`.
 
     Args:
-        config: The task.
-        wording: `goal` says what is wanted, `steps` how it is done.
+        config: Config of the task.
+        wording: `goal` for the instruction, `steps` for step-by-step instructions.
     """
 
     def __init__(self, config: TaskConfig, wording: Wording = "goal") -> None:
@@ -90,14 +90,14 @@ class AppTask(Task):
         self._before: Facts = {}
 
     async def setup(self, env: Any) -> None:
-        """Sign in and open the page where it starts."""
+        """Sign in and open the start page."""
         self._before = await env.facts()
         if self.config.is_signed_in:
             await env.sign_in()
         await env.goto(env.app(self.sites[0]).app.url + self.config.path)
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """1.0 when the wanted changes were made and no others, and what is to be said was said; else 0.0."""
+        """Return 1.0 if exactly the required changes were made and the answer is right, else 0.0."""
         if not self._is_said_right(env.terminate):
             return TaskVerdict(0.0)
         return TaskVerdict(self.config.is_right(self._before, await env.facts()))
@@ -110,18 +110,18 @@ class AppTask(Task):
 
 
 def find_changes(before: Facts, after: Facts) -> dict[str, Any]:
-    """What is new or another by its new value, what is gone by None."""
+    """Return new and changed facts with their new value, and removed facts with None."""
     paths = before.keys() | after.keys()
     return {path: after.get(path) for path in paths if before.get(path) != after.get(path)}
 
 
 def has(*texts: str) -> Wanted:
-    """A text that holds all of these, in upper or lower case."""
+    """Return a check that a text contains all of these, ignoring case."""
     return lambda value: isinstance(value, str) and all(text.lower() in value.lower() for text in texts)
 
 
 def says_number(number: float) -> Wanted:
-    """An answer that has this number and no other, in digits (`19.95`, `19,95`); `#3`, a ticket, does not count."""
+    """Return a check that an answer contains only this number (`19.95`, `19,95`); ticket numbers (`#3`) are ignored."""
 
     def is_it(answer: Any) -> bool:
         found = re.findall(r"(?<![#\w.,])\d+(?:[.,]\d+)?(?!\w)", str(answer))

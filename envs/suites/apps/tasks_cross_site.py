@@ -1,4 +1,4 @@
-"""Tasks on several apps: what is found out in one is used in another."""
+"""Tasks on several apps: information from one app is used in another."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tasks on notes, wiki and site together: what is to be written in one has to be found in another."""
+"""Tasks on notes, wiki and site together: information from one app is written in another."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Tasks on the shop: a buyer's, and its keeper's in the dashboard."""
+"""Tasks on the shop, for a customer and for its staff in the dashboard."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _MILL = {"name": "Mara Lind", "street": "17 Mill Lane", "postcode": "3350", "cit
 
 
 def in_basket(**quantities: int) -> dict[str, str]:
-    """Facts of Mara's basket, by UPC with `_` for `-`."""
+    """Return the facts of Mara's basket, by UPC with `_` for `-`."""
     facts: dict[str, str] = {}
     for name, quantity in quantities.items():
         line = f"basket/{MARA}/{name.replace('_', '-')}"
@@ -20,7 +20,7 @@ def in_basket(**quantities: int) -> dict[str, str]:
 
 
 def new_order(address: Mapping[str, str], total: str, **quantities: int) -> dict[str, str]:
-    """Facts of an order that Mara places, its lines by UPC with `_` for `-`."""
+    """Return the facts of an order placed by Mara, its lines by UPC with `_` for `-`."""
     order = {**address, "status": "Pending", "buyer": MARA, "total": total}
     facts = {f"order/new1/{name}": value for name, value in order.items()}
     for name, quantity in quantities.items():

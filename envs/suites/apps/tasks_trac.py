@@ -7,11 +7,11 @@ from typing import Any
 from envs.suites.apps.task import IMPOSSIBLE, TaskConfig, has, says_number
 
 NEXT_TICKET = 15
-"""The number that the next ticket gets."""
+"""Number of the next new ticket."""
 
 
 def new_ticket(**fields: Any) -> dict[str, Any]:
-    """All facts of one that Mara opens, as the form has them by default where `fields` do not say otherwise."""
+    """Return all facts of a ticket that Mara opens, with the form's defaults for missing `fields`."""
     owner = {"Boats": "joris", "Crane": "edda", "Office": "mara", "Quay": "tomas", "Website": "edda"}
     default = {"reporter": "mara", "component": "Office", "priority": "major", "type": "defect", "status": "new"}
     filled = {**default, **fields}

@@ -1,4 +1,4 @@
-"""TiddlyWiki: notes on one page that stores each note ("tiddler") on its server."""
+"""TiddlyWiki: notes on one page that saves each note ("tiddler") on its server."""
 
 import contextlib
 import json
@@ -33,9 +33,9 @@ _HEADERS = {"X-Requested-With": "TiddlyWiki", "Content-Type": "application/json"
 
 
 class TiddlyWiki(WebApp):
-    """The notes; nobody signs in, everybody may write.
+    """Notes without accounts; every visitor may write.
 
-    Its server takes seconds to start and keeps everything in memory, so that it is put back by its own API.
+    The server takes seconds to start and keeps everything in memory, so its own API is used for the reset.
     """
 
     name = "tiddlywiki"
@@ -49,7 +49,7 @@ class TiddlyWiki(WebApp):
         return ("node", self.home / "node_modules" / "tiddlywiki" / "tiddlywiki.js")
 
     def make_state(self, folder: Path) -> None:
-        """A wiki as `--init server` makes it, with our notes."""
+        """Make a wiki with `--init server`, and add the notes."""
         run_tool(Command(argv=(*self._program, ".", "--init", "server")), folder)
         (folder / "tiddlers").mkdir()
         for title in _FIRST:
@@ -60,15 +60,15 @@ class TiddlyWiki(WebApp):
             )
 
     def command(self, folder: Path, port: int) -> Command:
-        """Node, the only process."""
+        """Return the command of Node, the only process."""
         return Command(argv=(*self._program, ".", "--listen", f"port={port}", "host=127.0.0.1"))
 
     def put_back(self, app: RunningApp) -> None:
-        """Write and delete the notes that are not as they were."""
+        """Restore changed notes and delete new ones."""
         held, files = _read_all(app), _system_files(app.folder)
         for title in held.keys() - _FIRST.keys():
             _write(app, title, None)
-            if title in files:  # the server takes its time; until then the program's own tiddler would count as ours
+            if title in files:  # the server deletes it later; until then it would count as a user's tiddler
                 files[title].unlink(missing_ok=True)
         for title in _FIRST:
             wanted = _first_fields(title)
@@ -78,7 +78,7 @@ class TiddlyWiki(WebApp):
                 _write(app, title, wanted)
 
     def facts(self, app: RunningApp) -> Facts:
-        """`TITLE/FIELD` for each tiddler that is no draft and does not belong to the user interface."""
+        """Return `TITLE/FIELD` for each tiddler that is not a draft and not part of the user interface."""
         return {
             f"{title}/{name}": value.strip()
             for title, fields in _read_all(app).items()
@@ -99,7 +99,7 @@ def _first_fields(title: str) -> dict[str, str]:
 
 
 def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
-    """The fields of all tiddlers that the server holds; of the system's, those that it has written to its files."""
+    """Return the fields of all tiddlers on the server; system tiddlers are included only if saved to files."""
     listed = _read_json(app.ask("GET", f"{_API}.json?exclude=none", headers=_HEADERS))
     found = {held["title"]: {name: str(value) for name, value in held.items()} for held in listed}
     for title in sorted(_system_files(app.folder).keys() | {title for title in _FIRST if title.startswith("$:/")}):
@@ -111,10 +111,10 @@ def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
 
 
 def _read_json(answer: Answer) -> Any:
-    """Return what the server says.
+    """Return the JSON value of a response.
 
     Raises:
-        EnvDiedError: It answers with an error, or not in JSON.
+        EnvDiedError: If the server answers with an error, or not in JSON.
     """
     try:
         if answer.status == 200:
@@ -125,17 +125,17 @@ def _read_json(answer: Answer) -> Any:
 
 
 def _system_files(folder: Path) -> dict[str, Path]:
-    """The files of the system's tiddlers, by title."""
+    """Return the files of system tiddlers, by title."""
     found: dict[str, Path] = {}
     for file in (folder / "tiddlers").glob("$__*.tid"):
-        with contextlib.suppress(FileNotFoundError):  # gone since
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             title = re.search(r"^title: (\$:/.*)$", file.read_text("utf-8", "replace"), re.MULTILINE)
             found |= {title[1]: file} if title else {}
     return found
 
 
 def _write(app: RunningApp, title: str, fields: Mapping[str, Any] | None) -> None:
-    """Store a tiddler, or (None) delete it."""
+    """Save a tiddler, or delete it if `fields` is None."""
     path = (
         f"{_API}/{quote(title, safe='')}" if fields is not None else f"/bags/default/tiddlers/{quote(title, safe='')}"
     )

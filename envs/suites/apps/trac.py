@@ -1,4 +1,4 @@
-"""Trac: a tracker of tickets, with milestones, reports and a wiki of its own."""
+"""Trac: a ticket tracker with milestones, reports and its own wiki."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from envs.suites.apps.app import Facts, GunicornApp, Packages, RunningApp
 
 _SITE = Path(__file__).with_name("trac_site.py")
 _COOKIE = "b3a1f0c27d5e4986"
-"""Of Mara; `trac_site.py` stores it."""
+"""Session cookie of Mara; stored by `trac_site.py`."""
 _DATABASE = "env/db/trac.db"
 _TABLES = {
     "ticket": "SELECT id, summary, description, reporter, owner, component, milestone, version, priority, type, "
@@ -25,16 +25,16 @@ _TABLES = {
     "page": "SELECT name, name AS title, text FROM wiki AS w "
     "WHERE version = (SELECT max(version) FROM wiki WHERE name = w.name)",
 }
-"""For each kind of thing its name, then what is told of it."""
+"""Query for each kind of item: its name, then its facts."""
 _PINS = "Trac==1.6 Jinja2==3.1.6 MarkupSafe==3.0.4 setuptools==79.0.1 gunicorn==27.0.1 packaging==26.3"
-"""Trac, what it needs (it imports `pkg_resources`, which later versions of setuptools lack), and the server."""
+"""Trac, its dependencies (it imports `pkg_resources`, which later versions of setuptools lack), and the server."""
 
 
 class Trac(GunicornApp):
-    """The tracker; Mara is signed in, who administers it.
+    """Tracker with Mara signed in, its administrator.
 
-    Its database is put back while no worker of gunicorn has it open: the next one has loaded everything, and opened
-    nothing.
+    Its database is reset while no worker of gunicorn has it open: a new worker has everything loaded, but nothing
+    opened.
     """
 
     name = "trac"
@@ -45,9 +45,9 @@ class Trac(GunicornApp):
     start_path = "/wiki"
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
-        """Mara's."""
+        """Return Mara's session cookie."""
         return {"trac_auth": _COOKIE}
 
     def facts(self, app: RunningApp) -> Facts:
-        """Tickets and comments by number; plans, choices, permissions, reports and pages of the wiki by name."""
+        """Return tickets and comments by number; milestones, choices, permissions, reports and wiki pages by name."""
         return app.tell(_DATABASE, _TABLES)

@@ -1,12 +1,12 @@
-"""A tracker on Trac: its first state, and what gunicorn serves. Run by the Python that has Trac, in the state's folder.
+"""Tracker on Trac: initial state, and WSGI application. Runs in the state's folder with Trac's Python.
 
     python trac_site.py                         makes the state: the project `env`
     python -m gunicorn "trac_site:make_application()"
 
-Who is signed in is told by a cookie. The link "Login" asks for a name and a password by HTTP authentication, as Trac's
-own server does, and gives such a cookie.
+A cookie identifies the signed-in user. The link "Login" asks for name and password by HTTP authentication, like Trac's
+own server, and sets such a cookie.
 
-All names, tickets and pages are made up, and the same each time.
+All names, tickets and pages are made up, and deterministic.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 COOKIE = "b3a1f0c27d5e4986"
 PASSWORD = "sesame-77"
 _LOGINS = "logins"
-"""The file with everybody's password, hashed, as Trac's server reads it."""
+"""File with the hashed passwords, in the format of Trac's server."""
 PEOPLE = (("mara", "Mara Lind"), ("joris", "Joris Haan"), ("edda", "Edda Stein"), ("tomas", "Tomas Brandt"))
 COMPONENTS = (("Boats", "joris"), ("Crane", "edda"), ("Office", "mara"), ("Quay", "tomas"), ("Website", "edda"))
 MILESTONES = (  # name, due, completed, description
@@ -214,7 +214,7 @@ PAGES = {
         " * Ropes: Harbour Supplies\n * Paint: Brandt and sons, Sandvik\n * Diver: Ulla Moen",
     ),
 }
-"""Paragraphs by name."""
+"""Paragraphs by page name."""
 CONFIG = {
     ("project", "descr"): "What has to be done in the harbour",
     ("project", "footer"): "Harbour works",
@@ -225,13 +225,13 @@ CONFIG = {
     ("trac", "default_date_format"): "iso8601",
     ("trac", "default_timezone"): "GMT",
     ("logging", "log_type"): "none",
-    ("components", "trac.admin.web_ui.pluginadminpanel"): "disabled",  # it takes code
-    ("components", "trac.admin.web_ui.loggingadminpanel"): "disabled",  # it names files
+    ("components", "trac.admin.web_ui.pluginadminpanel"): "disabled",  # it accepts code
+    ("components", "trac.admin.web_ui.loggingadminpanel"): "disabled",  # it accepts file names
 }
 
 
 def make_state() -> None:
-    """Make the first state in the current folder."""
+    """Make the initial state in the current folder."""
     import base64
     import hashlib
 
@@ -311,7 +311,7 @@ def _add_pages(env: Any) -> None:
 
 
 def make_application() -> Application:
-    """What gunicorn serves. Everything is loaded and looked at once, so that a new worker answers at once."""
+    """Return the WSGI application. Everything is loaded and requested once, so that a new worker answers at once."""
     from wsgiref.util import setup_testing_defaults
 
     from trac.env import open_environment
@@ -332,7 +332,7 @@ def make_application() -> Application:
         setup_testing_defaults(environ)
         for _ in application(environ, lambda *answer: None):
             pass
-    env.shutdown()  # a connection to the database may not pass to another process
+    env.shutdown()  # database connections must not be inherited by another process
     logins = {"env": BasicAuthentication(str(Path(_LOGINS).absolute()), "Harbour works")}
     guarded: Application = AuthenticationMiddleware(application, logins, single_env_name="env")
     return guarded

@@ -105,7 +105,7 @@ _TABLES = {
     "document": "SELECT d.title, c.name AS collection FROM wagtaildocs_document d "
     "JOIN wagtailcore_collection c ON c.id = d.collection_id",
 }
-"""For each kind of thing its name, then what is told of it."""
+"""Query for each kind of item: its name, then its facts."""
 _PAGES = (
     "SELECT p.slug, p.title, parent.slug AS parent, p.live, p.show_in_menus AS in_menus, p.locked, p.seo_title, "
     "p.search_description, p.go_live_at, p.expire_at, h.intro, h.body, "
@@ -115,7 +115,7 @@ _PAGES = (
     "LEFT JOIN wagtailcore_revision r ON r.id = p.latest_revision_id"
 )
 _KEYS = re.compile(r' data-block-key=\\?"\w+\\?"')
-"""Names that the editor gives to paragraphs; in JSON the quotes have backslashes."""
+"""Keys that the editor assigns to paragraphs; in JSON the quotes have backslashes."""
 _DRAFT_FIELDS = (
     "title",
     "slug",
@@ -138,11 +138,11 @@ _PINS = (
     "openpyxl==3.1.5 pillow==13.0.0 pillow_heif==1.8.1 pydantic==2.14.3 requests==2.34.2 soupsieve==4.1.2 "
     "sqlparse==0.6.1 swapper==1.5.0 telepath==0.3.1 urllib3==2.8.0 Willow==1.12.0 gunicorn==27.0.1"
 )
-"""Wagtail, what it needs, and the server."""
+"""Wagtail, its dependencies, and the server."""
 
 
 class Wagtail(GunicornApp):
-    """The site of a harbour; `admin` is Anna Berg, who may do everything."""
+    """Site of a harbour; the account `admin` is Anna Berg, the administrator."""
 
     name = "wagtail"
     role = "content management"
@@ -151,7 +151,7 @@ class Wagtail(GunicornApp):
     start_path = "/admin/login/"
 
     def make_state(self, folder: Path) -> None:
-        """A project as `wagtail start` makes it, with a text on each page, and our pages and people."""
+        """Make a project with `wagtail start`, with a text on each page, and add pages and people."""
         tool = (self.python, "-m")
         run_tool(Command(argv=(*tool, "wagtail.bin.wagtail", "start", "harbour", ".")), folder)
         (folder / "home" / "models.py").write_text(_MODELS, "utf-8")
@@ -163,11 +163,11 @@ class Wagtail(GunicornApp):
             run_tool(Command(argv=(self.python, "manage.py", *argv)), folder)
 
     def cookies(self, app: RunningApp) -> Mapping[str, str]:
-        """The session of Anna Berg, which is part of the first state."""
+        """Return the session cookie of Anna Berg, which is part of the initial state."""
         return {"sessionid": _SESSION}
 
     def facts(self, app: RunningApp) -> Facts:
-        """Pages by slug, with what differs in their draft; people, groups, redirects, collections, sites and files."""
+        """Return pages by slug with draft changes; people, groups, redirects, collections, sites and files."""
         return dict(_facts_of(app))
 
 
@@ -185,7 +185,7 @@ def _facts_of(app: RunningApp) -> Iterator[tuple[str, object]]:
 
 
 def _rows(app: RunningApp, sql: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """The first column of each row, and what is not empty of the others by name."""
+    """Yield the first column of each row, and the non-empty values of the others by name."""
     names, rows = app.query("db.sqlite3", sql)
     for name, *values in rows:
         told = zip(names[1:], values, strict=True)

@@ -1,4 +1,4 @@
-"""MiniWoB++: 125 small web pages, each with an instruction drawn at random and a reward of its own.
+"""MiniWoB++: 125 small web pages, each with a random instruction and its own reward.
 
-Source: https://miniwob.farama.org; Liu et al. 2018, arXiv:1802.08802. The pages are those of PyPI's `miniwob` (MIT).
+Source: https://miniwob.farama.org; Liu et al. 2018, arXiv:1802.08802. The pages are from PyPI's `miniwob` (MIT).
 """

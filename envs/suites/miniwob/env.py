@@ -1,4 +1,4 @@
-"""`MiniWobEnv`: a browser that plays pages of MiniWoB++ and hands on the rewards that they give."""
+"""`MiniWobEnv`: a browser on the pages of MiniWoB++ that returns their rewards."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 PREFIX = "miniwob/"
-"""What the ids of all tasks begin with."""
+"""Prefix of all task ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +32,14 @@ class MiniWobOptions:
     """Settings of a `MiniWobEnv`.
 
     Attributes:
-        page_size_px: Width and height of the window; the pages are made for 332x214 and draw in the left 160x210 of it.
+        page_size_px: Width and height of the window; the pages are made for 332x214 and use the left 160x210 of it.
         device_scale: Device pixels for one CSS pixel.
-        headed: Show the window.
-        keep_strip: Leave the yellow strip with the instruction, the score and the clock in the screenshot.
-        settle: Wait for the page to come to rest after actions. False is for speed: frames are not held back, either.
-        go_on: Let the episode go on after the page's verdict, so that it is the agent who ends it.
-        a11y_tree: Read the accessibility tree for each observation.
+        headed: True to show the window.
+        keep_strip: True to keep the yellow strip with the instruction, score and clock in the screenshot.
+        settle: True to wait until the page is stable after actions. False is faster; frames are not throttled then,
+            either.
+        go_on: True to continue the episode after the page's verdict, so that the agent ends it.
+        a11y_tree: True to read the accessibility tree for each observation.
     """
 
     page_size_px: tuple[int, int] = (332, 214)
@@ -51,10 +52,10 @@ class MiniWobOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> "MiniWobOptions":
-        """The settings of options by name, as an `EnvSpec` or a command line has them.
+        """Parse options by name, as in an `EnvSpec` or on a command line.
 
         Raises:
-            ValueError: An option that there is not, or a value that it does not take.
+            ValueError: If an option is unknown, or its value is invalid.
         """
         given = dict(options)
         for name in given:
@@ -72,10 +73,10 @@ class MiniWobOptions:
         return cls(**values)
 
     def for_browser(self, **more: Any) -> BrowserOptions:
-        """The browser for it: dates and times are written as in the United States, in UTC, wherever it runs.
+        """Return the browser options: locale of the United States and UTC, independent of the machine.
 
         Raises:
-            ValueError: A value that the browser does not take.
+            ValueError: If a value is invalid for the browser.
         """
         return BrowserOptions(
             viewport_px=self.page_size_px,
@@ -91,26 +92,26 @@ class MiniWobOptions:
 
 
 NAMES = frozenset({"page_size", "device_scale", "headed", "keep_strip", "settle", "go_on", "a11y_tree"})
-"""Options by name."""
+"""Names of the options."""
 
 
 MAX_EPISODE_MS = 24 * 3600 * 1000
-"""The pages' own clocks end an episode after 7 to 30 s; limits of time are the loop's."""
+"""Time limit set in the pages, whose own clocks end an episode after 7 to 30 s; the agent loop limits time instead."""
 _START_TIMEOUT_S = 15.0
 _MAX_INSTRUCTION_CHARS = 10_000
 _MAX_EPISODES_A_CONTEXT = 200
 _SCRIPT = (Path(__file__).parent / "start.js").read_text(encoding="utf-8")
 _QUIET_S = 0.05
 _FAST_FRAMES = ("--disable-frame-rate-limit",)
-"""Input and screenshots wait for frames, 60 a second as a rule; this saves 14 of 47 ms of a step, and costs processor
-time where a page draws without end."""
+"""Browser flags for speed: input and screenshots normally wait for frames at 60 per second. This saves 14 of the 47 ms
+of a step, and costs CPU time where a page redraws continuously."""
 _SHOWS = "svg, canvas, img, .ui-icon, [style*=background]"
-"""What a strip may show that the sentence speaks of ("the following color", "the item with the ... icon")."""
+"""Elements of a strip that the instruction may refer to ("the following color", "the item with the ... icon")."""
 _HIDES = (
     f"#query:not(:has({_SHOWS})) {{ opacity: 0 !important }}"
     " #reward-display, #click-canvas { visibility: hidden !important }"
 )
-"""A strip that shows such a thing stays; of others the text can still be selected and clicked, as on the page."""
+"""CSS that hides the strip unless it shows such an element; hidden text can still be selected and clicked."""
 _BINDING = "k25MiniWobEnded"
 _RENEW_TIMEOUT_S = 5.0
 RESTARTABLE = frozenset(
@@ -129,18 +130,19 @@ RESTARTABLE = frozenset(
     simple-algebra simple-arithmetic text-transform tic-tac-toe unicode-test visual-addition
     """.split()
 )
-"""Pages whose own restart is the same as loading them: after episodes of clicks, keys, drags and scrolling, document,
-values, scroll, focus, listeners and image were equal to those of a fresh load with the same seed. Left out are also
-those that keep a scroll position, a plug-in's state or the time of day (by the marks in miniwob's registry)."""
+"""Pages whose own restart is equivalent to a reload: after episodes of clicks, keys, drags and scrolling, document,
+values, scroll, focus, listeners and image were equal to a fresh load with the same seed. Pages that keep a scroll
+position, a plug-in's state or the time of day are excluded (by the marks in miniwob's registry).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a page said when its episode ended.
+    """Verdict of a page at the end of its episode.
 
     Attributes:
-        raw_reward: Its reward before it takes off for time: 1 is right, -1 wrong, some pages know values between.
-        reason: Why, where the page says it.
+        raw_reward: Reward before the time penalty: 1 is right, -1 is wrong, some pages use values in between.
+        reason: Reason given by the page, if any.
     """
 
     raw_reward: float
@@ -148,21 +150,21 @@ class Verdict:
 
 
 class MiniWobEnv(BrowserEnv):
-    """A browser on the pages of MiniWoB++; keeps the contract of `envs.env.Env`.
+    """Browser on the pages of MiniWoB++; implements `envs.env.Env`.
 
-    A task calls `start` in its `setup`. The page's verdict comes with the step in which it falls, once, as the
-    step's reward, whatever the agent does to the page after it. It ends the episode (`terminated`), unless `go_on`.
-    A page that was left or loaded anew cannot give one any more, and that ends the episode, too, with no reward.
+    A task calls `start` in its `setup`. The page's verdict is returned once, as the reward of the step in which it is
+    given, whatever the agent does to the page after it. It ends the episode (`terminated`) unless `go_on` is set. A
+    page that was left or reloaded cannot give a verdict; this also ends the episode, without a reward.
 
-    One context serves many episodes: its storage is cleared, and a page is made anew by its own restart where that is
-    the same as loading it (`restartable`), else it is loaded. What an agent left behind that cannot be undone so (tabs,
-    dialogs, held keys) gets the next episode a fresh context. Nothing but the pages can be reached.
+    One context serves many episodes: its storage is cleared, and a page is restarted where that is equivalent to a
+    reload (`RESTARTABLE`), else it is loaded. State that cannot be undone this way (tabs, dialogs, held keys) makes the
+    next episode use a fresh context. Only the pages can be reached.
 
     Args:
-        options: Its settings.
-        masked_texts: As in `BrowserOptions`.
-        downloads_dir: As in `BrowserOptions`.
-        open_browser: As for `BrowserEnv`.
+        options: Settings of the environment.
+        masked_texts: See `BrowserOptions`.
+        downloads_dir: See `BrowserOptions`.
+        open_browser: See `BrowserEnv`.
     """
 
     def __init__(
@@ -189,25 +191,25 @@ class MiniWobEnv(BrowserEnv):
 
     @property
     def raw_reward(self) -> float | None:
-        """The page's verdict on this episode; None: it has given none."""
+        """The page's verdict on this episode; None if it has given none."""
         return self._verdict.raw_reward if self._verdict is not None else None
 
     async def reset(self, task: Task) -> Observation:
-        """Open a context, or take the one at hand if it is as good as new, set the task up, and look.
+        """Open a context or reuse a clean one, set the task up, and return the first observation.
 
         Raises:
-            EnvSetupError: No browser, or the pages are not installed.
-            EnvError: The env was closed.
+            EnvSetupError: If no browser is found, or the pages are not installed.
+            EnvError: If the environment was closed.
         """
         self._is_for_page = task.spec.id.startswith(PREFIX)
         return await super().reset(task)
 
     async def open(self) -> None:
-        """End the episode that is going on, and open a context, see `reset`.
+        """End the current episode, and open a context; see `reset`.
 
         Raises:
-            EnvSetupError: No browser, or the pages are not installed.
-            EnvError: The env was closed.
+            EnvSetupError: If no browser is found, or the pages are not installed.
+            EnvError: If the environment was closed.
         """
         self._enter_server()
         is_renewed = self._is_for_page and await self._renew()
@@ -217,14 +219,14 @@ class MiniWobEnv(BrowserEnv):
             await super().open()
 
     async def start(self, name: str, seed: int) -> str:
-        """Have a page draw the problem of a seed; for a task's `setup`.
+        """Make a page draw the problem of a seed; called by a task's `setup`.
 
         Returns:
             The page's instruction.
 
         Raises:
-            EnvSetupError: There is no such page, or it does not get ready.
-            EnvDiedError: The browser is gone.
+            EnvSetupError: If the page does not exist, or does not become ready.
+            EnvDiedError: If the browser is gone.
         """
         page, was = self.page, self._name
         self._name, self._verdict, self._is_rewarded = None, None, False
@@ -242,13 +244,13 @@ class MiniWobEnv(BrowserEnv):
         return " ".join(str(found["instruction"]).split())[:_MAX_INSTRUCTION_CHARS]
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """As the browser's; the page's verdict is the reward of the step in which it falls.
+        """Execute actions like `BrowserEnv`; the page's verdict is the reward of the step in which it is given.
 
         `info["miniwob"]` has the verdict so far, and whether the page was left.
 
         Raises:
-            EnvDiedError: The browser is gone, or the page crashed.
-            EnvError: There was no reset, or the env was closed.
+            EnvDiedError: If the browser is gone, or the page crashed.
+            EnvError: If the environment was not reset, or is closed.
         """
         result = await super().step(actions, check)
         if self._name is None:
@@ -272,7 +274,7 @@ class MiniWobEnv(BrowserEnv):
         )
 
     async def close(self) -> None:
-        """End the browser and everything that belongs to it."""
+        """Close the browser and everything that belongs to it."""
         await super().close()
         server, self._server = self._server, None
         if server is not None:
@@ -284,7 +286,7 @@ class MiniWobEnv(BrowserEnv):
         return f"http://127.0.0.1:{self._server.port}"
 
     def _enter_server(self) -> None:
-        """Have the pages served, and nothing else within reach."""
+        """Start serving the pages, and block all other addresses."""
         if self._server is not None or self._is_closed:
             return
         self._server = PageServer.enter(get_pages())
@@ -293,7 +295,7 @@ class MiniWobEnv(BrowserEnv):
         self._rules = DomainRules(allowed=allowed)
 
     async def _renew(self) -> bool:
-        """Begin an episode in the context at hand; False where only a fresh one will do."""
+        """Start an episode in the current context; return False if a fresh one is required."""
         from playwright.async_api import Error
 
         episode = self._episode
@@ -319,7 +321,7 @@ class MiniWobEnv(BrowserEnv):
         return True
 
     async def _watch(self, page: "Page") -> None:
-        """Hear of the page's verdicts, and of the end of its document."""
+        """Listen for the page's verdicts, and for the end of its document."""
         if self._watched is page:
             return
         await page.expose_binding(_BINDING, self._on_verdict)
@@ -340,11 +342,11 @@ class MiniWobEnv(BrowserEnv):
         self._has_crashed = True
 
     async def _run(self, page: "Page", name: str, seed: int, *, is_restart: bool) -> dict[str, Any] | None:
-        """Run the start script; None: the page cannot be restarted.
+        """Run the start script; return None if the page cannot be restarted.
 
         Raises:
-            EnvSetupError: It does not answer.
-            EnvDiedError: The browser is gone.
+            EnvSetupError: If it does not answer.
+            EnvDiedError: If the browser is gone.
         """
         from playwright.async_api import Error
 
@@ -371,10 +373,10 @@ class MiniWobEnv(BrowserEnv):
 
 
 def _make(request: EnvRequest) -> Env:
-    """The env as a task's spec names it.
+    """Make the environment described by a task's spec.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is invalid.
     """
     options = MiniWobOptions.parse(request.options)
     downloads = request.files_dir / "downloads" if request.files_dir else None
@@ -382,4 +384,4 @@ def _make(request: EnvRequest) -> Env:
 
 
 KIND = EnvKind(make=_make, options=NAMES, shown=("device_scale",), masks_secrets=True)
-"""MiniWoB++ in `envs.registry`."""
+"""Registration of MiniWoB++ in `envs.registry`."""

@@ -1,4 +1,4 @@
-"""The pages of MiniWoB++: where they lie, and the server on loopback that browsers get them from."""
+"""MiniWoB++ pages: their location on disk, and the loopback server that serves them to browsers."""
 
 import contextlib
 import importlib.metadata
@@ -16,18 +16,18 @@ from urllib.parse import unquote, urlsplit
 from envs.errors import EnvSetupError
 
 VERSION = "1.1.0"
-"""Of PyPI's `miniwob`; the pages of another one may draw or reward differently."""
+"""Version of `miniwob` on PyPI; pages of another version may render or reward differently."""
 
 
 def installed_dir() -> Path:
-    """Where `cua setup miniwob` puts the pages: this folder has `html/` in it."""
+    """Return the folder where `cua setup miniwob` puts the pages; it contains `html/`."""
     import platformdirs
 
     return platformdirs.user_data_path("k25") / f"miniwob-{VERSION}"
 
 
 def find_pages() -> Path | None:
-    """The folder with `miniwob/`, `core/` and `common/`: what `cua setup` unpacked, else the installed package's."""
+    """Return the folder with `miniwob/`, `core/` and `common/`, from `cua setup` or the installed package."""
     for html in (installed_dir() / "html", _package_dir()):
         if html is not None and has_pages(html):
             return html
@@ -35,10 +35,10 @@ def find_pages() -> Path | None:
 
 
 def get_pages() -> Path:
-    """The same folder.
+    """Return the folder of the pages, see `find_pages`.
 
     Raises:
-        EnvSetupError: The pages are not on this machine.
+        EnvSetupError: If the pages are not installed.
     """
     html = find_pages()
     if html is None:
@@ -50,12 +50,12 @@ def get_pages() -> Path:
 
 
 def has_pages(html: Path) -> bool:
-    """Whether a folder holds the pages, as far as a look tells."""
+    """Return True if a folder appears to contain the pages."""
     return all((html / name).is_file() for name in ("core/core.js", "miniwob/click-test.html", "common/ui_utils.js"))
 
 
 def _package_dir() -> Path | None:
-    """The pages in the package `miniwob`, without importing it, which would load selenium."""
+    """Find the pages in the package `miniwob` without importing it, which would load selenium."""
     found = importlib.util.find_spec("miniwob")
     if found is None or not found.submodule_search_locations:
         return None
@@ -75,10 +75,10 @@ _IDLE_S = 30.0
 
 
 class PageServer:
-    """The pages on loopback: one server for all envs of a process, ended when the last of them has left.
+    """Loopback server of the pages, shared by all environments of a process; it stops when the last of them leaves.
 
     Attributes:
-        port: Where it listens, on 127.0.0.1.
+        port: Port on 127.0.0.1.
     """
 
     _lock: ClassVar = threading.Lock()
@@ -96,7 +96,7 @@ class PageServer:
 
     @classmethod
     def enter(cls, html: Path) -> "PageServer":
-        """The server of these pages, with one more user."""
+        """Return the server of these pages and add one user."""
         with cls._lock:
             key = (os.getpid(), html)
             server = cls._running.get(key) or cls(html)
@@ -105,7 +105,7 @@ class PageServer:
             return server
 
     def leave(self) -> None:
-        """One user less; after the last nothing of it is left running."""
+        """Remove one user; the server stops after the last one."""
         with self._lock:
             self._num_users -= 1
             if self._num_users:
@@ -117,7 +117,7 @@ class PageServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Threads of connections end with the server: their sockets are closed under them."""
+    """Server whose connection threads end with it: it closes their sockets."""
 
     daemon_threads = False
     block_on_close = True
@@ -141,11 +141,11 @@ class _Server(ThreadingHTTPServer):
         super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle is nothing to report."""
+        """Ignore a browser that disconnects during a response."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Files below one folder, nothing else."""
+    """Request handler that serves files below one folder, nothing else."""
 
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_S
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_GET(self) -> None:
-        """Answer with a file."""
+        """Respond with a file."""
         path = self._html / unquote(urlsplit(self.path).path).lstrip("/")
         try:
             if not path.resolve().is_relative_to(self._html):
@@ -172,4 +172,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""

@@ -1,9 +1,9 @@
-"""The tasks of MiniWoB++ and the suite of them: which there are, how they are grouped, what counts as done.
+"""Tasks and suite of MiniWoB++: names, families, and scoring.
 
-A task's seed is the whole number that `Math.seedrandom` gets right before the page draws its problem, as a number: the
-text "1" draws another problem than 1. (BrowserGym draws such a number from a `RandomState` of its seed, miniwob's own
-Python code passes the text of it; their problems are others, of the same distribution.) Pages that know several sets
-of problems draw from their `default` one.
+A task's seed is the integer that `Math.seedrandom` gets right before the page draws its problem, as a number: the text
+"1" draws another problem than 1. (BrowserGym draws such a number from a `RandomState` of its seed, miniwob's own Python
+code passes the text of it; their problems differ, with the same distribution.) Pages with several sets of problems draw
+from their `default` one.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _FAMILIES = {
         "inbox-noscroll inbox-reply inbox-star-reply"
     ),
 }
-"""Families that are a first word: `click` has `click-button`, ..."""
+"""Families named by the first word in a task name: `click` has `click-button`, ..."""
 _MORE_FAMILIES = {
     "form": (
         "form-sequence form-sequence-2 form-sequence-3 login-user login-user-popup multi-layouts multi-orderings "
@@ -58,8 +58,9 @@ FAMILY_OF: Mapping[str, str] = dict(
         + [(name, family) for family, names in _MORE_FAMILIES.items() for name in names.split()]
     )
 )
-"""All 125 tasks that `miniwob` 1.1.0 registers for its own pages, with the family of each. It leaves out five pages
-(button-delay, chase-circle, hover-shape, moving-items, simon-says), as BrowserGym does."""
+"""All 125 tasks that `miniwob` 1.1.0 registers for its own pages, with the family of each. Five pages are excluded
+(button-delay, chase-circle, hover-shape, moving-items, simon-says), as in BrowserGym.
+"""
 
 GRADED: Mapping[str, str] = {
     "bisect-angle": "how near the two angles are to each other",
@@ -69,43 +70,44 @@ GRADED: Mapping[str, str] = {
     "find-midpoint": "how near the point is to the midpoint",
     "right-angle": "how near the angle is to 90 degrees",
 }
-"""Pages whose raw reward is a measure of how well a thing was drawn, in (0, 1]: it is the score.
+"""Pages whose raw reward measures the quality of a drawing, in (0, 1]: it is the score.
 
-On all other pages the score is 1 when the raw reward is 1, and else 0, also where they give something for a part: a
+On all other pages the score is 1 when the raw reward is 1, and else 0, also where the page gives partial credit: a
 wrong card of find-greatest (0.1), some of the boxes (click-checkboxes and its variants), some of the numbers in order
 (ascending-numbers), a draw (tic-tac-toe: -0.5), the second-best ticket (buy-ticket: -0.5).
 """
 NEAR_ENOUGH: Mapping[str, float] = {"use-colorwheel": 0.95, "use-colorwheel-2": 0.95}
-"""Pages whose raw reward is how near a colour is to the one asked for, which any colour gets something for: the score
-is 1 from this on."""
+"""Pages whose raw reward is the similarity to a requested colour, which is above 0 for any colour: the score is 1 from
+this threshold on.
+"""
 NONDETERMINISTIC: Mapping[str, str] = {
     "click-pie": "how many numbers a pie draws depends on how far it has opened",
     "click-pie-nodelay": "as click-pie",
     "stock-market": "the price goes on ten times a second",
     "terminal": "it shows the day, and a cursor that blinks",
 }
-"""Pages that the same seed does not always make the same, and why. All others were equal in document and image."""
+"""Pages that differ between loads with the same seed, and why. All others were equal in document and image."""
 
 
 BASELINES: Mapping[str, Baseline] = {
     name: Baseline(score=score, num_episodes=625, command=f"cua eval miniwob --baseline {name}")
     for name, score in {"null": 0.0, "fail": 0.0, "random": 0.0164}.items()
 }
-"""The random one clicks five points of the screen and says success: 10 of 625 episodes reach 1."""
+"""Baseline scores. The random agent clicks five points and reports success: 10 of 625 episodes reach 1."""
 _ROUNDING = 1e-6
-"""Some pages add their reward up of parts."""
+"""Tolerance for pages that sum their reward from parts."""
 
 
 class MiniWobTask(Task):
-    """One page at one seed. What it wants is known once it is set up: the page draws it.
+    """One page at one seed. The instruction is known after `setup`, because the page draws it.
 
     Args:
         name: Name of the page, `click-button`.
-        seed: What it is drawn with.
+        seed: Random seed of the page.
         env_options: Options of the env `miniwob`.
 
     Raises:
-        ValueError: No such page, or no seed.
+        ValueError: If the page or the seed is invalid.
     """
 
     def __init__(self, name: str, seed: int | None, env_options: Mapping[str, Any] | None = None) -> None:
@@ -125,16 +127,16 @@ class MiniWobTask(Task):
         self._seed = seed
 
     async def setup(self, env: Any) -> None:
-        """Have the page draw its problem; the instruction is the page's from here on."""
+        """Make the page draw its problem, and use the page's instruction from then on."""
         self.instruction = await env.start(self.name, self._seed)
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """The page's own verdict; 0 when it has given none."""
+        """Return the page's verdict; 0 if it has given none."""
         return TaskVerdict(score_of(self.name, env.raw_reward))
 
 
 def score_of(name: str, raw_reward: float | None) -> float:
-    """The score of a page's raw reward; None: it gave none."""
+    """Return the score of a page's raw reward; None means no reward."""
     if raw_reward is None:
         return 0.0
     if name in GRADED:
@@ -143,15 +145,15 @@ def score_of(name: str, raw_reward: float | None) -> float:
 
 
 def make_suite(*, first_seed: int = 0, **env_options: Any) -> Suite:
-    """All tasks, in an env with these options.
+    """Make all tasks, with these environment options.
 
     Args:
-        first_seed: The first of five seeds in a row: others than those that were looked at while an agent was made.
+        first_seed: First of five consecutive seeds; use seeds that were not seen during development.
         env_options: Options of the env `miniwob`.
 
     Raises:
-        EnvSetupError: The pages are not installed.
-        ValueError: An option that the env does not take.
+        EnvSetupError: If the pages are not installed.
+        ValueError: If the environment does not have an option.
     """
     get_pages()
     if isinstance(first_seed, bool) or not isinstance(first_seed, int) or first_seed < 0:

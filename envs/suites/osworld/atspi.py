@@ -1,11 +1,11 @@
-"""Prints the accessibility tree of a desktop as XML, or what its active terminal shows.
+"""Print the accessibility tree of a desktop as XML, or the text of its active terminal.
 
     python3 atspi.py tree|terminal
 
-A program of its own, run by the system's Python: the bindings of AT-SPI (Debian: python3-gi, gir1.2-atspi-2.0) are
-there, and a program that does not answer can be killed.
+This is a separate program for the system's Python: it has the bindings of AT-SPI (Debian: python3-gi,
+gir1.2-atspi-2.0), and can be killed if an application does not answer.
 
-Source: element names, attributes and namespaces are those of OSWorld's guest server.
+Source: element names, attributes and namespaces are from OSWorld's guest server.
 """
 
 import re
@@ -34,7 +34,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def load_atspi() -> tuple[Any, type[Exception]]:
-    """The bindings, ready for use, and what they raise when a program does not answer or a widget is gone."""
+    """Return the initialized bindings, and their exception for an unresponsive program or a removed widget."""
     import gi  # type: ignore[import-not-found]
 
     gi.require_version("Atspi", "2.0")
@@ -46,11 +46,11 @@ def load_atspi() -> tuple[Any, type[Exception]]:
 
 
 class Reader:
-    """Reads what is shown; a widget that does not answer, or is gone, is left out.
+    """Reader of the accessibility tree; a widget that does not answer, or is gone, is left out.
 
     Args:
         atspi: The bindings.
-        gone: What they raise.
+        gone: Exception that the bindings raise.
     """
 
     def __init__(self, atspi: Any, gone: type[Exception]) -> None:
@@ -60,7 +60,7 @@ class Reader:
         self._until_s = time.monotonic() + TIME_LIMIT_S
 
     def tree(self) -> str:
-        """All programs' windows, as XML."""
+        """Return the windows of all programs as XML."""
         for prefix, uri in NAMESPACES.items():
             ET.register_namespace(prefix, uri)
         root = ET.Element("desktop-frame", {"name": "main"})
@@ -72,7 +72,7 @@ class Reader:
         return ET.tostring(root, encoding="unicode")
 
     def terminal(self) -> str:
-        """The text of the terminal in the active window; "" when none is."""
+        """Return the text of the terminal in the active window; "" if no terminal is active."""
         for app in self._children(self._atspi.get_desktop(0)):
             for window in self._children(app) if self._is_terminal(app) else ():
                 if self._has(window, self._atspi.StateType.ACTIVE):
@@ -82,7 +82,7 @@ class Reader:
         return ""
 
     def _is_terminal(self, app: Any) -> bool:
-        """By its name: to look through what others show takes longer than whoever asks waits."""
+        """Return True if the program's name is a terminal's; searching the widgets of all programs would time out."""
         try:
             return "terminal" in (app.get_name() or "").lower()
         except self._gone:
@@ -160,7 +160,7 @@ class Reader:
 
 
 def _name(role: str) -> str:
-    """A role as the name of an element."""
+    """Convert a role to an element name."""
     name = re.sub(r"[^\w.-]", "-", role.strip().replace(" ", "-"))
     return name if re.match(r"[A-Za-z_]", name) else f"_{name}"
 

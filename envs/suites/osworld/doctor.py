@@ -1,4 +1,4 @@
-"""Checks before a run on OSWorld: whether a guest, its browser and its programs are ready."""
+"""Preflight checks for OSWorld: whether a guest, its browser and its programs are ready."""
 
 import asyncio
 import importlib.util
@@ -49,18 +49,18 @@ except (OSError, subprocess.SubprocessError):
     pass
 print(json.dumps(told))
 """
-"""What stands in the environment of the guest's programs, whether it lets them through, and what the desktop says."""
+"""Script that reports the proxy variables of the guest, tests the proxy, and reads the desktop's proxy mode."""
 
 
 class OsworldDoctor:
-    """Looks at everything but the model that a run on OSWorld needs.
+    """Checks of everything except the model that an OSWorld run needs.
 
     Args:
-        suite_options: As the suite takes them; those of its env say which guest.
+        suite_options: Options of the suite; its environment options select the guest.
 
     Raises:
-        EnvError: They cannot be used here.
-        ValueError: They are not taken.
+        EnvError: If the options cannot be used on this machine.
+        ValueError: If the options are invalid.
     """
 
     def __init__(self, suite_options: Mapping[str, object]) -> None:
@@ -69,7 +69,7 @@ class OsworldDoctor:
         self._provider, self._guest = check_options(self._options), parse_guest(self._options)
 
     async def run(self, say: Say) -> list[Row]:
-        """A row for each thing; a guest of the provider `local` is started. `say` gets progress, one line a call."""
+        """Run all checks, with a guest if the provider is `local`; return a row for each. `say` gets progress lines."""
         found = f"{len(self._suite.task_ids)}, revision {self._suite.revision}"
         rows = [Row(name="tasks", level="ok", found=found)]
         if self._provider in ("docker", "vmware"):
@@ -78,7 +78,7 @@ class OsworldDoctor:
 
 
 def _look_at_official(name: str) -> list[Row]:
-    """What upstream's package needs; its VM is not started, which takes minutes."""
+    """Check the dependencies of upstream's package; its VM is not started, which would take minutes."""
     rows = []
     if importlib.util.find_spec("desktop_env") is None:
         found = "upstream's package is not installed"
@@ -219,7 +219,7 @@ async def _look_at_web(guest: GuestClient) -> Row:
 
 
 async def _look_at_proxy(guest: GuestClient) -> Row:
-    """The proxy that the guest's programs are told of, by its environment or its desktop; its password is not shown."""
+    """Check the proxy of the guest's programs, from their environment or the desktop; its password is not shown."""
     name = "proxy"
     ended = await guest.execute(["python3", "-c", _CHECK_PROXY])
     try:

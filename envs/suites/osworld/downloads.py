@@ -1,4 +1,4 @@
-"""Files that tasks bring along from the web, kept in the task's folder here; what is there already is not asked for."""
+"""Download task files from the web into the task's local folder; existing files are not requested."""
 
 import asyncio
 import os
@@ -8,22 +8,22 @@ from envs.errors import EnvError, EnvSetupError
 
 _MAX_BYTES = 2**30
 _TIMEOUT_S = 60.0
-"""Longest wait for the next part of a file."""
+"""Maximum wait for the next part of a file."""
 _FILE_TIMEOUT_S = 1800.0
-"""Longest wait for a whole file."""
+"""Maximum wait for a whole file."""
 _PAUSES_S = (0.5, 2.0)
-"""Before the second and the third try."""
+"""Pauses before the second and the third attempt."""
 
 
 async def get_file(url: str, path: Path) -> None:
-    """Have a file of the web at a path; it is there whole or not at all.
+    """Download a file to a path; it is written atomically.
 
     Args:
-        url: Where it comes from, http or https.
-        path: Where it is kept; nothing is asked for when it is there.
+        url: Address of the file, http or https.
+        path: Target path; an existing file is kept.
 
     Raises:
-        EnvSetupError: It cannot be had; the text says where to put it by hand.
+        EnvSetupError: If the download fails; the message says where to put the file by hand.
     """
     if await asyncio.to_thread(path.is_file):
         return
@@ -42,7 +42,7 @@ async def get_file(url: str, path: Path) -> None:
 
 
 async def _download(url: str, path: Path) -> str:
-    """One try; why it failed, or nothing."""
+    """Download once; return the error, or ""."""
     import httpx
 
     part = path.with_name(f"{path.name}.part-{os.getpid()}-{id(asyncio.current_task())}")
@@ -77,7 +77,7 @@ def inside(folder: Path, name: str) -> Path:
     """Return a path below a folder.
 
     Raises:
-        EnvError: The name leads out of it.
+        EnvError: If the name points outside the folder.
     """
     path = Path(os.path.normpath(folder / name))
     if not name or not path.is_relative_to(folder):

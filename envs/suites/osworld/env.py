@@ -1,4 +1,4 @@
-"""`GuestEnv`: a desktop on another machine (a VM, a container) that OSWorld's guest server shows and acts on."""
+"""`GuestEnv`: a desktop on another machine (a VM, a container), controlled through OSWorld's guest server."""
 
 import asyncio
 import contextlib
@@ -36,25 +36,25 @@ from envs.target import UNKNOWN, Check, Target
 
 _KILL_TIMEOUT_S = 5.0
 _EXECUTE_LIMIT_S = 115.0
-"""The server ends a program after 120 s."""
+"""Time limit for a program; the server kills it after 120 s."""
 _POLL_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestOptions:
-    """Which guest, and how long it is waited for.
+    """Address of a guest, and its timeouts.
 
     Attributes:
-        host: Its name or address.
-        server_port: Of the guest server.
+        host: Name or address of the guest.
+        server_port: Port of the guest server.
         chromium_port: Debugging port of its browser.
-        vlc_port: Of the web interface of its VLC; 0: it cannot be reached.
-        token: What the guest server asks for; upstream's asks for nothing.
-        password: Of the user that programs run as, for `sudo` in tasks.
-        pause_s: Rest after the actions of a step, before the screen is looked at; upstream: 5 s.
-        settle_timeout_s: After that, wait until two screenshots are the same, at most so long; 0: do not.
-        screen_px: What the screen's size has to be; None: whatever it is.
-        recordings_dir: Folder for a recording of the screen of each episode, `ID-NUMBER.mp4`; None: none is made.
+        vlc_port: Port of VLC's web interface; 0 if it cannot be reached.
+        token: Token that the guest server requires; upstream's server requires none.
+        password: Password of the user that runs the programs, for `sudo` in tasks.
+        pause_s: Pause after the actions of a step, before the screenshot; upstream: 5 s.
+        settle_timeout_s: Maximum wait after that until two screenshots are equal; 0 does not wait.
+        screen_px: Required screen size; None accepts any.
+        recordings_dir: Folder for a screen recording of each episode, `ID-NUMBER.mp4`; None disables recording.
     """
 
     host: str = "127.0.0.1"
@@ -75,38 +75,38 @@ class GuestOptions:
 
 
 class GuestProvider(Protocol):
-    """Starts guests, and brings them to a clean state."""
+    """Interface that starts guests, and resets them to a clean state."""
 
     async def fresh(self, given: GuestOptions) -> GuestOptions:
-        """A guest in a clean state: `given`, with where it is.
+        """Return `given` with the address of a guest in a clean state.
 
         Raises:
-            EnvSetupError: There is none.
+            EnvSetupError: If no guest is available.
         """
         ...
 
     async def why_gone(self) -> str | None:
-        """Why the guest is not there any more, for a person; None: it is, or that is not known."""
+        """Return why the guest is gone, for display; None if it is running, or the reason is unknown."""
         ...
 
     async def close(self) -> None:
-        """End the guest. May be called twice."""
+        """Stop the guest. May be called twice."""
         ...
 
 
 class GuestEnv:
-    """The screen of a guest; implements `envs.env.Env`.
+    """Screen of a guest; implements `envs.env.Env`.
 
-    No action is sent twice, also when the guest answers with an error after it has carried it out.
+    No action is sent twice, even if the guest answers with an error after executing it.
 
     Args:
-        options: Which guest.
-        provider: What starts it, and brings it to a clean state at each reset; None: it is somebody's machine, which is
-            taken as it is and left running.
+        options: Address and timeouts of the guest.
+        provider: Starts the guest, and provides a clean one at each reset; None for an external machine, which is used
+            without a reset and left running.
 
     Attributes:
         terminate: The `Terminate` action that ended the current episode, else None.
-        options: The options given.
+        options: The given options.
     """
 
     def __init__(self, options: GuestOptions | None = None, provider: GuestProvider | None = None) -> None:
@@ -120,10 +120,10 @@ class GuestEnv:
 
     @property
     def guest(self) -> GuestClient:
-        """The client of the guest, for tasks.
+        """Client of the guest, for tasks.
 
         Raises:
-            EnvError: The env was not reset, or is closed.
+            EnvError: If the environment was not reset, or is closed.
         """
         if self._guest is None:
             raise EnvError("this guest is not in use: call reset first (and not after close)")
@@ -140,10 +140,10 @@ class GuestEnv:
         return frozenset(self._held)
 
     async def reset(self, task: Task) -> Observation:
-        """Let go of what is held, have a clean guest if there is a provider, run `task.setup(self)`, and look.
+        """Release held inputs, get a clean guest from the provider, run `task.setup(self)`, and return an observation.
 
         Raises:
-            EnvSetupError: The guest does not answer, or its screen has another size than it has to have.
+            EnvSetupError: If the guest does not answer, or its screen does not have the required size.
         """
         await self._let_go()
         self.terminate = None
@@ -162,18 +162,18 @@ class GuestEnv:
             raise
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """Carry out actions in order and look once the screen has settled.
+        """Execute actions in order, and return an observation once the screen has settled.
 
         Args:
-            actions: What to do.
-            check: Asked before each input that may activate something; what it activates is not known here.
+            actions: Actions to execute.
+            check: Called before each input that may activate something; the target is unknown here.
 
         Returns:
-            `info["timings"]` holds seconds by stage (`act`, `observe`).
+            `info["timings"]` has seconds by stage (`act`, `observe`).
 
         Raises:
-            EnvDiedError: The guest is gone.
-            EnvError: The env was not reset, or is closed.
+            EnvDiedError: If the guest is gone.
+            EnvError: If the environment was not reset, or is closed.
         """
         _ = self.guest
         try:
@@ -199,18 +199,18 @@ class GuestEnv:
         return StepResult(observation=observation, terminated=terminate is not None, info={"timings": timings})
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """Something, for what may activate something: the guest is not asked what."""
+        """Return a placeholder target for actions that may activate something; the guest is not queried."""
         return (UNKNOWN,) if _may_activate(action) else ()
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """Not known."""
+        """Return None: the guest is not queried."""
         return None
 
     async def release(self) -> None:
-        """Release keys and buttons that are held down; a task calls it before its verdict.
+        """Release keys and buttons that are held down; called by a task before its verdict.
 
         Raises:
-            EnvError: The guest did not do it.
+            EnvError: If the guest did not release them.
         """
         held, self._held = self._held, {}
         ups: list[Action] = []
@@ -225,7 +225,7 @@ class GuestEnv:
             raise EnvError(f"what was held down was not released: {error}") from error
 
     async def close(self) -> None:
-        """Let go of what is held, and of the guest; end it if a provider started it. May be called twice."""
+        """Release held inputs and disconnect; stop the guest if a provider started it. May be called twice."""
         try:
             await self._let_go()
         finally:
@@ -239,14 +239,14 @@ class GuestEnv:
         try:
             with contextlib.suppress(EnvError):
                 await asyncio.shield(asyncio.ensure_future(self.release()))
-            with contextlib.suppress(EnvError, OSError):  # it is lost with a guest that is gone
+            with contextlib.suppress(EnvError, OSError):  # it is lost if the guest is gone
                 await self._keep_recording(guest)
         finally:
             self._guest = None
             await guest.close()
 
     async def _keep_recording(self, guest: GuestClient) -> None:
-        """Save what was recorded since the episode began."""
+        """Save the recording of the current episode."""
         name, self._recorded = self._recorded, None
         folder = self.options.recordings_dir
         if name is not None and folder is not None:
@@ -266,10 +266,10 @@ class GuestEnv:
         self._screen_px = size_px
 
     async def _act(self, actions: Sequence[Action], check: Check | None) -> Terminate | None:
-        """Carry actions out, each stretch of them that needs neither asking nor waiting at once.
+        """Execute actions; consecutive ones without a check or a wait are sent together.
 
         Raises:
-            ActionError: One failed, or was objected to.
+            ActionError: If an action failed or was rejected by `check`.
         """
         begin = 0
         for number, action in enumerate(actions):
@@ -288,11 +288,11 @@ class GuestEnv:
         return None
 
     async def _send(self, actions: Sequence[Action], first: int) -> None:
-        """Have the guest carry out a stretch of actions.
+        """Send a batch of actions to the guest.
 
         Raises:
-            ActionError: One of them failed; those behind it were not begun.
-            EnvDiedError: The guest is gone.
+            ActionError: If an action failed; the actions after it were not started.
+            EnvDiedError: If the guest is gone.
         """
         if not actions:
             return
@@ -328,7 +328,7 @@ class GuestEnv:
             raise ActionError(f"({x_px}, {y_px}) is not on the screen, which is {width}x{height} px")
 
     def _note_held(self, actions: Sequence[Action]) -> None:
-        """What is held from here on; a key that was sent counts as held also when its program failed."""
+        """Update the held keys and buttons; a sent key counts as held even if its program failed."""
         for action in actions:
             match action:
                 case KeyDown(key=key):
@@ -358,7 +358,7 @@ class GuestEnv:
         )
 
     async def _settled_screenshot(self) -> bytes:
-        """One that is the same as the one before it, or the last one when time is up."""
+        """Return a screenshot that equals the one before it, or the last one at the timeout."""
         until_s = time.monotonic() + self.options.settle_timeout_s
         png = await self.guest.screenshot()
         while time.monotonic() < until_s:
@@ -370,7 +370,7 @@ class GuestEnv:
 
 
 def _save_anew(folder: Path, name: str, data: bytes) -> None:
-    """Write `NAME-1.mp4`, or the next number that is free."""
+    """Write `NAME-1.mp4`, or the next unused number."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in itertools.count(1):
         with contextlib.suppress(FileExistsError), (folder / f"{name}-{number}.mp4").open("xb") as file:

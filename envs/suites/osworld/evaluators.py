@@ -1,12 +1,12 @@
-"""Verdicts on the guest's state, for the kinds of comparison that most tasks need; written anew, not upstream's.
+"""Evaluators for the kinds of comparison that most tasks need, reimplemented independently of upstream.
 
-A task that needs another function or another source of results is `UnsupportedError`, never 0: it takes upstream's own
-evaluators.
+A task that needs another function or another source of results raises `UnsupportedError` and never scores 0: it needs
+upstream's own evaluators.
 
 Sheets are compared by value or as printed, by the rules of `compare_table`. Values are read and compared by pandas, as
-there: a column of whole numbers is another one than the same numbers with a decimal point.
+upstream: a column of integers differs from the same numbers with a decimal point.
 
-Source: `evaluators` of xlang-ai/OSWorld, for what each function, each rule and each kind of result means.
+Source: `evaluators` of xlang-ai/OSWorld, for the meaning of each function, each rule and each kind of result.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ _ENCODINGS = ("utf-8", "latin-1")
 _DIGITS = 4
 _MAX_WORKBOOK_BYTES = 64 * 2**20
 COMPARE_TABLE = "compare_table"
-"""Takes its rules as options, beside both files."""
+"""Name of the function that takes its rules as options, in addition to both files."""
 _MAX_FILE_BYTES = 256 * 2**20
 _FAILED = "__EVALUATION_FAILED__"
-"""What upstream's getters put where a value could not be found out."""
+"""Placeholder of upstream's getters for a value that could not be determined."""
 
 
 def why_not_compared(options: Mapping[str, Any]) -> str | None:
-    """What is missing for the rules of a comparison, in one clause; None: nothing."""
+    """Return what is missing for the rules of a comparison, in one clause; None if nothing is missing."""
     rules = options.get("rules") or []
     other = next((rule.get("type") for rule in rules if rule.get("type") not in RULES), None)
     if other is not None:
@@ -60,16 +60,16 @@ def why_not_compared(options: Mapping[str, Any]) -> str | None:
 
 
 def compare_table(result: str | None, expected: str | None, options: Mapping[str, Any]) -> float:
-    """Whether a workbook follows all rules, most of which name a sheet of the reference.
+    """Return 1 if a workbook meets all rules, most of which name a sheet of the reference.
 
     Args:
-        result: Path of a workbook; None: there is none.
+        result: Path of a workbook; None if it is missing.
         expected: Path of the reference.
         options: `rules`, each with `type`, `sheet_idx0` and `sheet_idx1`: a number, `RI0`, `RNname` of the result, or
             `EI0`, `ENname` of the reference.
 
     Raises:
-        EvaluationError: The reference cannot be read, or a rule names no sheet.
+        EvaluationError: If the reference cannot be read, or a rule does not name a sheet.
     """
     if result is None:
         return 0.0
@@ -105,7 +105,7 @@ def _lower(lines: Sequence[str]) -> list[str]:
 
 
 class _Book:
-    """A workbook, and the files of comma-separated values beside it that show its sheets as printed."""
+    """Workbook, with the CSV files next to it that contain its sheets as printed."""
 
     def __init__(self, path: str, pandas_file: Any) -> None:
         self._path = Path(path)
@@ -113,13 +113,13 @@ class _Book:
         self.names: list[str] = list(pandas_file.sheet_names)
 
     def values(self, name: str) -> Any:
-        """A sheet by value, a `pandas.DataFrame`; None: there is none."""
+        """Return the values of a sheet as a `pandas.DataFrame`; None if it does not exist."""
         import pandas
 
         return pandas.read_excel(self._file, name) if name in self.names else None
 
     def printed(self, name: str) -> list[str] | None:
-        """Lines of `BOOK-SHEET.csv`, the last one first, without empty ones at the end; None: there is none."""
+        """Return the lines of `BOOK-SHEET.csv` in reverse, without empty ones at the end; None if it does not exist."""
         file = self._path.with_name(f"{self._path.stem}-{name}.csv")
         for encoding in _ENCODINGS:
             with contextlib.suppress(UnicodeDecodeError):
@@ -134,7 +134,7 @@ class _Book:
 
 
 def _read(path: str) -> _Book | None:
-    """A workbook; None: the file is none."""
+    """Open a workbook; return None if the file is not one."""
     import openpyxl
     import pandas
     from openpyxl.utils.exceptions import InvalidFileException as InvalidFile
@@ -145,14 +145,14 @@ def _read(path: str) -> _Book | None:
         openpyxl.load_workbook(path)
         return _Book(path, pandas.ExcelFile(path))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, ParseError, InvalidFile):
-        return None  # openpyxl has no error of its own for most of what a file can be
+        return None  # openpyxl has no specific exceptions for most damaged files
 
 
 def _find(index: int | str, found: _Book, wanted: _Book | None) -> tuple[_Book, str]:
-    """The workbook and the name of a sheet; "" where it has no such one.
+    """Return the workbook and the name of a sheet; "" if the sheet does not exist.
 
     Raises:
-        EvaluationError: It names none, or one of a reference that is not there.
+        EvaluationError: If the index does not name a sheet, or names one of a missing reference.
     """
     text = f"RI{index}" if isinstance(index, int) else str(index)
     book = {"R": found, "E": wanted}.get(text[:1])
@@ -165,20 +165,20 @@ def _find(index: int | str, found: _Book, wanted: _Book | None) -> tuple[_Book, 
 
 
 class UnsupportedError(EvaluationError):
-    """A task is judged by something that is not here."""
+    """Raised for a task whose evaluator is not available."""
 
 
 class MissingFileError(Exception):
-    """A file that is judged is not there; the score of that comparison is 0."""
+    """Raised when a compared file does not exist; the score of the comparison is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a verdict is made from.
+    """Inputs of an evaluation.
 
     Attributes:
-        guest: The guest, in the state that the agent left it in.
-        cache_dir: Folder of the task here: what its setup has stored, files that come from the guest, reference files.
+        guest: The guest, in the final state of the episode.
+        cache_dir: Local folder of the task: results of its setup, files from the guest, reference files.
     """
 
     guest: GuestClient
@@ -186,7 +186,7 @@ class Scene:
 
 
 def why_unsupported(task: TaskFile) -> str | None:
-    """Why a task cannot be judged by these functions, in one clause; None: it can."""
+    """Return why a task cannot be judged by these functions, in one clause; None if it can."""
     for metric in task.metrics:
         if metric.function == INFEASIBLE:
             continue
@@ -202,11 +202,11 @@ def why_unsupported(task: TaskFile) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a task's episode is worth.
+    """Result of evaluating an episode.
 
     Attributes:
-        score: In [0, 1].
-        upstream: What upstream's harness would give, its faults included; None: it would crash and count nothing.
+        score: Score in [0, 1].
+        upstream: Score of upstream's harness, including its faults; None if it would crash and count nothing.
     """
 
     score: float
@@ -214,30 +214,30 @@ class Verdict:
 
     @staticmethod
     def of(scores: Sequence[float], conjunction: Conjunction, *, upstream: float | None) -> "Verdict":
-        """The verdict of several comparisons, up to the one that decides."""
+        """Combine the scores of comparisons, up to the decisive one."""
         score = max(scores) if conjunction == "or" else 0.0 if 0.0 in scores else sum(scores) / len(scores)
         return Verdict(score=score, upstream=upstream)
 
 
 Compare = Callable[[TaskFile, Scene], Awaitable[Verdict]]
-"""Makes the comparisons of a task that can be done."""
+"""Function that makes the comparisons of a feasible task."""
 
 
 async def judge(
     task: TaskFile, scene: Scene, *, has_said_failure: bool, has_ended: bool = True, compare: Compare | None = None
 ) -> Verdict:
-    """The verdict on a task, after its `postconfig`.
+    """Evaluate a task, after its `postconfig`.
 
     Args:
         task: The task.
-        scene: What it is judged by.
-        has_said_failure: Whether the agent ended by saying that it cannot be done.
-        has_ended: Whether the agent ended at all; upstream takes it for FAIL when it did not.
-        compare: Makes the comparisons; None: those here.
+        scene: Inputs of the evaluation.
+        has_said_failure: True if the agent ended the episode by reporting failure.
+        has_ended: True if the agent ended the episode; upstream treats an unfinished one as FAIL.
+        compare: Makes the comparisons; None uses the functions of this module.
 
     Raises:
-        EvaluationError: They cannot tell.
-        EnvError: The guest does not answer.
+        EvaluationError: If the evaluators cannot give a verdict.
+        EnvError: If the guest does not answer.
     """
     has_failed_upstream = has_said_failure or not has_ended
     if task.is_infeasible:
@@ -249,11 +249,11 @@ async def judge(
 
 
 async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
-    """The verdict of the functions of this module.
+    """Evaluate a task with the functions of this module.
 
     Raises:
-        UnsupportedError: They cannot tell.
-        EnvError: The guest does not answer.
+        UnsupportedError: If the functions do not cover the task.
+        EnvError: If the guest does not answer.
     """
     missing = why_unsupported(task)
     if missing is not None:
@@ -263,7 +263,7 @@ async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
     for metric in task.metrics:
         try:
             score = await _compare(metric, scene)
-        except MissingFileError:  # upstream's getter of such files asserts that they are there
+        except MissingFileError:  # upstream's getter asserts that such files exist
             score, has_crashed = 0.0, True
         scores.append(score)
         if score == (1.0 if task.conjunction == "or" else 0.0):
@@ -273,10 +273,10 @@ async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
 
 
 async def _compare(metric: Metric, scene: Scene) -> float:
-    """One comparison.
+    """Make one comparison.
 
     Raises:
-        MissingFileError: What it compares is not there.
+        MissingFileError: If a compared file is missing.
     """
     result = await GETTERS[metric.result["type"]](scene, metric.result)
     if metric.expected is None and metric.function not in (*ALONE, COMPARE_TABLE):
@@ -309,7 +309,7 @@ async def _get_rule(scene: Scene, config: Source) -> object:
 
 
 async def _get_guest_file(scene: Scene, config: Source) -> str | None:
-    """Path of a copy of a file of the guest; None: it has none. Of several files the first is what is judged."""
+    """Copy a file from the guest and return its path; None if it is missing. Of several files the first is compared."""
     if config.get("time_suffix"):
         raise UnsupportedError("a result that is named by the time")
     copies = [await _copy(scene, path, dest) for path, dest in _files(config)]
@@ -320,7 +320,7 @@ async def _copy(scene: Scene, source: str, dest: str) -> str | None:
     data = await scene.guest.read_file(source, max_bytes=_MAX_FILE_BYTES)
     path = inside(scene.cache_dir, dest)
     if data is None:
-        path.unlink(missing_ok=True)  # of an earlier try
+        path.unlink(missing_ok=True)  # of an earlier attempt
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -328,10 +328,10 @@ async def _copy(scene: Scene, source: str, dest: str) -> str | None:
 
 
 def _files(config: Source) -> list[tuple[str, str]]:
-    """Where files come from and what they are called here.
+    """Return (source, local name) of each file.
 
     Raises:
-        UnsupportedError: Others than the first one are judged.
+        UnsupportedError: If files other than the first one are compared.
     """
     if not config.get("multi"):
         return [(str(config["path"]), str(config["dest"]))]
@@ -415,26 +415,26 @@ GETTERS: Mapping[str, Getter] = {
     "accessibility_tree": _get_accessibility_tree,
     **dict.fromkeys(CHROME_SETTINGS, _get_chrome_setting),
 }
-"""Where results and what they are compared with come from, by `type`."""
+"""Getters of results and expected values, by `type`."""
 
 
 def exact_match(result: object, rules: Rules) -> float:
-    """Whether it is `expected`, and nothing else."""
+    """Return 1 if the result equals `expected`."""
     return float(result == rules["expected"])
 
 
 def match_in_list(result: object, rules: Rules) -> float:
-    """Whether it is one of `expected`."""
+    """Return 1 if the result is one of `expected`."""
     return float(result in rules["expected"])
 
 
 def is_in_list(result: Any, rules: Rules) -> float:
-    """Whether it has `expected` in it."""
+    """Return 1 if the result contains `expected`."""
     return float(rules["expected"] in result)
 
 
 def check_include_exclude(result: str | None, rules: Rules) -> float:
-    """Whether a text has all of `include` and none of `exclude`."""
+    """Return 1 if a text contains all of `include` and none of `exclude`."""
     if result is None:
         return 0.0
     has_all = all(text in result for text in rules.get("include", ()))
@@ -442,7 +442,7 @@ def check_include_exclude(result: str | None, rules: Rules) -> float:
 
 
 def check_list(result: str | None, rules: Rules) -> float:
-    """Whether each pattern of `expect` is found in some line of a file, and none of `unexpect` in any."""
+    """Return 1 if each pattern of `expect` matches some line of a file, and no pattern of `unexpect` matches any."""
     if result is None:
         return 0.0
     lines = Path(result).read_text("utf-8").splitlines(keepends=True)
@@ -451,7 +451,7 @@ def check_list(result: str | None, rules: Rules) -> float:
 
 
 def check_json_settings(result: str | None, rules: Rules) -> float:
-    """Whether a JSON file has all keys of `expected` with their values."""
+    """Return 1 if a JSON file has all keys of `expected` with their values."""
     if not result:
         return 0.0
     try:
@@ -465,7 +465,7 @@ def check_json_settings(result: str | None, rules: Rules) -> float:
 
 
 def check_direct_json_object(result: object, rules: Rules) -> float:
-    """Whether an object, or a text that is one, has the values of `expected`.
+    """Return 1 if an object, or a JSON text of one, has the values of `expected`.
 
     With `expect_in_result` a value may be one of several, or a part of the text.
     """

@@ -1,6 +1,6 @@
-"""A guest for OSWorld: what its server does on one X display, programs, windows, screenshots, files.
+"""OSWorld guest: operations of its server on one X display, programs, windows, screenshots and files.
 
-`guest_server` speaks HTTP in front of it.
+`guest_server` serves it over HTTP.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ _OPEN_TIMEOUT_S = 1800.0
 _MAX_BODY_BYTES = 2 * 2**30
 _MAX_JSON_BYTES = 2**24
 _MAX_OUTPUT_BYTES = 8 * 2**20
-"""Of a program, each of stdout and stderr; the rest is dropped."""
+"""Maximum output of a program, for each of stdout and stderr; the rest is dropped."""
 _MAX_ENTRIES = 20_000
 _A11Y_TIMEOUT_S = 60.0
 _ATSPI = Path(__file__).with_name("atspi.py")
 _SYSTEM_PYTHON = "/usr/bin/python3"
-"""Bindings of AT-SPI come with the system, for its own Python."""
+"""System Python, which has the bindings of AT-SPI."""
 _WALLPAPER = ("org.gnome.desktop.background", "picture-uri")
 _POLL_S = 0.2
 _ENDED_POLL_S = 0.005
 _RECORDING_START_S = 10.0
 _REST_S = 1.0
-"""For the last output of a program that has ended."""
+"""Wait for the last output of a program that has ended."""
 
 
 class RequestError(Exception):
-    """A request that is answered with an error.
+    """Raised for a request that is answered with an error.
 
     Attributes:
         status: The HTTP status.
@@ -58,15 +58,16 @@ class RequestError(Exception):
 
 
 class Guest:
-    """What the routes do, on one display.
+    """Operations of the routes, on one display.
 
     Args:
         display: Name of the X display, `":1"`.
-        root: Files that are read, written and listed have to lie below it; None: anywhere. Programs are not held by it.
-        environment: Of the programs that it starts; None: this process's.
+        root: Folder that limits reading, writing and listing of files; None for no limit. Programs are not restricted
+            by it.
+        environment: Environment variables of started programs; None uses this process's.
 
     Raises:
-        EnvSetupError: There is no such display.
+        EnvSetupError: If the display does not exist.
     """
 
     def __init__(self, display: str, *, root: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
@@ -84,7 +85,7 @@ class Guest:
         self._recorded = Path(tempfile.mkdtemp(prefix="k25-guest-")) / "recording.mp4"
 
     async def close(self) -> None:
-        """End what was launched, and disconnect."""
+        """Kill launched programs, and disconnect."""
         for process in (*self._launched, *([self._recording] if self._recording else [])):
             await _end(process)
         self._thread.shutdown(wait=True)
@@ -93,27 +94,27 @@ class Guest:
         shutil.rmtree(self._recorded.parent, ignore_errors=True)
 
     def has_window_manager(self) -> bool:
-        """Whether one manages the display; for before it is served."""
+        """Return True if a window manager is running; used during startup."""
         return self._backend.has_window_manager()
 
     async def screenshot(self) -> bytes:
-        """The screen as PNG, with the pointer."""
+        """Take a screenshot as PNG, with the pointer."""
         return await self._on_display(self._take)
 
     async def screen_size_px(self) -> tuple[int, int]:
-        """Width and height of the screen."""
+        """Return width and height of the screen."""
         region = await self._on_display(self._backend.screen)
         return region.width_px, region.height_px
 
     async def pointer_px(self) -> tuple[int, int]:
-        """Where the pointer is."""
+        """Return the position of the pointer."""
         return await self._on_display(self._backend.pointer_px)
 
     async def run(self, command: object, *, shell: bool, timeout_s: float = EXECUTE_TIMEOUT_S) -> dict[str, Any]:
-        """Run a program to its end.
+        """Run a program and wait for its end.
 
         Raises:
-            RequestError: It cannot be started, or took too long; it was ended with its children then.
+            RequestError: If the program cannot be started, or timed out; it is then killed with its children.
         """
         process = await self._start(command, shell=shell, is_read=True)
         outputs = bytearray(), bytearray()
@@ -123,7 +124,7 @@ class Guest:
         ]
         try:
             await asyncio.wait_for(_ended(process), timeout_s)
-            await asyncio.wait(reading, timeout=_REST_S)  # what it left running may hold them open for ever
+            await asyncio.wait(reading, timeout=_REST_S)  # child processes may keep the pipes open forever
         except TimeoutError:
             raise RequestError(f"Command timed out after {timeout_s:g} seconds") from None
         finally:
@@ -134,10 +135,10 @@ class Guest:
         return {"status": "success", "output": stdout, "error": stderr, "returncode": process.returncode}
 
     async def launch(self, command: object, *, shell: bool) -> str:
-        """Start a program, and do not wait for it.
+        """Start a program without waiting for it.
 
         Raises:
-            RequestError: It cannot be started.
+            RequestError: If the program cannot be started.
         """
         self._launched = [process for process in self._launched if process.returncode is None]
         self._launched.append(await self._start(command, shell=shell, is_read=False))
@@ -150,7 +151,7 @@ class Guest:
         """Open a file with its program, or start a program; wait for its window and activate it.
 
         Raises:
-            RequestError: There is no such file, or no window came.
+            RequestError: If the file does not exist, or no window appeared.
         """
         file = self.path(path)
         if not file.exists():
@@ -165,22 +166,22 @@ class Guest:
         return "File opened successfully"
 
     async def activate(self, name: str, *, strict: bool = False, by_class: bool = False) -> bool:
-        """Bring a window to the front; whether there is one."""
+        """Bring a window to the front; return True if it exists."""
         return await self._on_display(partial(self._windows.ask, "_NET_ACTIVE_WINDOW", name, strict, by_class))
 
     async def close_window(self, name: str, *, strict: bool = False, by_class: bool = False) -> bool:
-        """Close a window; whether there is one."""
+        """Close a window; return True if it exists."""
         return await self._on_display(partial(self._windows.ask, "_NET_CLOSE_WINDOW", name, strict, by_class))
 
     async def window_size_px(self, class_name: str) -> tuple[int, int] | None:
-        """Width and height of a program's window; None: there is none."""
+        """Return width and height of a program's window; None if it does not exist."""
         return await self._on_display(partial(self._windows.size_px, class_name))
 
     async def wallpaper(self) -> Path:
-        """The image that GNOME's settings have behind the windows.
+        """Return the path of the wallpaper in GNOME's settings.
 
         Raises:
-            RequestError: There is none, or no such settings.
+            RequestError: If no image is set, or GNOME's settings are not available.
         """
         found = await self.run(["gsettings", "get", *_WALLPAPER], shell=False)
         path = Path(unquote(str(found["output"]).strip().strip("'").removeprefix("file://")))
@@ -189,10 +190,10 @@ class Guest:
         return path
 
     async def change_wallpaper(self, path: Path) -> None:
-        """Have an image behind the windows, as far as the desktop goes by GNOME's settings.
+        """Set the wallpaper in GNOME's settings; other desktops may ignore it.
 
         Raises:
-            RequestError: There is no such file, or no such settings.
+            RequestError: If the file does not exist, or GNOME's settings are not available.
         """
         if not await asyncio.to_thread(path.is_file):
             raise RequestError(f"File not found: {path}", 404)
@@ -204,7 +205,7 @@ class Guest:
         """Record the screen with ffmpeg.
 
         Raises:
-            RequestError: It does already, there is no ffmpeg, or it cannot record.
+            RequestError: If a recording is already running, or ffmpeg is missing or cannot record.
         """
         if self._recording is not None and self._recording.returncode is None:
             raise RequestError("Recording is already in progress.", 400)
@@ -221,10 +222,10 @@ class Guest:
             await asyncio.sleep(_ENDED_POLL_S)
 
     async def end_recording(self) -> Path:
-        """End the recording; the file.
+        """End the recording; return its file.
 
         Raises:
-            RequestError: None is going on.
+            RequestError: If no recording is running.
         """
         recording, self._recording = self._recording, None
         if recording is None:
@@ -239,18 +240,18 @@ class Guest:
         return self._recorded
 
     async def terminal_output(self) -> str | None:
-        """What the terminal in the active window shows; None: none is active.
+        """Return the text of the terminal in the active window; None if no terminal is active.
 
         Raises:
-            RequestError: There is no accessibility bus.
+            RequestError: If the accessibility bus is not available.
         """
         return await self._read_a11y("terminal") or None
 
     async def accessibility_tree(self) -> str:
-        """What is on the screen, as XML.
+        """Return the accessibility tree as XML.
 
         Raises:
-            RequestError: There is no accessibility bus.
+            RequestError: If the accessibility bus is not available.
         """
         return await self._read_a11y("tree")
 
@@ -262,10 +263,10 @@ class Guest:
         return str(ended["output"])
 
     def path(self, given: object) -> Path:
-        """A path as a request has it: variables and `~` are expanded.
+        """Parse a path of a request; variables and `~` are expanded.
 
         Raises:
-            RequestError: It is none, or not below the root.
+            RequestError: If it is not a path, or not below the root.
         """
         if not isinstance(given, str) or not given or "\0" in given:
             raise RequestError("file_path is required", 400)
@@ -284,10 +285,10 @@ class Guest:
         return camera.develop(camera.grab(), self._backend.pointer_px())
 
     async def _on_display(self, function: Callable[[], T]) -> T:
-        """Run on the one thread that speaks to the display.
+        """Run a function on the thread that owns the display connection.
 
         Raises:
-            RequestError: The display is gone.
+            RequestError: If the display is gone.
         """
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, function)
@@ -312,13 +313,13 @@ class Guest:
 
 
 class _WindowList:
-    """Windows that a manager manages, asked for by title or class."""
+    """List of managed windows, searched by title or class."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     def ask(self, message: str, name: str, strict: bool, by_class: bool) -> bool:
-        """Send the manager a message about the first window of that name."""
+        """Send the window manager a message about the first window of that name."""
         window = self._find(name, strict, by_class)
         if window is None:
             return False
@@ -333,7 +334,7 @@ class _WindowList:
         return True
 
     def size_px(self, class_name: str) -> tuple[int, int] | None:
-        """Width and height of the first window of a class."""
+        """Return width and height of the first window of a class."""
         window = self._find(class_name, False, True)
         if window is None:
             return None
@@ -354,10 +355,10 @@ class _WindowList:
 
 
 def _argv(command: object, *, shell: bool, home: str) -> Sequence[str]:
-    """Arguments as upstream makes them: a text is split like a shell would, a leading `~/` is the home.
+    """Make arguments like upstream: a text is split like in a shell, a leading `~/` is the home folder.
 
     Raises:
-        RequestError: There is no command.
+        RequestError: If the command is empty.
     """
     if isinstance(command, list) and command and all(isinstance(part, str) for part in command):
         parts = [home + part[1:] if part.startswith("~/") else part for part in command]
@@ -373,19 +374,19 @@ def _argv(command: object, *, shell: bool, home: str) -> Sequence[str]:
 
 
 async def _read(stream: asyncio.StreamReader | None, kept: bytearray) -> None:
-    """All of it, so that the program does not wait; what is kept is bounded."""
+    """Read a stream to its end, so that the program is not blocked; the kept data is bounded."""
     while stream is not None and (chunk := await stream.read(65_536)):
         kept += chunk[: max(0, _MAX_OUTPUT_BYTES - len(kept))]
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the program alone; asyncio's own wait goes on until nobody holds its pipes any more."""
+    """Wait for the program only; asyncio's own wait continues until all holders of its pipes are closed."""
     while process.returncode is None:
         await asyncio.sleep(_ENDED_POLL_S)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a program's group. A program that was run to its end may have left others behind on purpose."""
+    """Kill a program's process group. Background processes of a program that ended normally are kept."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

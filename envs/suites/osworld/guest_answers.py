@@ -1,8 +1,8 @@
-"""The reader of a guest server's answers: only 200 with the fields of its route is an answer, all else is a fault.
+"""Validation of a guest server's responses: only 200 with the fields of its route is valid, all else is a fault.
 
-Needs nothing but the standard library: `official_runner` loads it by path in the Python that OSWorld's evaluators have.
+This module needs only the standard library: `official_runner` loads it by path in the Python of OSWorld's evaluators.
 
-Source: the routes of `desktop_env/server` of xlang-ai/OSWorld and of xlang-ai/osworld-server, and what they answer.
+Source: the routes of `desktop_env/server` of xlang-ai/OSWorld and of xlang-ai/osworld-server, and their responses.
 """
 
 import json
@@ -21,11 +21,11 @@ _Kind = type | tuple[type, ...]
 
 
 class Fault(NamedTuple):
-    """Reason why an answer is not taken.
+    """Reason why a response is rejected.
 
     Attributes:
         text: The reason, in one clause.
-        is_foreign: True if something else than the guest server has answered.
+        is_foreign: True if something other than the guest server responded.
     """
 
     text: str
@@ -33,12 +33,12 @@ class Fault(NamedTuple):
 
 
 def find_fault(path: str, status: int, headers: Mapping[str, str], data: bytes) -> Fault | None:
-    """Return what is wrong with an answer, None for one that its route gives.
+    """Return the fault of a response, None if it is valid for its route.
 
     Args:
         path: The route, such as `/execute`.
-        status: Of the answer.
-        headers: By name; looked up in lower case.
+        status: HTTP status.
+        headers: Headers by name; looked up in lower case.
         data: The whole body.
     """
     if 300 <= status < 400:
@@ -57,15 +57,15 @@ def find_fault(path: str, status: int, headers: Mapping[str, str], data: bytes) 
 
 
 def is_absent(path: str, status: int, data: bytes) -> bool:
-    """Return True if the guest server itself says that there is no such file, folder or window."""
+    """Return True if the guest server itself reports that a file, folder or window does not exist."""
     if path == "/window_size":
-        return status == _SERVER_ERROR  # upstream's breaks where it finds none
+        return status == _SERVER_ERROR  # upstream's server fails if none exists
     is_known = status == _NOT_FOUND or (status == _BAD_REQUEST and path == "/list_directory")
     return is_known and isinstance(parse_json(data), dict)
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value that an answer holds; None where it is not JSON."""
+    """Return the JSON value of a response; None if it is not JSON."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -73,7 +73,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def describe(data: bytes) -> str:
-    """Describe a body that was not expected, in a few words."""
+    """Describe an unexpected body in a few words."""
     if not data:
         return "empty"
     if data.startswith(_PNG_START):
@@ -90,7 +90,7 @@ def png_size_px(png: bytes) -> tuple[int, int]:
 
 
 def _message(data: bytes) -> str:
-    """Return what the body of an error says."""
+    """Return the message of an error response."""
     found = parse_json(data)
     text = found.get("message") or found.get("error") if isinstance(found, dict) else None
     return str(text)[:_MAX_SHOWN_CHARS] if text else describe(data)
@@ -103,19 +103,19 @@ def _is_html(data: bytes) -> bool:
 
 
 def _is_file(headers: Mapping[str, str]) -> bool:
-    """A file has any content, so that only headers distinguish it from a page: servers send it as an attachment."""
+    """Return True if the headers describe an attachment: the body alone cannot distinguish a file from a page."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return headers.get("content-disposition", "").startswith("attachment") or kind == "application/octet-stream"
 
 
 def _why_error(data: bytes) -> str | None:
-    """For a route without an answer that is known: an error by its own word is one."""
+    """Return the error of a route without a known response format: only a `status` other than `success` is one."""
     found = parse_json(data)
     return _message(data) if isinstance(found, dict) and found.get("status", "success") != "success" else None
 
 
 def _fields(*, is_success: bool = True, **kinds: _Kind) -> Callable[[bytes], str | None]:
-    """Make the check of a JSON object; with `is_success`, its `status` has to be `success` where it has one."""
+    """Make the check of a JSON object; with `is_success`, its `status` must be `success` if it has one."""
 
     def why_wrong(data: bytes) -> str | None:
         found = parse_json(data)
@@ -138,7 +138,7 @@ def _name_of(kind: _Kind) -> str:
 
 
 def _words(*words: str) -> Callable[[bytes], str | None]:
-    """Make the check of a sentence, which has to have one of these words."""
+    """Make the check of a sentence that must contain one of these words."""
 
     def why_wrong(data: bytes) -> str | None:
         text = data.decode("utf-8", "replace").lower()
@@ -163,7 +163,7 @@ def _why_no_point(data: bytes) -> str | None:
 
 
 def _why_no_png(data: bytes) -> str | None:
-    """A PNG is whole when its parts have the lengths and checksums that they say, from the size to the end."""
+    """Check that a PNG is complete: lengths and checksums of its chunks, from the header to the end."""
     at = len(_PNG_START)
     while data.startswith(_PNG_START) and len(data) >= at + 12:
         size, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -216,4 +216,4 @@ _ROUTES: Mapping[str, Callable[[bytes], str | None]] = {
     "/setup/change_wallpaper": _words("success"),
     "/setup/upload": _words("uploaded"),
 }
-"""What is wrong with the body of an answer with 200, by route; None: nothing."""
+"""Checks of the body of a 200 response, by route; each returns the fault or None."""

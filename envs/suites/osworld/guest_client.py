@@ -1,8 +1,8 @@
-"""A client of OSWorld's guest server: the program on the desktop's machine that runs commands and takes screenshots.
+"""Client of OSWorld's guest server, the program on the guest that runs commands and takes screenshots.
 
-What is sent only once and what is sent again is decided here; everything is bounded in time and size.
+It decides which requests are retried; all requests are limited in time and size.
 
-Source: `desktop_env/server` of xlang-ai/OSWorld, whose routes, bodies and answers these are.
+Source: `desktop_env/server` of xlang-ai/OSWorld, for routes, bodies and responses.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ READ_TIMEOUT_S = 20.0
 MAX_JSON_BYTES = 32 * 2**20
 _UNCERTAIN = "whether it was done is not known"
 _EXECUTE_TIMEOUT_S = 130.0
-"""The server ends a command after 120 s itself."""
+"""Timeout of a command; the server kills it after 120 s."""
 _OPEN_TIMEOUT_S = 1810.0
-"""The server waits up to 1,800 s for a window."""
+"""Timeout for opening a file; the server waits up to 1,800 s for a window."""
 _TRANSFER_TIMEOUT_S = 600.0
 _A11Y_TIMEOUT_S = 60.0
 _MAX_SCREENSHOT_BYTES = 64 * 2**20
@@ -36,10 +36,10 @@ Command = str | Sequence[str]
 
 
 class GuestAnswerError(EnvError):
-    """The guest, or something in its place, answered, but not with what was asked for.
+    """Raised when the guest, or another server at its address, gave an invalid response.
 
     Attributes:
-        is_absent: True if the guest says that there is no such file, folder or window.
+        is_absent: True if the guest reports that a file, folder or window does not exist.
     """
 
     def __init__(self, message: str, *, is_absent: bool = False, retryable: bool = True) -> None:
@@ -48,11 +48,11 @@ class GuestAnswerError(EnvError):
 
 
 class UncertainError(EnvError):
-    """Something was sent that may have been carried out or not; it must not be sent again."""
+    """Raised when it is unknown whether a request was executed; it must not be retried."""
 
 
 class GuestHttp:
-    """Sends requests to one guest. For one event loop.
+    """HTTP connection to one guest. For one event loop.
 
     Args:
         base_url: `http://HOST:PORT`.
@@ -78,15 +78,15 @@ class GuestHttp:
         await self._http.aclose()
 
     async def change(self, path: str, body: Mapping[str, object], timeout_s: float = READ_TIMEOUT_S) -> bytes:
-        """Send what changes something, once; only what did certainly not arrive is sent again.
+        """Send a request that changes something, once; it is retried only if it certainly did not arrive.
 
         Returns:
-            The body of an answer that its route gives.
+            Body of a valid response.
 
         Raises:
-            EnvDiedError: The guest is gone; nothing was done.
-            GuestAnswerError: Something else answers in place of the guest; nothing was done.
-            UncertainError: Whether it was done is not known.
+            EnvDiedError: If the guest is gone; nothing was changed.
+            GuestAnswerError: If another server answers in place of the guest; nothing was changed.
+            UncertainError: If it is unknown whether the change was made.
         """
         import httpx
 
@@ -119,11 +119,11 @@ class GuestHttp:
         json_body: Mapping[str, object] | None = None,
         **sent: Any,
     ) -> bytes:
-        """Ask for what changes nothing, again if need be; returns the body of an answer that its route gives.
+        """Send a read-only request, with retries; return the body of a valid response.
 
         Raises:
-            EnvDiedError: The guest is gone.
-            GuestAnswerError: It answers with something else.
+            EnvDiedError: If the guest is gone.
+            GuestAnswerError: If the response is invalid.
         """
         import httpx
 
@@ -145,7 +145,7 @@ class GuestHttp:
     async def _exchange(
         self, method: str, path: str, max_bytes: int, timeout_s: float, **sent: Any
     ) -> tuple[int, Fault | None, bytes]:
-        """Send once; returns status, fault and body of the answer."""
+        """Send once; return status, fault and body of the response."""
         async with self._sent(method, path, timeout_s, **sent) as response:
             data = await _read(response, max_bytes)
             return response.status_code, find_fault(path, response.status_code, response.headers, data), data
@@ -172,7 +172,7 @@ async def _read(response: "httpx.Response", max_bytes: int) -> bytes:
     """Read the body.
 
     Raises:
-        GuestAnswerError: It is too large.
+        GuestAnswerError: If the body is too large.
     """
     chunks, size = [], 0
     async for chunk in response.aiter_bytes():
@@ -197,10 +197,10 @@ def _name(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How a command ended on the guest.
+    """Result of a command on the guest.
 
     Attributes:
-        returncode: 0 is fine, as a rule.
+        returncode: Exit status, usually 0 for success.
         stdout: Its standard output.
         stderr: Its standard error.
     """
@@ -211,15 +211,15 @@ class Execution:
 
 
 class GuestClient:
-    """Speaks to one guest. For one event loop.
+    """Client of one guest. For one event loop.
 
-    What changes nothing is asked again when it fails, up to three times. What changes something (a command, an upload,
-    a click on a window) is sent once: a server that answers with an error may have done it, which is `UncertainError`.
+    Read-only requests are retried up to three times. Requests that change something (a command, an upload, a click on a
+    window) are sent once: a server that answers with an error may have executed them, which is an `UncertainError`.
 
     Args:
         base_url: `http://HOST:PORT`.
-        token: Sent as a bearer token, if the guest wants one; upstream's has none.
-        retry_s: Seconds between tries.
+        token: Bearer token, if the guest requires one; upstream's server has none.
+        retry_s: Seconds between attempts.
     """
 
     def __init__(self, base_url: str, *, token: str | None = None, retry_s: float = 1.0) -> None:
@@ -231,10 +231,10 @@ class GuestClient:
         await self._http.close()
 
     async def screenshot(self) -> bytes:
-        """The screen as a whole PNG file, with the pointer drawn in.
+        """Return the screen as a complete PNG file, with the pointer.
 
         Raises:
-            EnvDiedError: The guest does not give one.
+            EnvDiedError: If the guest does not return one.
         """
         try:
             return await self._http.ask("GET", "/screenshot", max_bytes=_MAX_SCREENSHOT_BYTES)
@@ -244,29 +244,29 @@ class GuestClient:
     async def execute(
         self, command: Command, *, shell: bool = False, timeout_s: float = _EXECUTE_TIMEOUT_S
     ) -> Execution:
-        """Run a command to its end. It is sent once.
+        """Run a command and wait for its end. It is sent once.
 
         Raises:
-            UncertainError: Whether it ran is not known.
-            EnvDiedError: The guest is not there; it did not run.
+            UncertainError: If it is unknown whether the command ran.
+            EnvDiedError: If the guest cannot be reached; the command did not run.
         """
         given = command if isinstance(command, str) else list(command)
         return _execution(await self._http.change("/execute", {"command": given, "shell": shell}, timeout_s))
 
     async def run_script(self, script: str, *, timeout_s: float = 100.0, working_dir: str | None = None) -> Execution:
-        """Run a bash script to its end. It is sent once.
+        """Run a bash script and wait for its end. It is sent once.
 
         Raises:
-            UncertainError: Whether it ran is not known.
+            UncertainError: If it is unknown whether the command ran.
         """
         body = {"script": script, "timeout": timeout_s, "working_dir": working_dir}
         return _execution(await self._http.change("/run_bash_script", body, timeout_s + READ_TIMEOUT_S))
 
     async def launch(self, command: Command, *, shell: bool = False) -> None:
-        """Start a program and do not wait for it.
+        """Start a program without waiting for it.
 
         Raises:
-            UncertainError: Whether it started is not known.
+            UncertainError: If it is unknown whether the program started.
         """
         given = command if isinstance(command, str) else list(command)
         await self._http.change("/setup/launch", {"command": given, "shell": shell})
@@ -275,7 +275,7 @@ class GuestClient:
         """Open a file with its program, and wait for its window.
 
         Raises:
-            UncertainError: It did not open.
+            UncertainError: If the file did not open.
         """
         await self._http.change("/setup/open_file", {"path": path}, _OPEN_TIMEOUT_S)
 
@@ -288,23 +288,23 @@ class GuestClient:
         await self._http.change("/setup/close_window", {"window_name": name, "strict": strict, "by_class": by_class})
 
     async def change_wallpaper(self, path: str) -> None:
-        """Show an image of the guest behind its windows."""
+        """Use an image on the guest as wallpaper."""
         await self._http.change("/setup/change_wallpaper", {"path": path})
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write a file on the guest; folders above it are made. Sent again when it fails: it says the same twice.
+        """Write a file on the guest; parent folders are made. Retried on failure, since it is idempotent.
 
         Raises:
-            EnvError: The guest did not take it.
+            EnvError: If the guest did not accept the file.
         """
         fields, files = {"file_path": path}, {"file_data": (path.rpartition("/")[2] or "file", data)}
         await self._http.ask("POST", "/setup/upload", data=fields, files=files, timeout_s=_TRANSFER_TIMEOUT_S)
 
     async def read_file(self, path: str, *, max_bytes: int = MAX_FILE_BYTES) -> bytes | None:
-        """A file of the guest; None: there is none.
+        """Read a file of the guest; return None if it does not exist.
 
         Raises:
-            EnvError: The guest does not give it, or it is larger than `max_bytes`.
+            EnvError: If the guest does not return the file, or it is larger than `max_bytes`.
         """
         try:
             return await self._http.ask(
@@ -316,16 +316,16 @@ class GuestClient:
             raise
 
     async def screen_size_px(self) -> tuple[int, int]:
-        """Width and height of the screen.
+        """Return width and height of the screen.
 
         Raises:
-            EnvError: The guest does not tell.
+            EnvError: If the guest does not return it.
         """
         found = await self._ask_json("POST", "/screen_size")
         return found["width"], found["height"]
 
     async def pointer_px(self) -> tuple[int, int] | None:
-        """Position of the mouse pointer; None where the guest does not give it."""
+        """Return the position of the mouse pointer; None if the guest does not provide it."""
         try:
             x_px, y_px = await self._ask_json("GET", "/cursor_position")
         except GuestAnswerError:
@@ -333,36 +333,36 @@ class GuestClient:
         return x_px, y_px
 
     async def accessibility_tree(self, *, timeout_s: float = _A11Y_TIMEOUT_S) -> str:
-        """The XML of what is on the screen. Upstream's client waits for it without end.
+        """Return the accessibility tree as XML. Unlike upstream's client, it has a timeout.
 
         Raises:
-            EnvError: The guest does not give it in time.
+            EnvError: If the guest does not return it in time.
         """
         found = await self._ask_json("GET", "/accessibility", timeout_s=timeout_s, num_tries=1)
         return str(found["AT"])
 
     async def terminal_output(self) -> str | None:
-        """What the active terminal shows; None: no terminal is active.
+        """Return the text of the active terminal; None if no terminal is active.
 
         Raises:
-            EnvError: The guest does not tell.
+            EnvError: If the guest does not return it.
         """
         output: str | None = (await self._ask_json("GET", "/terminal"))["output"]
         return output
 
     async def platform(self) -> str:
-        """`Linux`, `Windows` or `Darwin`.
+        """Return `Linux`, `Windows` or `Darwin`.
 
         Raises:
-            EnvError: The guest does not tell.
+            EnvError: If the guest does not return it.
         """
         return (await self._http.ask("GET", "/platform")).decode("utf-8", "replace").strip()
 
     async def wallpaper(self) -> bytes | None:
-        """The image behind the windows; None: there is none.
+        """Return the wallpaper image; None if none is set.
 
         Raises:
-            EnvError: The guest does not tell.
+            EnvError: If the guest does not return it.
         """
         try:
             return await self._http.ask("POST", "/wallpaper", max_bytes=_MAX_SCREENSHOT_BYTES)
@@ -372,28 +372,28 @@ class GuestClient:
             raise
 
     async def desktop_path(self) -> str:
-        """The folder that the desktop shows.
+        """Return the path of the desktop folder.
 
         Raises:
-            EnvError: The guest does not tell.
+            EnvError: If the guest does not return it.
         """
         return str((await self._ask_json("POST", "/desktop_path"))["desktop_path"])
 
     async def list_directory(self, path: str) -> Mapping[str, object]:
-        """A folder and everything below it: `type`, `name`, `children`.
+        """Return a folder and everything below it: `type`, `name`, `children`.
 
         Raises:
-            EnvError: There is no such folder.
+            EnvError: If the folder does not exist.
         """
         found = await self._ask_json("POST", "/list_directory", json_body={"path": path})
         tree: Mapping[str, object] = found["directory_tree"]
         return tree
 
     async def window_size_px(self, app_class_name: str) -> tuple[int, int] | None:
-        """Width and height of a program's window; None: there is none.
+        """Return width and height of a program's window; None if it does not exist.
 
         Raises:
-            EnvError: The guest does not tell.
+            EnvError: If the guest does not return it.
         """
         try:
             found = await self._ask_json("POST", "/window_size", data={"app_class_name": app_class_name})
@@ -404,14 +404,14 @@ class GuestClient:
         return found["width"], found["height"]
 
     async def start_recording(self) -> None:
-        """Begin to record the screen."""
+        """Start recording the screen."""
         await self._http.change("/start_recording", {})
 
     async def end_recording(self) -> bytes:
-        """End the recording; an mp4 file.
+        """End the recording; return an mp4 file.
 
         Raises:
-            EnvError: None was going on.
+            EnvError: If no recording was running.
         """
         return await self._http.ask(
             "POST", "/end_recording", max_bytes=MAX_FILE_BYTES, timeout_s=_TRANSFER_TIMEOUT_S, num_tries=1

@@ -2,8 +2,8 @@
 
     python -m envs.suites.osworld.guest_server --display :1 --port 5000
 
-Whoever reaches it runs programs as its user, by design. It listens on loopback unless told otherwise, and asks for a
-token when it has one.
+By design, a client can run programs as the server's user. It listens on loopback by default, and requires a token if
+one is set.
 
 Source: the routes, bodies and answers of `desktop_env/server` of xlang-ai/OSWorld.
 """
@@ -42,11 +42,11 @@ _RETRY_S = 1.0
 
 
 def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
-    """The HTTP side.
+    """Make the HTTP application.
 
     Args:
-        guest: What it serves; it is closed with the server.
-        token: What requests have to carry as a bearer token; None: nothing.
+        guest: Guest to serve; it is closed with the server.
+        token: Bearer token that requests must have; None for none.
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -133,7 +133,7 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
         act = guest.activate if request.url.path.endswith("activate_window") else guest.close_window
         name = str(body.get("window_name") or "")
         is_there = await act(name, strict=bool(body.get("strict")), by_class=bool(body.get("by_class")))
-        return PlainTextResponse("Done" if is_there else f"there is no window {name!r}")  # upstream says 200, too
+        return PlainTextResponse("Done" if is_there else f"there is no window {name!r}")  # upstream also returns 200
 
     async def wallpaper(request: Request) -> Response:
         return FileResponse(await guest.wallpaper())
@@ -225,7 +225,7 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
 
 
 def _guarded(work: Callable[["Request"], Any], token: str | None) -> Callable[["Request"], Any]:
-    """A route that wants a token, and takes no request of a web page."""
+    """Wrap a route: require the token, and reject requests from web pages."""
 
     async def answer(request: "Request") -> "Response":
         if "origin" in request.headers:
@@ -285,10 +285,10 @@ def _save(path: Path, data: Any) -> None:
 
 
 def _download(url: object, path: Path) -> None:
-    """Get a file from the web, trying three times; one that is not whole is not left.
+    """Download a file, with three attempts; an incomplete file is removed.
 
     Raises:
-        RequestError: No such address, or it does not give the file.
+        RequestError: If the address is invalid, or the download fails.
     """
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         raise RequestError(f"url is {url!r:.200}, expected an address that begins with http", 400)
@@ -298,7 +298,7 @@ def _download(url: object, path: Path) -> None:
         try:
             with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer, part.open("wb") as file:
                 _copy(answer, file)
-                if answer.length:  # read() does not say that the connection ended early
+                if answer.length:  # read() does not report that the connection closed early
                     raise ValueError(f"it was cut off, {answer.length} bytes are missing")
             part.replace(path)
             return
@@ -319,7 +319,7 @@ def _copy(answer: IO[bytes], file: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     parser = argparse.ArgumentParser(description="OSWorld's guest server over one X display.")
     parser.add_argument("--display", default=os.environ.get("DISPLAY"), help="the X display, such as :1")
     parser.add_argument("--host", default="127.0.0.1", help="where it listens; anybody who reaches it runs programs")

@@ -1,14 +1,14 @@
-"""A local guest: a desktop for OSWorld on this machine, without a VM, in a bubblewrap of its own.
+"""Local guest: a desktop for OSWorld on this machine, without a VM, in its own bubblewrap sandbox.
 
     async with LocalGuest() as guest:
         options = await guest.fresh(GuestOptions())     # host and ports are those of a clean guest
 
-What runs inside has its own processes, network, home and temporary files, an ordinary user's rights, and limits. The
-system's programs are there to read. Each `fresh` ends what was there before and starts anew, with the home as the
-template has it.
+Programs inside have their own processes, network, home and temporary files, an ordinary user's rights, and resource
+limits. The system's programs are mounted read-only. Each `fresh` ends the previous guest and starts a new one, with its
+home copied from the template.
 
-Ports inside are reached through ports of loopback here: each connection is handed in as one end of a socket pair. No
-socket of this machine's network gets inside, since whoever holds one can connect it to anything.
+Ports inside are reached through loopback ports of this machine: each connection is passed in as one end of a socket
+pair. No socket of this machine's network is passed inside, since its holder could connect it to anything.
 """
 
 import asyncio
@@ -50,23 +50,23 @@ _NETWORK_TIMEOUT_S = 20.0
 _MAX_WORDS_LINES = 20
 _MAX_NUM_FILES = 300_000
 INSTALL_LINE = "apt-get install -y --no-install-recommends bubblewrap xvfb openbox dbus xterm"
-"""What an operator of a Debian-like system types to get a guest with a terminal."""
+"""Command that installs the packages of a guest with a terminal on a Debian-like system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
-    """What a local guest is and may use.
+    """Screen, home and resource limits of a local guest.
 
     Attributes:
-        screen_px: Width and height of its screen.
-        template: Folder whose copy is its home; None: the one of `cua setup osworld-local`, if there is one.
-        memory_bytes: Memory and files of all its programs together; what goes beyond ends the guest. No program can
-            have more by itself.
-        disk_bytes: Of its home, and as much again of /tmp; they lie in memory.
-        file_bytes: Largest file.
-        num_processes: Processes and threads.
-        allow_net: Let it reach what this machine reaches, but for the loopback of this machine; needs slirp4netns.
-        start_timeout_s: Longest wait for it to answer.
+        screen_px: Width and height of the screen.
+        template: Folder that is copied as its home; None for the one of `cua setup osworld-local`, if it exists.
+        memory_bytes: Limit for memory and files of all its programs together; exceeding it ends the guest. It also
+            limits each single program.
+        disk_bytes: Limit for its home, and the same for /tmp; both are in memory.
+        file_bytes: Maximum size of a file.
+        num_processes: Maximum number of processes and threads.
+        allow_net: True to allow the network of this machine, except its loopback; needs slirp4netns.
+        start_timeout_s: Maximum wait for it to answer.
     """
 
     screen_px: tuple[int, int] = (1920, 1080)
@@ -80,7 +80,7 @@ class LocalOptions:
 
 
 def why_impossible() -> str | None:
-    """What keeps local guests from being made here, and what helps; None: nothing that can be seen beforehand."""
+    """Return what prevents local guests on this machine, with a fix; None if no problem is found in advance."""
     if sys.platform != "linux":
         return f"local guests need Linux, this is {sys.platform}"
     missing = [name for name in ("bwrap", "Xvfb", "openbox", "dbus-daemon") if shutil.which(name) is None]
@@ -92,10 +92,10 @@ def why_impossible() -> str | None:
 
 
 class LocalGuest:
-    """One local guest after the other, each from the same clean beginning. For one event loop.
+    """Provider of local guests, one at a time, each from the same clean state. For one event loop.
 
     Args:
-        options: What it is and may use.
+        options: Screen, home and resource limits.
     """
 
     def __init__(self, options: LocalOptions | None = None) -> None:
@@ -111,10 +111,10 @@ class LocalGuest:
         await self.close()
 
     async def fresh(self, given: GuestOptions) -> GuestOptions:
-        """A guest that nobody used yet; `given`, with where it is.
+        """Start a new guest; return `given` with its address.
 
         Raises:
-            EnvSetupError: It cannot be started; the text says why.
+            EnvSetupError: If the guest cannot be started; the message says why.
         """
         await self.close()
         why = why_impossible()
@@ -130,18 +130,18 @@ class LocalGuest:
         return replace(given, host="127.0.0.1", server_port=server, chromium_port=chromium, vlc_port=vlc)
 
     async def why_gone(self) -> str | None:
-        """Why the guest ended by itself; None: it runs, or was not started."""
+        """Return why the guest ended by itself; None if it is running, or was not started."""
         return await self._sandbox.why_gone() if self._sandbox is not None else None
 
     async def close(self) -> None:
-        """End the guest and all that runs in it. May be called twice."""
+        """End the guest and all processes in it. May be called twice."""
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             await sandbox.end()
 
 
 class _Sandbox:
-    """Bubblewrap with one session inside, the ports that lead to it, and a watch over what it uses."""
+    """Bubblewrap sandbox with one session, its port forwarding, and a monitor of its resource usage."""
 
     def __init__(self, options: LocalOptions) -> None:
         self.options = options
@@ -159,14 +159,14 @@ class _Sandbox:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Ports of loopback here that lead to `_PORTS` inside."""
+        """Loopback ports of this machine that lead to `_PORTS` inside."""
         return tuple(server.sockets[0].getsockname()[1] for server in self._servers)
 
     async def start(self) -> None:
-        """Start it and wait until it serves.
+        """Start the sandbox and wait until it serves.
 
         Raises:
-            EnvSetupError: It ended, or takes too long.
+            EnvSetupError: If the process exited, or takes too long.
         """
         for port in _PORTS:
             self._servers.append(await asyncio.start_server(self._make_join(port), "127.0.0.1", 0))
@@ -183,14 +183,14 @@ class _Sandbox:
         self._keep(self._monitor())
 
     async def why_gone(self) -> str | None:
-        """Why it is over; None while it runs."""
+        """Return why it ended; None while it is running."""
         if self._why_gone is None and (self._process is None or self._process.returncode is None):
             return None
         words = "\n".join(self._words)
         return self._why_gone or (f"it ended; its last words:\n{words}" if words else "it ended and said nothing")
 
     async def end(self) -> None:
-        """End it; returns when nothing of it is left."""
+        """End the sandbox; all its processes are gone when this returns."""
         for server in self._servers:
             server.close()
         self._control.close()
@@ -235,16 +235,16 @@ class _Sandbox:
             await self._connect(self._init.pid, user)
 
     async def _connect(self, pid: int, user: int | None) -> None:
-        """Give the guest's network a way out.
+        """Connect the guest's network to the outside.
 
         Raises:
-            EnvSetupError: slirp4netns is missing, or cannot do it here.
+            EnvSetupError: If slirp4netns is missing, or does not work on this machine.
         """
         program = shutil.which("slirp4netns")
         if program is None:
             raise EnvSetupError("a guest with a network needs slirp4netns: apt-get install slirp4netns")
         ready, ready_inside = os.pipe()
-        ending_inside, self._ending = os.pipe()  # it ends when this process, and with it the other end, does
+        ending_inside, self._ending = os.pipe()  # it ends with this process, which holds the other end
         argv = [program, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox"]
         argv += ["--ready-fd", str(ready_inside), "--exit-fd", str(ending_inside)]
         argv += [] if user is not None else [f"--userns-path=/proc/{pid}/ns/user"]
@@ -285,7 +285,7 @@ class _Sandbox:
         return join
 
     async def _join(self, port: int, outer: Streams) -> None:
-        """Hand one end of a pair in, and pass on what comes."""
+        """Pass one end of a socket pair in, and forward the data."""
         here, there = socket.socketpair()
         try:
             socket.send_fds(self._control, [str(port).encode()], [there.fileno()])
@@ -298,9 +298,9 @@ class _Sandbox:
         await join_streams(outer, await asyncio.open_connection(sock=here))
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """What the session says: one line when it is ready, others are kept as its last words."""
+        """Read the session's output: one line when it is ready; other lines are kept for the error message."""
         assert process.stdout is not None
-        with contextlib.suppress(ValueError):  # a line without end
+        with contextlib.suppress(ValueError):  # overlong line
             async for line in process.stdout:
                 text = line.decode("utf-8", "replace").rstrip()
                 if text == '{"ready": true}' and not self._told.done():
@@ -312,7 +312,7 @@ class _Sandbox:
             self._told.set_result(False)
 
     async def _monitor(self) -> None:
-        """End it when its programs use more than they may."""
+        """End the sandbox when its programs exceed their limits."""
         init, options = self._init, self.options
         while init is not None:
             await asyncio.sleep(_MONITOR_S)
@@ -348,7 +348,7 @@ class _Sandbox:
 
 
 def _count_threads() -> int:
-    """Threads of this user on the machine; older kernels count them to the guest's."""
+    """Count the threads of this user on the machine; older kernels count them toward the guest's limit."""
     count = 0
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):

@@ -1,6 +1,6 @@
-"""What a local guest sees of this machine: arguments of bubblewrap, small files of its own, programs by other names.
+"""Sandbox of a local guest: arguments of bubblewrap, generated small files, program wrappers.
 
-And what is seen of a guest from here: its first process, and what all of them use.
+It also inspects a guest from outside: its first process, and the resource usage of all its processes.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from envs.suites.osworld.local_session import HOME, RUN
 
 _END_TIMEOUT_S = 20.0
 _FIRST_USER = 1_800_000_000
-"""Users of guests that root starts; a guest's port is added, so that no two have the same and share its limits."""
+"""First user id for guests started by root; a guest's port is added, so that no two share an id and its limits."""
 _NOBODY = 65534
 _USER_INSIDE = 1000
 BIN = "/k25/bin"
 GUEST_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/games"
-"""Where a guest's programs are looked for, after `BIN`."""
+"""PATH of a guest's programs, after `BIN`."""
 _PYTHON_PACKAGES = "/k25/python"
 TEMPLATE = "/k25/home"
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _NEEDED_BY_PYAUTOGUI = ("python3/dist-packages/Xlib/display.py", "python3.*/lib-dynload/_tkinter*")
-"""Of Debian's python3-xlib and python3-tk."""
+"""Files of Debian's python3-xlib and python3-tk."""
 _ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = (
     "ImageMagick-6 X11 alternatives bash.bashrc ca-certificates ca-certificates.conf chromium chromium.d dbus-1 dconf "
@@ -44,31 +44,31 @@ _NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts
 
 
 def local_dir() -> Path:
-    """Where `cua setup osworld-local` puts what is not the system's: `python` with packages, `home`, the template."""
+    """Return the folder of `cua setup osworld-local`: `python` with packages, `home`, the template."""
     import platformdirs
 
     return platformdirs.user_data_path("k25", appauthor=False) / "osworld-local"
 
 
 def find_python_packages() -> Path | None:
-    """Folder with pyautogui for the guest's programs: of `cua setup osworld-local`, else of a checkout's bootstrap."""
+    """Return the folder with pyautogui for the guest, from `cua setup osworld-local` or a checkout's bootstrap."""
     places = (local_dir() / "python", Path(sys.prefix) / "guest")
     return next((place for place in places if (place / "pyautogui").is_dir()), None)
 
 
 class Files:
-    """Small files that are made inside, each from a descriptor."""
+    """Small files inside the sandbox, each written from a file descriptor."""
 
     def __init__(self, opened: ExitStack) -> None:
         self._opened = opened
         self.fds: list[int] = []
 
     def arguments(self, path: str, text: str, mode: str = "0644") -> list[str]:
-        """What makes a file of this text."""
+        """Return the arguments that create a file with this text."""
         return ["--perms", mode, "--ro-bind-data", str(self.descriptor(text)), path]
 
     def descriptor(self, text: str) -> int:
-        """A descriptor from which a text is read."""
+        """Return a file descriptor from which a text is read."""
         fd = os.memfd_create("file")
         self._opened.callback(os.close, fd)
         os.write(fd, text.encode())
@@ -78,13 +78,13 @@ class Files:
 
 
 def bubblewrap_arguments(files: Files, *, template: Path, disk_bytes: int, user: int | None) -> list[str]:
-    """Arguments up to the command.
+    """Return the arguments before the command.
 
     Args:
-        files: Makes those that are not this system's.
-        template: Folder from which the session fills the home; it need not be there.
-        disk_bytes: Of the home, and of each other folder that is written to.
-        user: The user that the session becomes, when it is started by root; None: who starts it is mapped.
+        files: Source of the generated files.
+        template: Folder from which the session fills the home; it may be missing.
+        disk_bytes: Size of the home, and of each other writable folder.
+        user: User that the session switches to, if started by root; None maps the current user.
     """
     argv = [*_NAMESPACES, "--hostname", "osworld", "--new-session"]
     argv += ["--die-with-parent", "--clearenv", "--cap-drop", "ALL"]
@@ -93,7 +93,7 @@ def bubblewrap_arguments(files: Files, *, template: Path, disk_bytes: int, user:
     else:
         argv += [part for name in ("SETUID", "SETGID", "CHOWN") for part in ("--cap-add", f"CAP_{name}")]
     argv += _writable_arguments(str(disk_bytes))
-    argv += _system_arguments(template)  # after those: this Python may lie in one of them
+    argv += _system_arguments(template)  # after the others: this Python may be inside one of them
     argv += ["--perms", "1777", "--dir", "/tmp/.X11-unix", "--symlink", "/tmp", "/var/tmp"]
     for path, text in _etc_files(_USER_INSIDE if user is None else user).items():
         argv += files.arguments(path, text)
@@ -103,7 +103,7 @@ def bubblewrap_arguments(files: Files, *, template: Path, disk_bytes: int, user:
 
 
 def _writable_arguments(size: str) -> list[str]:
-    """Empty folders in memory, devices and processes."""
+    """Return the arguments for empty folders in memory, devices and processes."""
     argv = []
     for place, most in ((HOME, size), (RUN, str(64 * 2**20))):
         argv += ["--perms", "0755", "--dir", str(place.parent)]
@@ -115,7 +115,7 @@ def _writable_arguments(size: str) -> list[str]:
 
 
 def _system_arguments(template: Path) -> list[str]:
-    """The system's programs, this Python and its packages, to read; not the tasks, which say what is looked at."""
+    """Return the arguments for the system's programs and this Python, read-only, without the tasks and their checks."""
     shown = ["/usr", "/opt", *(f"/{name}" for name in _ROOT_NAMES), *(f"/etc/{name}" for name in _ETC), *_VAR]
     python = (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1]))
     ours = str(Path(envs.__file__).resolve().parent)
@@ -134,13 +134,13 @@ def _system_arguments(template: Path) -> list[str]:
 
 
 def _shown(source: str, target: str) -> list[str]:
-    """What shows a file or folder, to be read; folders above it would be closed to all but root."""
+    """Return the arguments for a read-only mount; parent folders get mode 0755, else only root could enter them."""
     above = [str(folder) for folder in reversed(Path(target).parents[:-1])]
     return [part for folder in above for part in ("--perms", "0755", "--dir", folder)] + ["--ro-bind", source, target]
 
 
 def package_folders() -> list[str]:
-    """Folders that an isolated Python has to add to find what this one finds: this package, the user's packages."""
+    """Return the folders to add to an isolated Python's path: this project and the user's packages."""
     user = site.getusersitepackages()
     return [str(Path(envs.__file__).resolve().parents[1]), *([user] if user in sys.path else [])]
 
@@ -158,7 +158,7 @@ def _etc_files(user: int) -> dict[str, str]:
 
 
 def shims() -> dict[str, str]:
-    """Return programs by the names that the tasks start them by."""
+    """Return wrapper scripts by the program names that the tasks use."""
     is_system = all(any(Path("/usr/lib").glob(path)) for path in _NEEDED_BY_PYAUTOGUI)
     interpreter = _SYSTEM_PYTHON if is_system else sys.executable
     python = f'#!/bin/sh\nPYTHONPATH={_PYTHON_PACKAGES}${{PYTHONPATH:+:$PYTHONPATH}} exec {interpreter} "$@"\n'
@@ -173,7 +173,7 @@ _CHROME = """#!/bin/sh
 exec /usr/bin/chromium --no-sandbox --test-type --no-first-run --no-default-browser-check --disable-gpu \\
   --password-store=basic --force-renderer-accessibility --user-data-dir="$HOME/.config/google-chrome" "$@"
 """
-"""Its own sandbox needs what is refused inside this one; `--test-type` keeps the bar about that away."""
+"""Wrapper for Chrome: its own sandbox does not work inside this one; `--test-type` hides the warning about that."""
 _KILL = """#!/bin/sh
 for part; do
   shift
@@ -182,11 +182,11 @@ for part; do
 done
 exec "/usr/bin/${0##*/}" "$@"
 """
-"""The tasks close the browser by the name that its process has elsewhere."""
+"""Wrapper for pkill: tasks close the browser by another process name."""
 
 
 def choose_user(port: int) -> int | None:
-    """The user that root's guest becomes: one of its own where this machine has so many; None when root is not here."""
+    """Return the user for a guest started by root, a separate one if the machine has enough ids; None if not root."""
     if os.geteuid() != 0:
         return None
     first, _, count = map(int, Path("/proc/self/uid_map").read_text("ascii").split()[:3])
@@ -195,14 +195,14 @@ def choose_user(port: int) -> int | None:
 
 
 class FirstProcess:
-    """The first process of a guest's namespace, as seen from outside: with it everything inside ends."""
+    """First process of a guest's namespace, seen from outside; all other processes inside end with it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._fd = os.pidfd_open(pid)
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone, which it is after all others."""
+        """Kill it and wait until it is gone, which is after all others."""
         try:
             signal.pidfd_send_signal(self._fd, signal.SIGKILL)
             select.select([self._fd], [], [], _END_TIMEOUT_S)
@@ -212,7 +212,7 @@ class FirstProcess:
             os.close(self._fd)
 
     def usage(self) -> tuple[int, int]:
-        """Bytes of memory, files in memory included, and how many files there are."""
+        """Return the used memory in bytes, including files in memory, and the number of files."""
         private, shared, num_bytes, num_files = 0, 0, 0, 0
         for status in map(_read_status, self._pids()):
             private += status.get("RssAnon", 0)
@@ -229,13 +229,13 @@ class FirstProcess:
         while waiting:
             pid = waiting.pop()
             yield pid
-            with contextlib.suppress(OSError):  # it may end while it is looked at
+            with contextlib.suppress(OSError):  # it may end during the inspection
                 for children in Path(f"/proc/{pid}/task").glob("*/children"):
                     waiting += map(int, children.read_text("ascii").split())
 
 
 def _read_status(pid: int) -> dict[str, int]:
-    """Kilobytes by name."""
+    """Return memory counters of a process by name, in kilobytes."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -245,7 +245,7 @@ def _read_status(pid: int) -> dict[str, int]:
 
 
 def read_first_process(told: int) -> "FirstProcess | None":
-    """The first process, as bubblewrap tells it; None: there is none."""
+    """Read the first process from bubblewrap's output; return None if there is none."""
     text = b""
     while chunk := os.read(told, 4096):
         text += chunk

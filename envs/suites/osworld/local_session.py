@@ -1,9 +1,9 @@
-"""What runs inside a local guest: the screen, its programs' bus, the guest server; a home put back from a template.
+"""Session inside a local guest: the screen, its programs' bus, the guest server, and a home copied from a template.
 
     python -c "from envs.suites.osworld.local_session import main; main()" '{...}'
 
 `local` starts it within bubblewrap. It becomes an ordinary user, sets its limits, starts Xvfb, a session bus, the
-accessibility bus and openbox, says `{"ready": true}` in one line, and serves. It ends when the screen does.
+accessibility bus and openbox, prints `{"ready": true}` in one line, and serves. It ends when the screen ends.
 """
 
 import asyncio
@@ -34,23 +34,23 @@ _BUS_LAUNCHERS = ("/usr/libexec/at-spi-bus-launcher", "/usr/lib/at-spi2-core/at-
 _FOLDERS = ("Desktop", "Documents", "Downloads", "Music", "Pictures", "Public", "Templates", "Videos")
 _NUM_FILES = 8192
 _OOM_SCORE = 800
-"""Of 1000: a machine without memory ends these programs before all others."""
+"""OOM score, of 1000: the kernel kills these programs before all others."""
 _CHUNK_BYTES = 65_536
 _MAX_NAME_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPlan:
-    """What the outside tells the session.
+    """Parameters of the session.
 
     Attributes:
-        control_fd: Socket over which connections to the guest's ports come in: a port's number with a descriptor.
+        control_fd: Socket that receives connections to the guest's ports: a port number with a descriptor.
         screen_px: Width and height of the screen.
-        user: Number of the user to become; None: the process is that user already.
-        template: Folder whose copy is the home; "": an empty one with the usual folders.
-        num_processes: Most processes and threads of the user.
-        memory_bytes: Most memory of its own of each process.
-        file_bytes: Largest file.
+        user: Id of the user to become; None if the process already runs as that user.
+        template: Folder that is copied as the home; "" for an empty one with the usual folders.
+        num_processes: Maximum number of processes and threads of the user.
+        memory_bytes: Maximum private memory of each process.
+        file_bytes: Maximum size of a file.
         path: PATH of the programs.
     """
 
@@ -65,7 +65,7 @@ class SessionPlan:
 
 
 def main() -> None:
-    """Be a guest until the screen or the outside ends."""
+    """Run the session until the screen or the parent process ends."""
     given = json.loads(sys.argv[1])
     plan = SessionPlan(**{**given, "screen_px": tuple(given["screen_px"])})
     try:
@@ -82,7 +82,7 @@ def _say(told: dict[str, object]) -> None:
 
 
 def _become(plan: SessionPlan) -> None:
-    """Be an ordinary user within limits, for good."""
+    """Switch permanently to an ordinary user with resource limits."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
     if plan.user is not None:
@@ -111,7 +111,7 @@ def _restore_home(template: str) -> None:
     """Fill the empty home.
 
     Raises:
-        OSError: The template cannot be read, or is larger than the home may be.
+        OSError: If the template cannot be read, or is larger than the home's limit.
     """
     if template:
         shutil.copytree(template, HOME, symlinks=True, dirs_exist_ok=True)
@@ -145,10 +145,10 @@ class _Session:
         self._joins: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Start everything and serve until the screen is gone.
+        """Start everything and serve until the screen ends.
 
         Raises:
-            EnvError: Some part did not start.
+            EnvError: If a component did not start.
         """
         self._display.start()
         server = self._display.server
@@ -168,10 +168,10 @@ class _Session:
         ending = asyncio.ensure_future(self._ended.wait())
         await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
         _say({"error": "the X server ended" if self._ended.is_set() else "the guest server ended"})
-        os._exit(1)  # what it started ends with it: it is the first process of its namespace
+        os._exit(1)  # child processes end with it: it is the first process of its namespace
 
     def _link_bus(self) -> None:
-        """Put the session bus where tasks look for it, too."""
+        """Link the session bus to the path that tasks expect."""
         address = self._display.env.get("DBUS_SESSION_BUS_ADDRESS", "")
         _USUAL_BUS.parent.mkdir(mode=0o700, exist_ok=True)
         _USUAL_BUS.symlink_to(address.removeprefix("unix:path="))
@@ -187,12 +187,12 @@ class _Session:
         await uvicorn.Server(uvicorn.Config(make_app(guest), log_level="warning")).serve([listening])
 
     def _take_connection(self, control: socket.socket) -> None:
-        """One connection from outside: pass it on to the port that it is for."""
+        """Accept one connection from outside, and forward it to its port."""
         try:
             name, fds, _, _ = socket.recv_fds(control, _MAX_NAME_BYTES, 1)
         except BlockingIOError:
             return
-        if not name:  # the outside is gone
+        if not name:  # the parent process is gone
             os._exit(0)
         for fd in fds:
             task = asyncio.ensure_future(_join(socket.socket(fileno=fd), int(name)))
@@ -201,7 +201,7 @@ class _Session:
 
 
 def _save_keys(config_home: Path) -> None:
-    """Have openbox open a terminal on Ctrl+Alt+T, as Ubuntu does; leaves a configuration of the template alone."""
+    """Configure openbox to open a terminal on Ctrl+Alt+T, like Ubuntu; an existing configuration is kept."""
     path = config_home / "openbox" / "rc.xml"
     if path.exists():
         return
@@ -226,7 +226,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def join_streams(one: Streams, other: Streams) -> None:
-    """Pass bytes on both ways until both sides are through, then close both."""
+    """Forward bytes in both directions until both sides are closed, then close both."""
     try:
         await asyncio.gather(_pump(one[0], other[1]), _pump(other[0], one[1]))
     finally:
@@ -244,7 +244,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def session_argv(python: Sequence[str], plan: str) -> list[str]:
-    """Command that runs the session; `python` is the interpreter and folders to look for packages in."""
+    """Return the command that runs the session; `python` is the interpreter and the folders to search for packages."""
     interpreter, *folders = python
     code = f"import sys; sys.path[:0] = {folders!r}; from envs.suites.osworld.local_session import main; main()"
     return [interpreter, "-I", "-c", code, plan]

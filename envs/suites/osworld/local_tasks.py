@@ -1,10 +1,10 @@
-"""Which tasks a local guest can do, as data found by running them: solutions, plain steps, files in place of downloads.
+"""Tasks that run on a local guest, determined by running them: solutions, plain steps, substitutes for downloads.
 
-`data/local_tasks.toml` holds a table for each task that was tried. A task is valid when its setup works, its verdict
-is given without an error, an agent that does nothing gets 0 and the scripted solution gets 1.
+`data/local_tasks.toml` has a table for each tested task. A task is valid if its setup works, its verdict has no error,
+an agent that does nothing gets 0 and the scripted solution gets 1.
 
-Files in place of downloads (a drawing for a photograph, a short letter for a long one) make a task another one than
-OSWorld's: a score on this list is not OSWorld's score.
+Substitutes for downloads (a drawing for a photograph, a short letter for a long one) change a task: a score on this
+list is not comparable to OSWorld's score.
 """
 
 import functools
@@ -29,7 +29,7 @@ BASELINES: Mapping[str, Baseline] = {
         score=0.0, num_episodes=69, command="cua eval osworld --list local --provider local --baseline null"
     )
 }
-"""By definition of a valid task, and as measured."""
+"""Measured baseline score; the definition of a valid task requires it, too."""
 Wording = Literal["goal", "steps"]
 _TERMINAL_START_S = 4.0
 _TERMINAL_END_S = 3.0
@@ -40,11 +40,11 @@ _OOXML = "http://schemas.openxmlformats.org"
 _IMAGES = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".webp": "WEBP", ".pdf": "PDF"}
 
 StandIn = str | Mapping[str, str]
-"""Text of a file, or of the files of an archive by name."""
+"""Text of a file, or texts of an archive's files by name."""
 
 
 class _Table(TypedDict, total=False):
-    """A task in the file: as `LocalTask`, or with commands for the terminal in place of code."""
+    """Table of a task in the file: like `LocalTask`, or with terminal commands in place of code."""
 
     why_not: str
     code: list[str]
@@ -57,16 +57,15 @@ class _Table(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTask:
-    """What is known about one task on a local guest.
+    """Test results of one task on a local guest.
 
     Attributes:
         key: `DOMAIN/ID`.
-        why_not: Why it is not valid, in one clause; None: it is.
-        solution: What solves it, one piece of pyautogui code a step; empty for what cannot be done.
-        steps: The instruction as plain steps, one act each, for a model that does what it is told and nothing else; ""
-            where there are none.
-        files: Contents of files in place of downloads, by the name of the file on the guest; those that are not here
-            are made from their suffix.
+        why_not: Reason why it is not valid, in one clause; None if it is.
+        solution: Scripted solution, pyautogui code for each step; empty for infeasible tasks.
+        steps: The instruction as plain steps, one action each, for a model that follows instructions literally; "" if
+            missing.
+        files: Contents of substitute files, by file name on the guest; other files are generated from their suffix.
     """
 
     key: str
@@ -78,10 +77,10 @@ class LocalTask:
 
 @functools.cache
 def load_local_tasks(path: Path = DATA) -> Mapping[str, LocalTask]:
-    """All tasks that were tried, by key.
+    """Return all tested tasks, by key.
 
     Raises:
-        EnvSetupError: The file is damaged.
+        EnvSetupError: If the file is damaged.
     """
     try:
         content = tomllib.loads(path.read_text("utf-8"))
@@ -93,10 +92,10 @@ def load_local_tasks(path: Path = DATA) -> Mapping[str, LocalTask]:
 
 
 def _parse(key: str, table: _Table, shared: Mapping[str, StandIn]) -> LocalTask:
-    """Read one table.
+    """Parse one table.
 
     Raises:
-        EnvSetupError: It has a key that is not known.
+        EnvSetupError: If the table has an unknown key.
     """
     unknown = table.keys() - _Table.__annotations__.keys()
     if unknown:
@@ -114,19 +113,19 @@ def _parse(key: str, table: _Table, shared: Mapping[str, StandIn]) -> LocalTask:
 
 
 def _terminal_code(commands: str, wait_s: float, end_s: float) -> tuple[str, ...]:
-    """Code that opens a terminal, once what was started has come up, and types commands."""
+    """Return code that opens a terminal after a wait for started programs, and types commands."""
     opened = f"time.sleep({wait_s})\npyautogui.hotkey('ctrl', 'alt', 't')\ntime.sleep({_TERMINAL_START_S})"
     return opened, f"pyautogui.write({commands.strip() + chr(10)!r})\ntime.sleep({end_s})"
 
 
 def local_keys(wording: Wording = "goal") -> tuple[str, ...]:
-    """Keys of the valid tasks; with `steps` only of those that are worded as plain steps."""
+    """Return the keys of the valid tasks; with `steps`, only tasks with plain steps."""
     tasks = load_local_tasks().values()
     return tuple(task.key for task in tasks if task.why_not is None and (wording == "goal" or task.steps))
 
 
 def load_solutions() -> Mapping[str, tuple[str, ...]]:
-    """What solves each valid task, by its instruction in either wording; the last step ends the episode."""
+    """Return the solution of each valid task, by its instruction in either wording; the last step ends the episode."""
     data, solutions = TaskData(), {}
     for key in local_keys():
         task, file = load_local_tasks()[key], data.task(key)
@@ -139,7 +138,7 @@ def load_solutions() -> Mapping[str, tuple[str, ...]]:
 
 
 def why_not_local(file: TaskFile) -> str | None:
-    """Why a task is not in the list, in one clause; None: it is."""
+    """Return why a task is not in the list, in one clause; None if it is."""
     known = load_local_tasks().get(file.key)
     if known is not None:
         return known.why_not
@@ -156,7 +155,7 @@ def why_not_local(file: TaskFile) -> str | None:
 
 
 def save_standins(folder: Path, files: Mapping[str, StandIn], names: Mapping[str, str]) -> None:
-    """Write files in place of downloads, as a download would have left them in the task's folder.
+    """Write substitute files to the paths where downloads would be in the task's folder.
 
     Args:
         folder: Folder of the task.
@@ -170,11 +169,11 @@ def save_standins(folder: Path, files: Mapping[str, StandIn], names: Mapping[str
 
 
 def make_standin(path: str, given: StandIn | None = None) -> bytes:
-    """A small file of the kind that a name says; the same bytes each time.
+    """Make a small, deterministic file of the type given by its name.
 
     Args:
-        path: Its name; the suffix says the kind.
-        given: What it holds; None: something plain.
+        path: Name of the file; the suffix selects the type.
+        given: Content; None for a default.
     """
     suffix = Path(path).suffix.lower()
     if isinstance(given, str):
@@ -211,7 +210,7 @@ def _make_zip(files: Mapping[str, str]) -> bytes:
 
 
 def _make_tar(files: Mapping[str, str]) -> bytes:
-    """A compressed tar file; gzip notes no time, so that it is the same each time."""
+    """Make a compressed tar file; gzip stores no time, so that it is deterministic."""
     import gzip
 
     stored = io.BytesIO()
@@ -250,7 +249,7 @@ def _make_xlsx() -> bytes:
 
 
 def _make_office(main: str, kind: str, content: str, more: Mapping[str, str]) -> bytes:
-    """An Office Open XML file. Source: ECMA-376, part 2."""
+    """Make an Office Open XML file. Source: ECMA-376, part 2."""
     types = (
         f'<Types xmlns="{_OOXML}/package/2006/content-types">'
         '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'

@@ -1,8 +1,8 @@
-"""OSWorld's own evaluators, as published, in a virtual environment of their own and a child process of their own.
+"""OSWorld's own evaluators, as published, in their own virtual environment and child process.
 
-`cua setup osworld-evaluators` installs them. What they are asked goes in as JSON and comes out as JSON; they meet the
-guest by HTTP, see no home of this machine where bubblewrap is there, write into the task's folder alone, and are ended
-when they take too long. Whatever breaks in there is an `EvaluationError`, never a 0.
+`cua setup osworld-evaluators` installs them. Requests and responses are JSON; the evaluators reach the guest over HTTP,
+have no access to this machine's home folders if bubblewrap is available, write only to the task's folder, and are
+killed at the timeout. Any failure in them is an `EvaluationError`, never a 0.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ REQUIREMENTS: tuple[str, ...] = (
     *("python-docx<2", "python-pptx<2", "odfpy", "pypdf<7", "PyPDF2<4", "pdfplumber", "pymupdf<1.27", "borb<3"),
     *("mutagen", "pyacoustid", "librosa<0.12", "fastdtw", "playwright<2"),
 )
-"""What `import desktop_env.evaluators` and its controllers need; versions as the package asks for them, where it does.
+"""Requirements of `desktop_env.evaluators` and its controllers, with the package's version limits where it has them.
 
-Without torch, transformers, gymnasium, the clients of clouds and models, all of which it asks for and its evaluators do
-not touch, and without `official_runner.OPTIONAL`.
+It excludes torch, transformers, gymnasium, and clients of clouds and models, which the package requires but its
+evaluators do not use, and `official_runner.OPTIONAL`.
 """
 INSTALLED_FILE = "installed.json"
 INSTALL_LINE = "cua setup osworld-evaluators"
@@ -53,16 +53,16 @@ _PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestAddress:
-    """Where evaluators find the guest.
+    """Address of the guest for the evaluators.
 
     Attributes:
-        host: Its name or address.
-        server_port: Of the guest server.
-        chromium_port: Of its browser's debugging.
-        vlc_port: Of its VLC's web interface; 0: it cannot be reached.
-        screen_px: Width and height of its screen.
-        token: What the guest server asks for.
-        password: Of its user.
+        host: Name or address of the guest.
+        server_port: Port of the guest server.
+        chromium_port: Debugging port of its browser.
+        vlc_port: Port of VLC's web interface; 0 if it cannot be reached.
+        screen_px: Width and height of the screen.
+        token: Token that the guest server requires.
+        password: Password of its user.
     """
 
     host: str
@@ -76,15 +76,15 @@ class GuestAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialEvaluators:
-    """The evaluators that are installed.
+    """Installed evaluators.
 
     Attributes:
-        python: Which runs them.
-        metrics: Functions that they have.
-        getters: Kinds of results that they have.
-        missing: Packages that single functions need and that are not there.
-        packages: Versions of what is installed with them.
-        timeout_s: Longest that a verdict may take.
+        python: Interpreter that runs them.
+        metrics: Available functions.
+        getters: Available kinds of results.
+        missing: Missing packages that single functions need.
+        packages: Versions of the installed packages.
+        timeout_s: Maximum duration of a verdict.
     """
 
     python: Path
@@ -95,7 +95,7 @@ class OfficialEvaluators:
     timeout_s: float = _TIMEOUT_S
 
     def why_unsupported(self, task: TaskFile) -> str | None:
-        """What of a task the published package lacks, in one clause; None: nothing."""
+        """Return what the published package lacks for a task, in one clause; None if it lacks nothing."""
         for metric in task.metrics:
             if metric.function == INFEASIBLE:
                 continue
@@ -111,11 +111,11 @@ class OfficialEvaluators:
         return None
 
     async def judge(self, task: TaskFile, scene: Scene, guest: GuestAddress) -> Verdict:
-        """The verdict on a task that can be done, after its `postconfig`.
+        """Evaluate a feasible task, after its `postconfig`.
 
         Raises:
-            EvaluationError: They could not tell, crashed, or took too long.
-            GuestAnswerError: The guest did not answer them as it should.
+            EvaluationError: If the evaluators gave no verdict, crashed, or took too long.
+            GuestAnswerError: If the guest gave the evaluators an invalid answer.
         """
         missing = self.why_unsupported(task)
         if missing is not None:
@@ -133,7 +133,7 @@ class OfficialEvaluators:
 
 
 def official_dir() -> Path:
-    """Where they are installed; another folder for every other list of packages."""
+    """Return the installation folder, a separate one for each list of packages."""
     import platformdirs
 
     digest = hashlib.sha256(json.dumps([PACKAGE, *REQUIREMENTS]).encode()).hexdigest()[:10]
@@ -141,12 +141,12 @@ def official_dir() -> Path:
 
 
 def python_of(folder: Path) -> Path:
-    """The Python of a virtual environment in `folder`."""
+    """Return the Python of the virtual environment in `folder`."""
     return folder / "venv" / "bin" / "python"
 
 
 def find_official(folder: Path | None = None) -> OfficialEvaluators | None:
-    """What is installed; None: nothing, or not to its end."""
+    """Return the installed evaluators; None if they are missing or incomplete."""
     folder = folder or official_dir()
     if not os.access(python_of(folder), os.X_OK):
         return None
@@ -203,17 +203,17 @@ async def ask(
     timeout_s: float = _TIMEOUT_S,
     guest: str = "127.0.0.1",
 ) -> dict[str, Any]:
-    """Have the runner answer one request, in a process of its own, which is gone afterwards with all it started.
+    """Let the runner answer one request, in its own process, which is killed afterwards with its children.
 
     Args:
-        python: Which has the evaluators.
+        python: Interpreter with the evaluators.
         request: See `official_runner`.
-        folder: The only folder, beside one of its own, that it may write to.
-        timeout_s: Then it is ended.
-        guest: The host that no proxy stands before.
+        folder: Writable folder, in addition to a scratch folder.
+        timeout_s: Time limit of the process.
+        guest: Host that is reached without a proxy.
 
     Raises:
-        EvaluationError: There is no answer; the text says why, with the last that it printed.
+        EvaluationError: If it does not answer; the message has the reason and the end of the output.
     """
     if not os.access(python, os.X_OK):
         raise EvaluationError(f"OSWorld's evaluators are not at {python}. Run: {INSTALL_LINE}")
@@ -247,7 +247,7 @@ async def ask(
 
 
 async def _talk(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
-    """Its answer, and the end of what it printed."""
+    """Return the response, and the end of the output."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
 
@@ -290,14 +290,14 @@ def _read_answer(answer: bytes, told: bytes, code: int | None) -> dict[str, Any]
 
 
 def _environment(scratch: str, guest: str) -> dict[str, str]:
-    """Nothing of ours but the way to the network."""
+    """Return the environment variables: none of this process except the network settings."""
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     own = {"HOME": scratch, "TMPDIR": scratch, "NUMBA_CACHE_DIR": scratch, "PATH": "/usr/local/bin:/usr/bin:/bin"}
     return {**kept, **own, "LANG": "C.UTF-8", "NO_PROXY": f"{guest},127.0.0.1,localhost"}
 
 
 def _isolation(python: Path, script: Path, scratch: Path, folder: Path | None) -> Sequence[str]:
-    """Bubblewrap's words: the system to read, no home, two folders to write; nothing where it does not work."""
+    """Return bubblewrap's arguments: read-only system, no home, two writable folders; empty if it does not work."""
     bubblewrap = _find_bubblewrap()
     if bubblewrap is None:
         return ()

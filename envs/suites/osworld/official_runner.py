@@ -1,11 +1,11 @@
-"""Calls OSWorld's own evaluators, unmodified, in the Python that they are installed in; a script, not for import.
+"""Run OSWorld's own evaluators, unmodified, in the Python that they are installed in; a script, not for import.
 
-It reads one JSON request from stdin and writes one JSON answer to stdout; whatever they print goes to stderr. It
-imports nothing of ours. Requests, by `op`:
+It reads one JSON request from stdin and writes one JSON answer to stdout; output of the evaluators goes to stderr. It
+imports no module of this project. Requests, by `op`:
 
-    names    -> metrics, getters (what the package offers), missing (optional packages that are not there)
-    judge    -> comparisons, upstream: what each comparison gave, and what upstream's loop makes of them; or guest:
-                what the guest did not answer
+    names    -> metrics, getters (offered by the package), missing (optional packages that are not installed)
+    judge    -> comparisons, upstream: result of each comparison, and the score of upstream's loop; or guest:
+                invalid responses of the guest
     metrics  -> results: plain calls of metrics on given values, for tests
 
 Source: `DesktopEnv.evaluate` and `_set_evaluator_info` of xlang-ai/OSWorld, for the order of calls and what `env` has.
@@ -27,8 +27,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 OPTIONAL = ("easyocr", "pydrive", "pydrive.auth", "pydrive.drive")
-"""Imported by the package at its top, used in single places, and too large to be installed for those (torch, the client
-of all of Google)."""
+"""Packages that the evaluators import at the top but use in a few functions only, and that are too large to install for
+those (torch, the client of all Google services).
+"""
 NOT_WITHOUT = {"compare_image_text": "easyocr", "googledrive_file": "pydrive"}
 """Functions and kinds of results that need one of them."""
 _MAX_CHARS = 2000
@@ -44,7 +45,7 @@ def main() -> None:
     answer = {"names": _names, "judge": _judge, "metrics": _call_metrics}[request["op"]](request)
     json.dump(answer, answers)
     answers.close()
-    os._exit(0)  # threads that evaluators left behind do not keep it
+    os._exit(0)  # threads left by evaluators must not block the exit
 
 
 def _limit(memory_bytes: int | None, file_bytes: int | None) -> None:
@@ -75,7 +76,7 @@ def _call_metrics(request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found = getattr(metrics, call["function"])(*call["arguments"], **(call.get("options") or {}))
             results.append({"score": _number(found)})
-        except Exception as error:  # it runs code that others wrote
+        except Exception as error:  # third-party code may raise anything
             results.append({"error": _told(error)})
     return {"results": results}
 
@@ -101,11 +102,11 @@ def _judge(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _UpstreamLoop:
-    """What upstream's own loop over several comparisons would have given: a file that is missing leaves the one before.
+    """Simulation of upstream's loop over comparisons: a missing file reuses the previous result.
 
     Args:
         conjunction: `and` or `or`.
-        is_list: Whether the task names a list of functions.
+        is_list: True if the task has a list of functions.
     """
 
     def __init__(self, conjunction: str, *, is_list: bool) -> None:
@@ -121,7 +122,7 @@ class _UpstreamLoop:
         return self._ended is None and self.error is None
 
     def missing(self, call: Callable[[object], object]) -> None:
-        """The result of a comparison is not there; `call` compares another one in its place."""
+        """Record a missing result; `call` compares the previous one in its place."""
         if not self.goes_on:
             return
         if self._conjunction == "and" or not self._is_list:
@@ -131,7 +132,7 @@ class _UpstreamLoop:
         else:
             try:
                 self.add(_number(call(self.state)))
-            except Exception as error:  # it runs code that others wrote
+            except Exception as error:  # third-party code may raise anything
                 self.failed(_told(error))
 
     def add(self, score: float) -> None:
@@ -154,7 +155,7 @@ class _UpstreamLoop:
 def _compare(
     env: object, metrics: types.ModuleType, getters: types.ModuleType, given: Mapping[str, Any], loop: _UpstreamLoop
 ) -> dict[str, Any]:
-    """One comparison: its score, or what is missing, or what broke and where."""
+    """Make one comparison: return its score, the missing file, or the error and its source."""
     where = f"the getter {given['result'].get('type')}"
 
     def call(result: object) -> object:
@@ -176,7 +177,7 @@ def _compare(
             return {"score": 0.0, "missing": _told(error)}
         loop.state = result
         score = _number(call(result))
-    except Exception as error:  # it runs code that others wrote
+    except Exception as error:  # third-party code may raise anything
         traceback.print_exc()
         loop.failed(_told(error))
         return {"error": f"{where}: {_told(error)}"}
@@ -194,7 +195,7 @@ def _number(found: object) -> float:
 
 
 def _make_env(request: Mapping[str, Any]) -> object:
-    """What getters look at, as `DesktopEnv` has it; its controllers are upstream's own."""
+    """Make the environment object for getters, like `DesktopEnv`; its controllers are upstream's own."""
     controllers = importlib.import_module("desktop_env.controllers.python")
     setup = importlib.import_module("desktop_env.controllers.setup")
     guest, cache_dir = request["guest"], request["cache_dir"]
@@ -240,22 +241,22 @@ def _make_env(request: Mapping[str, Any]) -> object:
 
 
 class _Watch:
-    """Sends the guest's token with requests to the guest, and keeps what it did not answer as its route does.
+    """Hook that adds the guest's token to requests to the guest, and records invalid responses.
 
-    Upstream's client takes an error of the guest for an empty result, which its functions score 0.
+    Upstream's client treats an error of the guest as an empty result, which its functions score 0.
 
     Attributes:
-        faults: By request, what was wrong with the last answer to it.
+        faults: Fault of the last response, by request.
     """
 
     def __init__(self, guest: Mapping[str, Any]) -> None:
         self.faults: dict[tuple[str, str, bytes], str] = {}
-        self._base = f"http://{guest['host']}:{guest['server_port']}".lower()  # as requests has it
+        self._base = f"http://{guest['host']}:{guest['server_port']}".lower()  # as in requests
         self._token = guest["token"]
         self._answers = _load_answers(guest["answers"])
 
     def begin(self) -> None:
-        """Watch what upstream's client sends from now on."""
+        """Start to watch the requests of upstream's client."""
         requests = importlib.import_module("requests")
         plain = requests.Session.send
 
@@ -286,7 +287,7 @@ class _Watch:
 
 
 def _load_answers(path: str) -> types.ModuleType:
-    """The reader of guest answers, by path: nothing else of ours can be imported here."""
+    """Load `guest_answers` by path: no other module of this project can be imported here."""
     spec = importlib.util.spec_from_file_location("guest_answers", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -295,7 +296,7 @@ def _load_answers(path: str) -> types.ModuleType:
 
 
 def _load() -> tuple[types.ModuleType, types.ModuleType]:
-    """Upstream's modules; an optional package that is not there is one that says so when it is used."""
+    """Import upstream's modules; a missing optional package is replaced by a stub that raises on use."""
     for name in _missing():
         sys.modules[name] = _Absent(name)
     evaluators = "desktop_env.evaluators"
@@ -303,7 +304,7 @@ def _load() -> tuple[types.ModuleType, types.ModuleType]:
 
 
 class _Absent(types.ModuleType):
-    """Has every name; what is called by it says that the package is not there."""
+    """Stub module with any attribute; calling one reports the missing package."""
 
     def __getattr__(self, attribute: str) -> object:
         if attribute.startswith("__"):
@@ -316,7 +317,7 @@ class _Absent(types.ModuleType):
 
 
 def _missing() -> list[str]:
-    """Of `OPTIONAL`, what is not there."""
+    """Return the missing packages of `OPTIONAL`."""
     tops = {name.partition(".")[0] for name in OPTIONAL}
     absent = {top for top in tops if importlib.util.find_spec(top) is None}
     return [name for name in OPTIONAL if name.partition(".")[0] in absent]

@@ -1,9 +1,9 @@
-"""What programs have stored about their settings, for verdicts: Chrome, VLC, GIMP, LibreOffice, Thunderbird, GNOME.
+"""Stored settings of programs, for evaluation: Chrome, VLC, GIMP, LibreOffice, Thunderbird, GNOME.
 
-Readings of files that a guest holds, and comparisons with what a task wants; `evaluators` finds both by name.
+Parsers of files from the guest, and comparisons with expected values; `evaluators` looks both up by name.
 
-Source: `evaluators` of xlang-ai/OSWorld, for where the programs keep each setting, what it is when it was never set,
-and what each function means; written anew.
+Source: `evaluators` of xlang-ai/OSWorld, for the location and default of each setting, and the meaning of each
+function; reimplemented.
 """
 
 import ast
@@ -45,10 +45,10 @@ _MAX_BLACKISH = 100
 
 
 def find_patterns(patterns: Sequence[str], texts: Sequence[str], flags: int = 0) -> list[bool]:
-    """Return for each pattern whether it is found in any of the texts. Blocks for at most some seconds.
+    """Search for each pattern in the texts; return True for each one found. Blocks for a few seconds at most.
 
     Raises:
-        EvaluationError: One is not a regular expression, or searching takes too long.
+        EvaluationError: If a pattern is not a regular expression, or the search takes too long.
     """
     asked = json.dumps({"patterns": list(patterns), "texts": list(texts), "flags": int(flags)})
     command = [sys.executable, "-I", "-S", "-c", _SCRIPT]
@@ -64,10 +64,10 @@ def find_patterns(patterns: Sequence[str], texts: Sequence[str], flags: int = 0)
 
 
 def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:
-    """One setting of Chrome, from its file `Preferences`; None: there is no such file.
+    """Return one setting of Chrome from its file `Preferences`; None if the file is missing.
 
     Args:
-        preferences: What the file says.
+        preferences: Content of the file.
         kind: Type of the result in a task file.
     """
     if preferences is None:
@@ -102,7 +102,7 @@ CHROME_SETTINGS = (
     "chrome_font_size",
     "default_search_engine",
 )
-"""Types of results that `chrome_setting` knows; the spelling is upstream's."""
+"""Types of results that `chrome_setting` supports; the spelling is upstream's."""
 
 
 def _part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -115,13 +115,13 @@ def _told(value: object) -> str:
 
 
 def commonest(names: Iterable[str]) -> str:
-    """The program that is named most often; `unknown` when none is."""
+    """Return the program that is named most often; `unknown` for an empty list."""
     counts = Counter(name for name in names if name)
     return counts.most_common(1)[0][0] if counts else "unknown"
 
 
 def check_font_size(found: Mapping[str, Any] | None, rules: Rules) -> float:
-    """Whether Chrome's default font size is `value`, or between `min` and `max`."""
+    """Return 1 if Chrome's default font size is `value`, or between `min` and `max`."""
     if found is None:
         return 0.0
     size = found.get("default_font_size", 16)
@@ -129,7 +129,7 @@ def check_font_size(found: Mapping[str, Any] | None, rules: Rules) -> float:
 
 
 def is_expected_bookmarks(roots: Mapping[str, Any] | None, rules: Rules) -> float:
-    """Whether the bookmark bar has these folders, or these addresses, and no others."""
+    """Return 1 if the bookmark bar has exactly these folders, or exactly these addresses."""
     if not roots:
         return 0.0
     children = _part(roots, "bookmark_bar").get("children", [])
@@ -151,24 +151,24 @@ def _has_one_of_each(children: Sequence[Mapping[str, Any]], rules: Rules) -> boo
 
 
 def _check_vlc(key: str, default: str, config: str | None, rules: Rules) -> float:
-    """Whether a setting of VLC has the value that the rule named after it has."""
+    """Return 1 if a setting of VLC has the value of the rule named after it."""
     wanted = rules[f"expected_{key.replace('-', '_')}"]
     return float(config is not None and _vlc_value(config, key, default) == str(wanted))
 
 
 def _vlc_value(config: str, key: str, default: str) -> str:
-    """The last value of a key; a commented one is the program's own default."""
+    """Return the last value of a key; a commented one is the program's default."""
     lines = Path(config).read_text("utf-8", "replace").splitlines()
     return next((line.split("=", 1)[1].strip() for line in reversed(lines) if line.startswith(f"{key}=")), default)
 
 
 def is_vlc_recordings_folder(config: str | None, rules: Rules) -> float:
-    """Whether VLC stores recordings in a folder."""
+    """Return 1 if VLC stores recordings in the expected folder."""
     return float(config is not None and _vlc_value(config, "input-record-path", "") == rules["recording_file_path"])
 
 
 def check_qt_slider_colours(config: str | None, rules: Rules) -> float:
-    """Whether VLC's volume slider has these colours, or none that is not nearly black."""
+    """Return 1 if VLC's volume slider has these colours, or only nearly black ones."""
     if config is None:
         return 0.0
     colours = _vlc_value(config, "qt-slider-colours", "153;210;153;20;210;20;255;199;15;245;39;29")
@@ -179,7 +179,7 @@ def check_qt_slider_colours(config: str | None, rules: Rules) -> float:
 
 
 def check_config_status(config: str | None, rules: Rules) -> float:
-    """Whether a file of GIMP's has a line `(key value)`; of a key of two words, `(key word value)`."""
+    """Return 1 if a file of GIMP's has a line `(key value)`; for a key of two words, `(key word value)`."""
     if config is None:
         return 0.0
     key = [rules["key"]] if isinstance(rules["key"], str) else list(rules["key"])
@@ -189,7 +189,7 @@ def check_config_status(config: str | None, rules: Rules) -> float:
 
 
 def _registry_values(config: str | None, path: str, name: str) -> list[str]:
-    """Values of a setting in LibreOffice's registry; none where the file is missing or damaged."""
+    """Return values of a setting in LibreOffice's registry; empty if the file is missing or damaged."""
     try:
         root = ElementTree.parse(config or "").getroot()
     except (OSError, ElementTree.ParseError):
@@ -200,31 +200,31 @@ def _registry_values(config: str | None, path: str, name: str) -> list[str]:
 
 
 def check_auto_saving_time(config: str | None, rules: Rules) -> float:
-    """Whether LibreOffice saves by itself every so many minutes."""
+    """Return 1 if LibreOffice's auto-save interval in minutes is as expected."""
     found = _registry_values(config, "/org.openoffice.Office.Common/Save/Document", "AutoSaveTimeIntervall")
     return float(found[-1:] == [str(rules["minutes"])])
 
 
 def check_presenter_console_disable(config: str | None, rules: None = None) -> float:
-    """Whether Impress shows a presentation on one screen only."""
+    """Return 1 if Impress shows a presentation on one screen only."""
     found = _registry_values(config, "/org.openoffice.Office.Impress/Misc/Start", "EnablePresenterScreen")
     return float(found[:1] == ["false"])
 
 
 def find_default_font(config: str | None, rules: Rules) -> float:
-    """Whether Writer's default font is this one."""
+    """Return 1 if Writer's default font is as expected."""
     found = _registry_values(config, "/org.openoffice.Office.Writer/DefaultFont", "Standard")
     return float(found[-1:] == [rules["font_name"]])
 
 
 def check_left_panel(tree: str, rules: None = None) -> float:
-    """Whether the slides on the left of Impress are to be seen, by the accessibility tree."""
+    """Return 1 if the slide panel of Impress is visible in the accessibility tree."""
     root = ElementTree.fromstring(tree)
     return float(any(node.get("name") == "Slides View" for node in root.iter("document-frame")))
 
 
 def check_thunderbird_prefs(config: str | None, rules: Rules) -> float:
-    """Whether preferences of Thunderbird have values that fit; a missing one does not fit."""
+    """Return 1 if preferences of Thunderbird match the rules; a missing preference does not match."""
     if config is None:
         return 0.0
     matches = (_PREF.match(line.strip()) for line in Path(config).read_text("utf-8", "replace").splitlines())
@@ -235,7 +235,7 @@ def check_thunderbird_prefs(config: str | None, rules: Rules) -> float:
 
 
 def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
-    """Whether each of some filters of Thunderbird's is there, and none of others is."""
+    """Return 1 if all expected filters of Thunderbird exist, and no unexpected ones."""
     if config is None:
         return 0.0
     filters: list[dict[str, Any]] = []
@@ -254,7 +254,7 @@ def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
 
 
 def check_json(config: str | None, rules: Rules) -> float:
-    """Whether values deep in a JSON file fit."""
+    """Return 1 if nested values in a JSON file match the rules."""
     try:
         root = json.loads(Path(config or "").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -271,15 +271,15 @@ def check_json(config: str | None, rules: Rules) -> float:
 
     try:
         return float(all(map(is_right, rules.get("expect", []))) and not any(map(is_right, rules.get("unexpect", []))))
-    except TypeError:  # values of kinds that have no order
+    except TypeError:  # values of types without an order
         return 0.0
 
 
 def fits(value: Any, rule: Rules) -> bool:
-    """Whether a value is as a rule with `method` and `ref` says: a comparison, or a pattern found in a text.
+    """Return True if a value meets a rule with `method` and `ref`: a comparison, or a pattern found in a text.
 
     Raises:
-        EvaluationError: The method is not known.
+        EvaluationError: If the method is unknown.
     """
     name, _, flags = str(rule["method"]).partition(".")
     if name == "re":
@@ -293,7 +293,7 @@ def fits(value: Any, rule: Rules) -> bool:
 
 
 def check_gnome_favorite_apps(printed: str, rules: Rules) -> float:
-    """Whether the programs of GNOME's dock are these, in any order."""
+    """Return 1 if GNOME's dock has exactly these programs, in any order."""
     try:
         found = ast.literal_eval(printed.strip().removeprefix("@as "))
     except (ValueError, SyntaxError):
@@ -302,24 +302,24 @@ def check_gnome_favorite_apps(printed: str, rules: Rules) -> float:
 
 
 def check_moved_jpgs(tree: Mapping[str, Any], rules: Rules) -> float:
-    """Whether a folder holds these names and no others."""
+    """Return 1 if a folder has exactly these names."""
     return float(sorted(node["name"] for node in tree.get("children", ())) == sorted(rules["expected"]))
 
 
 def is_in_vm_clickboard(rules: Rules, printed: str) -> float:
-    """Whether what the clipboard holds has all of these texts; what is wanted comes first, as upstream has it."""
+    """Return 1 if the clipboard contains all of these texts; the expected value comes first, as in upstream."""
     wanted = rules["expected"]
     return float(all(text in printed for text in ([wanted] if isinstance(wanted, str) else wanted)))
 
 
 def is_utc_0(printed: str, rules: None = None) -> float:
-    """Whether `timedatectl` says that the time zone is UTC."""
+    """Return 1 if `timedatectl` reports the time zone UTC."""
     lines = printed.split("\n")
     return float(len(lines) > 3 and lines[3].endswith("+0000)"))
 
 
 def file_contains(path: str | None, rules: Rules) -> float:
-    """Whether a text file has all of some texts."""
+    """Return 1 if a text file contains all expected texts."""
     if path is None:
         return 0.0
     content = Path(path).read_text("utf-8", "replace")
@@ -327,7 +327,7 @@ def file_contains(path: str | None, rules: Rules) -> float:
 
 
 def check_line_number(path: str | None, rules: Rules) -> float:
-    """Whether so many lines of a file have a time of day in them."""
+    """Return 1 if the number of lines of a file with a time of day is as expected."""
     if path is None:
         return 0.0
     lines = Path(path).read_text("utf-8", "replace").splitlines()
@@ -368,4 +368,4 @@ SETTINGS_METRICS: Mapping[str, Callable[[Any, Any], float]] = {
 """Comparisons by name."""
 
 ALONE = ("check_presenter_console_disable", "check_left_panel", "is_utc_0")
-"""Those that compare with nothing."""
+"""Comparisons without an expected value."""

@@ -1,6 +1,6 @@
-"""Where guests come from: one that runs already, one made here without a VM, or upstream's own VMs and containers.
+"""Providers of guests: an existing one, a local one without a VM, or upstream's own VMs and containers.
 
-The options of the env `osworld` by name, and what they make.
+Also the options of the env `osworld` by name.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ _INIT_STATE = "init_state"
 
 
 class OfficialGuest:
-    """A VM or container that upstream's `desktop_env` starts and puts back; its `DesktopEnv` does nothing else here.
+    """VM or container that upstream's `desktop_env` starts and resets; its `DesktopEnv` is used for nothing else.
 
     Args:
         name: `docker` or `vmware`.
-        vm: Path of the VM; "": upstream downloads one.
-        snapshot: What it is put back to.
-        screen_px: Size of its screen.
-        password: Of its user.
+        vm: Path of the VM; "" lets upstream download one.
+        snapshot: Snapshot to reset to.
+        screen_px: Size of the screen.
+        password: Password of its user.
 
     Raises:
-        EnvSetupError: `desktop-env` is not installed, or another version than we know.
+        EnvSetupError: If `desktop-env` is not installed, or its version is not supported.
     """
 
     def __init__(self, name: str, *, vm: str, snapshot: str, screen_px: tuple[int, int], password: str) -> None:
@@ -60,19 +60,19 @@ class OfficialGuest:
         self._desktop: Any = None
 
     async def fresh(self, given: GuestOptions) -> GuestOptions:
-        """The VM at its snapshot, started if need be.
+        """Reset the VM to its snapshot, starting it if required.
 
         Raises:
-            EnvSetupError: Upstream cannot do it.
+            EnvSetupError: If `desktop_env` cannot start or reset the VM.
         """
         return await asyncio.to_thread(self._fresh, given)
 
     async def why_gone(self) -> str | None:
-        """Not known."""
+        """Return None: the reason is unknown."""
         return None
 
     async def close(self) -> None:
-        """End the VM. May be called twice."""
+        """Stop the VM. May be called twice."""
         desktop, self._desktop = self._desktop, None
         if desktop is not None:
             await asyncio.to_thread(desktop.close)
@@ -82,25 +82,25 @@ class OfficialGuest:
             if self._desktop is None:
                 self._desktop = self._make(**self._given)
             else:
-                self._desktop.is_environment_used = True  # upstream puts back only what its own setup has touched
+                self._desktop.is_environment_used = True  # upstream resets only after its own setup has been used
             self._desktop.reset()
-        except Exception as error:  # upstream raises plain ones, and those of its clients of VMs
+        except Exception as error:  # upstream raises plain exceptions and its VM clients' ones
             raise EnvSetupError(f"upstream's desktop_env did not give a guest: {error}", retryable=True) from error
         return replace(
             given,
             host=str(self._desktop.vm_ip),
             server_port=int(self._desktop.server_port),
             chromium_port=int(self._desktop.chromium_port),
-            vlc_port=int(getattr(self._desktop, "vlc_port", 0)),  # of older versions it is not known
+            vlc_port=int(getattr(self._desktop, "vlc_port", 0)),  # unknown in older versions
         )
 
 
 def make_guest_env(given: Mapping[str, object]) -> GuestEnv:
-    """A guest as options name it; nothing is started.
+    """Make a guest environment from options; nothing is started.
 
     Raises:
-        ValueError: A value that is not taken, or an option that this provider does not have.
-        EnvSetupError: What the provider needs is not installed.
+        ValueError: If a value is invalid, or the provider does not have an option.
+        EnvSetupError: If a dependency of the provider is not installed.
     """
     provider = make_provider(given)
     wanted = _screen_px(given) if provider is None and "screen" in given else None
@@ -108,11 +108,11 @@ def make_guest_env(given: Mapping[str, object]) -> GuestEnv:
 
 
 def make_provider(given: Mapping[str, object]) -> GuestProvider | None:
-    """What starts guests as options name it; None: it runs already.
+    """Make the provider from options; return None for an existing guest.
 
     Raises:
-        ValueError: As for `make_guest_env`.
-        EnvSetupError: As for `make_guest_env`.
+        ValueError: See `make_guest_env`.
+        EnvSetupError: See `make_guest_env`.
     """
     name = check_options(given)
     if name == "address":
@@ -126,10 +126,10 @@ def make_provider(given: Mapping[str, object]) -> GuestProvider | None:
 
 
 def check_options(given: Mapping[str, object]) -> str:
-    """The provider that options name.
+    """Check the options; return the name of the provider.
 
     Raises:
-        ValueError: No such provider or option, or one that another provider has.
+        ValueError: If the provider or an option is unknown, or the option belongs to another provider.
     """
     provider = str(given.get("provider", "address"))
     if provider not in PROVIDERS:
@@ -150,10 +150,10 @@ def _screen_px(given: Mapping[str, object]) -> tuple[int, int]:
 
 
 def parse_guest(given: Mapping[str, object]) -> GuestOptions:
-    """Which guest, for one that runs already; how it is used, for all.
+    """Parse the address of an existing guest, and the settings for all guests.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is invalid.
     """
     host, _, port = str(given.get("guest", "127.0.0.1")).partition(":")
     values: dict[str, Any] = {"host": host, "server_port": _number("guest", port or "5000", int)}
@@ -178,10 +178,10 @@ def _local_options(given: Mapping[str, object], screen_px: tuple[int, int]) -> L
 
 
 def has_network(given: Mapping[str, object]) -> bool:
-    """True if options let local guests reach the web.
+    """Return True if options give local guests access to the web.
 
     Raises:
-        ValueError: `allow_net` is neither yes nor no.
+        ValueError: If `allow_net` is not yes or no.
     """
     return _yes_or_no("allow_net", given.get("allow_net", False))
 
@@ -223,11 +223,11 @@ _ONLY: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("docker", "vmware"),
 }
 NAMES = ("provider", "guest", "screen", "recordings", *_OPTIONS, "home", "memory_mb", "allow_net", "vm", "snapshot")
-"""Options of the env by name."""
+"""Names of the environment's options."""
 
 
 def _make(request: EnvRequest) -> Env:
-    """The guest as a task's spec names it."""
+    """Make the environment described by a task's spec."""
     return make_guest_env(request.options)
 
 
@@ -237,4 +237,4 @@ def _why_once(options: Mapping[str, object]) -> str:
 
 
 KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False, why_once=_why_once)
-"""The guest in `envs.registry`."""
+"""Registration of the guest in `envs.registry`."""

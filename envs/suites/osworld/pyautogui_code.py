@@ -1,6 +1,6 @@
-"""Actions as pyautogui programs, which OSWorld's guest runs: one program for a stretch of actions.
+"""Convert actions to pyautogui programs for OSWorld's guest: one program for a batch of actions.
 
-Every value is written by `repr`, so that no text can become code.
+Every value is written by `repr`, so that no text can be executed as code.
 """
 
 import re
@@ -73,17 +73,18 @@ def type_any(text, interval):
         text = text[end:]
     display.close()
 """
-"""Types what no key types: unused keys are lent to such characters, many at once, since programs look up late what a
-key means. xdotool changes one key again and again, and characters get lost."""
+"""Code that types characters without a key: unused keys are mapped to such characters, many at once, since programs
+look up key meanings late. xdotool remaps one key repeatedly, and characters get lost.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What the guest runs, and how long that takes at least.
+    """Program for the guest, and its minimum duration.
 
     Attributes:
-        code: For `python -c`; it prints the number of each action before it begins it.
-        duration_s: Seconds by the actions' own account.
+        code: Code for `python -c`; it prints the number of each action before starting it.
+        duration_s: Total of the actions' own durations in seconds.
     """
 
     code: str
@@ -91,14 +92,14 @@ class Program:
 
 
 def make_program(actions: Sequence[Action], marker: str) -> Program:
-    """A program for actions that are carried out in one go.
+    """Make one program for a batch of actions.
 
     Args:
-        actions: Neither `Wait` nor `Terminate`; they are no input.
-        marker: A comment, by which its process is found.
+        actions: Actions except `Wait` and `Terminate`, which are not input.
+        marker: Comment that identifies the process.
 
     Raises:
-        ActionError: A key that pyautogui does not have, or text with what is no character.
+        ActionError: If pyautogui does not have a key, or the text has an invalid character.
     """
     lines = [f"# {marker}", *_PREAMBLE.strip().splitlines()]
     if any(isinstance(action, TypeText) and not action.text.isascii() for action in actions):
@@ -147,14 +148,14 @@ def _press(key: str, presses: int, interval_s: float) -> list[str]:
 
 
 _LESS = "pyautogui.hotkey('shift', ',')"
-"""pyautogui types `>` for `<` on X11 (OSWorld's issue 257)."""
+"""Types `<`: pyautogui types `>` for it on X11 (OSWorld's issue 257)."""
 
 
 def _key(name: str) -> str:
-    """Name of a key as pyautogui has it.
+    """Return pyautogui's name of a key.
 
     Raises:
-        ActionError: It has none.
+        ActionError: If pyautogui has no such key.
     """
     try:
         key = normalize_key(name)
@@ -166,9 +167,9 @@ def _key(name: str) -> str:
 
 
 def _runs(text: str) -> Iterable[str]:
-    """Stretches of text that are typed one way: line breaks, tabs, and what is between them.
+    """Split text into runs that are typed the same way: line breaks, tabs, and other text.
 
-    A stretch with a character that pyautogui cannot type goes another way as a whole; else `<` stands alone.
+    A run with a character that pyautogui cannot type is typed another way as a whole; else each `<` is a separate run.
     """
     for part in re.findall(r"\n+|\t+|[^\n\t]+", text.replace("\r\n", "\n").replace("\r", "\n")):
         if part.isascii():

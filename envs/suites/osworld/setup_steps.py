@@ -1,4 +1,4 @@
-"""What OSWorld's task files do to the guest before a task, and before its verdict."""
+"""Steps of OSWorld's task files that run on the guest before a task, and before its verdict."""
 
 import asyncio
 import time
@@ -30,15 +30,15 @@ _NOT_HERE = {
 
 @dataclass(slots=True, kw_only=True)
 class GuestSetup:
-    """Does the steps of one task.
+    """Runner of the setup steps of one task.
 
     Attributes:
-        guest: What they are done to.
-        cache_dir: The task's folder here: files that are downloaded, or were before, and what commands print.
-        password: Put in place of `{CLIENT_PASSWORD}`.
-        screen_px: Put in place of `{SCREEN_WIDTH}` and the like.
+        guest: The guest.
+        cache_dir: Local folder of the task: downloaded files, and output of commands.
+        password: Value of `{CLIENT_PASSWORD}`.
+        screen_px: Value of `{SCREEN_WIDTH}` and similar placeholders.
         browser_url: Debugging port of the guest's browser.
-        warnings: What went wrong without being an error: a command with a non-zero exit, by upstream's rules.
+        warnings: Problems that are not errors by upstream's rules, such as a non-zero exit status.
     """
 
     guest: GuestClient
@@ -49,11 +49,11 @@ class GuestSetup:
     warnings: list[str] = field(default_factory=list)
 
     async def run(self, steps: Sequence[SetupStep]) -> None:
-        """Do them in order.
+        """Run the steps in order.
 
         Raises:
-            EnvSetupError: One cannot be done, or is none that is known.
-            EnvError: The guest is gone.
+            EnvSetupError: If a step fails, or its kind is unknown.
+            EnvError: If the guest is gone.
         """
         for number, step in enumerate(steps, 1):
             where = f"step {number} ({step.kind})"
@@ -167,7 +167,7 @@ class GuestSetup:
 
 
 class _GuestBrowser:
-    """The guest's browser over its debugging port, while it is used."""
+    """Connection to the guest's browser over its debugging port, as a context manager."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -193,26 +193,26 @@ class _GuestBrowser:
 
 
 def why_impossible_step(kind: str) -> str | None:
-    """Return what a kind of step needs that is not there, in one clause; None: nothing."""
+    """Return what is missing for a kind of step, in one clause; None if nothing is missing."""
     return _NOT_HERE.get(kind, None if kind in _STEPS else f"the setup step {kind!r}, which is not known")
 
 
 def cached_name(url: str, path: str) -> str:
-    """Name of a downloaded file in a task's folder, as upstream's cache has it."""
+    """Return the name of a downloaded file in a task's folder, as in upstream's cache."""
     return f"{uuid.uuid5(uuid.NAMESPACE_URL, url)}_{path.rpartition('/')[2]}"
 
 
 def cached_names(steps: Iterable[SetupStep]) -> dict[str, str]:
-    """Names of all files that steps download, by path on the guest."""
+    """Return the names of all files that steps download, by path on the guest."""
     files = [file for step in steps if step.kind == "download" for file in step.parameters["files"]]
     return {file["path"]: cached_name(file["url"], file["path"]) for file in files}
 
 
 def downloads_of(task: TaskFile) -> Iterator[tuple[str, str]]:
-    """Addresses of all files that a task brings along, references too, each with its name in the task's folder."""
+    """Yield (address, name in the task's folder) of all files of a task, including references."""
     for step in (*task.setup, *task.postconfig):
         files = step.parameters.get("files") if step.kind == "download" else None
-        for file in files if isinstance(files, list) else ():  # what is damaged is told when the step is done
+        for file in files if isinstance(files, list) else ():  # errors in a damaged step are reported when it runs
             if isinstance(file, Mapping) and {"url", "path"} <= file.keys():
                 yield file["url"], cached_name(file["url"], file["path"])
     for metric in task.metrics:

@@ -1,7 +1,7 @@
-"""OSWorld's task files as data: what is set up, what is asked for, what is compared in the end.
+"""OSWorld's task files as data: setup steps, instruction, and comparisons.
 
-Source: `evaluation_examples` of xlang-ai/OSWorld. The files that come with the package are its state of 2026-04-29;
-`TaskData` reads a newer checkout just as well.
+Source: `evaluation_examples` of xlang-ai/OSWorld. The bundled files are from 2026-04-29; `TaskData` also reads newer
+checkouts.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from envs.json_fields import as_mapping, as_text, as_texts, load_json
 
 DATA = Path(__file__).with_name("data") / "osworld_2026_04_29.zip"
 LISTS = ("all", "nogdrive", "small", "infeasible")
-"""Lists of tasks that the data has; `infeasible` is made from the tasks, since upstream's lacks one of them."""
+"""Lists of tasks in the data; `infeasible` is made from the tasks, since upstream's list lacks one of them."""
 DOMAINS = (
     "chrome",
     "gimp",
@@ -40,9 +40,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 INFEASIBLE = "infeasible"
 UPSTREAM = "upstream"
-"""Name of the score that upstream's harness would give."""
+"""Name of the score of upstream's harness."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-"""Of a task or a domain; folders are named by it."""
+"""Valid name of a task or a domain, which is used as a folder name."""
 _MAX_FILE_BYTES = 2**20
 _MAX_FILES = 10_000
 
@@ -51,11 +51,11 @@ Conjunction = Literal["and", "or"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupStep:
-    """One thing that is done to the guest before the task, or before its verdict.
+    """Step that runs on the guest before the task, or before its verdict.
 
     Attributes:
         kind: `launch`, `download`, `execute`, ...
-        parameters: Of that kind.
+        parameters: Parameters of that kind.
     """
 
     kind: str
@@ -63,18 +63,18 @@ class SetupStep:
 
 
 class Source(TypedDict, total=False):
-    """Where a result, or what it is compared with, comes from: the keys that our getters read.
+    """Source of a result or an expected value, with the keys that the getters read.
 
     Attributes:
         type: Name of the getter.
-        command: `vm_command_line`: what to run.
-        shell: Whether that is for a shell.
+        command: `vm_command_line`: command to run.
+        shell: True to run the command in a shell.
         rules: `rule`: the value itself.
-        path: Files: place or address; several with `multi`.
-        dest: Their names in the task's folder.
-        multi: Whether there are several.
-        gives: Numbers of those that are judged.
-        time_suffix: Whether the name ends with the time.
+        path: Files: path or address; several with `multi`.
+        dest: Names in the task's folder.
+        multi: True for several files.
+        gives: Indices of the compared files.
+        time_suffix: True if the name ends with the time.
         file_name: `gimp_config_file`: name in Gimp's folder.
     """
 
@@ -95,10 +95,9 @@ class Metric:
     """One comparison: `function(result, expected, **options)`.
 
     Attributes:
-        function: Its name.
-        result: Where the thing that is judged comes from: a getter's `type` and what that takes; empty for
-            `infeasible`.
-        expected: Likewise, what it is compared with; None: with nothing.
+        function: Name of the function.
+        result: Source of the judged value: a getter's `type` and its parameters; empty for `infeasible`.
+        expected: Source of the expected value; None for a comparison without one.
         options: Named arguments of the function.
     """
 
@@ -113,17 +112,17 @@ class TaskFile:
     """One task.
 
     Attributes:
-        id: Its name, a UUID.
-        domain: The folder that it lies in, one of `DOMAINS`.
-        instruction: What is asked for.
-        setup: Done before it.
-        metrics: What is compared, in this order.
-        conjunction: `and`: all of them must be right; `or`: one.
-        postconfig: Done before they are.
-        related_apps: Names of programs, spelled in many ways.
-        needs_proxy: Upstream opens its sites through a proxy.
-        needs_account: It needs an account at Google Drive.
-        snapshot: For information only.
+        id: Task id, a UUID.
+        domain: Folder of the file, one of `DOMAINS`.
+        instruction: The instruction.
+        setup: Steps before the task.
+        metrics: Comparisons, in this order.
+        conjunction: `and` if all comparisons must succeed; `or` if one must.
+        postconfig: Steps before the comparisons.
+        related_apps: Names of programs, in inconsistent spellings.
+        needs_proxy: True if upstream opens its sites through a proxy.
+        needs_account: True if it needs a Google Drive account.
+        snapshot: Snapshot name, for information only.
     """
 
     id: str
@@ -140,25 +139,25 @@ class TaskFile:
 
     @property
     def is_infeasible(self) -> bool:
-        """Whether the right answer is that it cannot be done."""
+        """True if the right answer is that the task cannot be done."""
         return any(metric.function == INFEASIBLE for metric in self.metrics)
 
     @property
     def key(self) -> str:
-        """`DOMAIN/ID`."""
+        """Key of the task, `DOMAIN/ID`."""
         return f"{self.domain}/{self.id}"
 
 
 def parse_task(domain: str, content: object, where: str) -> TaskFile:
-    """Read a task.
+    """Parse a task.
 
     Args:
-        domain: The folder that the file lies in.
-        content: What its JSON says.
-        where: Its name, for errors.
+        domain: Folder of the file.
+        content: Parsed JSON of the file.
+        where: Name for error messages.
 
     Raises:
-        EnvSetupError: Something is missing or of another kind than it has to be.
+        EnvSetupError: If a field is missing or has the wrong type.
     """
     task = as_mapping(content, where)
     id = as_text(task.get("id"), f"{where}: id")
@@ -190,10 +189,10 @@ def parse_task(domain: str, content: object, where: str) -> TaskFile:
 
 
 def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
-    """Read a list of steps; None and a missing list are an empty one.
+    """Parse a list of steps; None or a missing list gives an empty one.
 
     Raises:
-        EnvSetupError: It is something else.
+        EnvSetupError: If the content is not such a list.
     """
     if content is None:
         return ()
@@ -214,13 +213,13 @@ def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
 
 
 class TaskData:
-    """All tasks of one revision. A damaged file is an error of its task alone.
+    """All tasks of one revision. A damaged file affects its task only.
 
     Args:
-        path: A folder like upstream's `evaluation_examples` or a zip file of one; None: what comes with the package.
+        path: Folder like upstream's `evaluation_examples` or a zip file of one; None for the bundled files.
 
     Raises:
-        EnvSetupError: There is no such folder, or it holds no tasks.
+        EnvSetupError: If the folder does not exist, or has no tasks.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -234,10 +233,11 @@ class TaskData:
         self._keys = {name.removeprefix("examples/").removesuffix(".json"): name for name in self._tasks}
 
     def task(self, key: str) -> TaskFile:
-        """One task by `DOMAIN/ID`, or a beginning of it that no other has.
+        """Return one task by `DOMAIN/ID`, or by an unambiguous prefix of it.
 
         Raises:
-            EnvSetupError: There is none, there are several, or its file is damaged; one line says what is wrong.
+            EnvSetupError: If the task does not exist, the key is ambiguous, or the file is damaged; the message is one
+                line.
         """
         found = [key] if key in self._keys else [known for known in self._keys if known.startswith(key)] if key else []
         if len(found) != 1:
@@ -248,14 +248,14 @@ class TaskData:
         return parse_task(domain, _load(self._tasks, name, f"{self._path.name}: {name}"), name)
 
     def keys(self, list_name: str = "all", domains: Iterable[str] = ()) -> tuple[str, ...]:
-        """Keys of the tasks of a list, in its order.
+        """Return the keys of the tasks of a list, in its order.
 
         Args:
             list_name: One of `LISTS`, or the path of a file like upstream's `test_*.json`.
-            domains: Only those; empty: all.
+            domains: Domains to include; empty for all.
 
         Raises:
-            EnvSetupError: No such list or domain, or one that names no task which is there.
+            EnvSetupError: If the list or domain does not exist, or none of its tasks exists.
         """
         wanted = tuple(domains)
         for domain in wanted:
@@ -267,7 +267,7 @@ class TaskData:
         return tuple(dict.fromkeys(found))
 
     def is_infeasible(self, key: str) -> bool:
-        """True if a task says that it cannot be done; False for one whose file is damaged."""
+        """Return True if a task is marked as infeasible; False for a damaged file."""
         try:
             return self.task(key).is_infeasible
         except EnvSetupError:
@@ -311,7 +311,7 @@ def _parse_metrics(evaluator: Mapping[str, object], where: str) -> tuple[Metric,
 
 
 def _column(given: object, count: int, is_list: bool, where: str) -> list[Any]:
-    """What belongs to each function; nothing is an empty mapping."""
+    """Return the value for each function; a missing value is an empty mapping."""
     entries = given if isinstance(given, list) else [given]
     if given is None:
         entries = [None] * count
@@ -321,14 +321,14 @@ def _column(given: object, count: int, is_list: bool, where: str) -> list[Any]:
 
 
 _Content = bytes | EnvSetupError
-"""What a file holds, or why that cannot be known."""
+"""Content of a file, or the error of reading it."""
 
 
 def _load(files: Mapping[str, _Content], name: str, where: str) -> object:
     """Return the JSON value of a file.
 
     Raises:
-        EnvSetupError: It could not be read, or is damaged.
+        EnvSetupError: If the file could not be read, or is damaged.
     """
     content = files[name]
     if isinstance(content, EnvSetupError):
@@ -389,7 +389,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def _digest(files: Mapping[str, _Content]) -> str:
-    """Return a name for the content of all files, whatever they lie in."""
+    """Return a digest of the content of all files, independent of their container."""
     digest = hashlib.sha256()
     for name in sorted(files):
         content = files[name]

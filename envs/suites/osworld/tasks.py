@@ -1,4 +1,4 @@
-"""The suite `osworld`: OSWorld's tasks on a guest, and which of them cannot be evaluated on this machine."""
+"""Suite `osworld`: OSWorld's tasks on a guest, and which of them cannot be evaluated on this machine."""
 
 import asyncio
 import contextlib
@@ -36,12 +36,12 @@ from envs.suites.osworld.setup_steps import GuestSetup, cached_names, downloads_
 from envs.suites.osworld.task_file import GROUPS, UPSTREAM, TaskData, TaskFile
 
 _NO_ANSWER = "who does nothing"
-"""Begins the reason of a task that is left out of the list `local` although it can be evaluated."""
+"""First words of the reason for tasks that are excluded from the list `local` although they can be evaluated."""
 _FROM_WEB = "from the web"
 _SHELL_MARKS = frozenset("|&;<>()$`\\\"'*?[]#~=%\n")
 PREFIX = "osworld/"
 _DEFAULT_LIST = "nogdrive"
-"""What scores are published on: all tasks but the eight that need an account at Google Drive."""
+"""List used for published scores: all tasks except the eight that need a Google Drive account."""
 
 
 def find_unavailable(
@@ -51,16 +51,16 @@ def find_unavailable(
     *,
     has_web: bool = False,
 ) -> dict[str, str]:
-    """Return by task id the reason why it cannot be evaluated, in one clause; tasks that can be are left out.
+    """Return the reason why tasks cannot be evaluated, by task id, in one clause; other tasks are left out.
 
     Args:
         files: The tasks by id.
-        provider: Where guests come from.
-        why_not_judged: What a verdict needs that is not there, as `Judging.why_unavailable`.
-        has_web: Local guests reach the web.
+        provider: Provider of the guests.
+        why_not_judged: Returns what is missing for a verdict, see `Judging.why_unavailable`.
+        has_web: True if local guests reach the web.
 
     Raises:
-        EnvSetupError: No guest of this provider can be made here.
+        EnvSetupError: If no guest of this provider can be started on this machine.
     """
     _check_provider(provider)
     reasons = {id: next(_reasons(file, provider, why_not_judged, has_web), None) for id, file in files.items()}
@@ -91,7 +91,7 @@ def _reasons(
 
 
 def _missing_in_local_guest(file: TaskFile, has_web: bool) -> Iterator[str]:
-    """What a local guest is known to lack, by a trial of the task or because a program is not on this machine."""
+    """Yield what a local guest lacks, known from a trial of the task or from programs missing on this machine."""
     tried = load_local_tasks().get(file.key)
     why = tried.why_not if tried is not None else None
     if why is not None and not why.startswith(_NO_ANSWER) and not (has_web and why.endswith(_FROM_WEB)):
@@ -103,7 +103,7 @@ def _missing_in_local_guest(file: TaskFile, has_web: bool) -> Iterator[str]:
 
 
 def _program_of(command: object) -> str:
-    """Return the program that a command starts; "" where a shell decides."""
+    """Return the program that a command starts; "" if a shell decides."""
     if isinstance(command, str) and not _SHELL_MARKS & set(command):
         command = shlex.split(command)
     return str(command[0]) if isinstance(command, list) and command and not _SHELL_MARKS & set(str(command[0])) else ""
@@ -111,11 +111,11 @@ def _program_of(command: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Rests around a task.
+    """Pauses around a task.
 
     Attributes:
-        start_s: Between its setup and the first look.
-        end_s: Between the last step and its verdict.
+        start_s: Pause between its setup and the first observation.
+        end_s: Pause between the last step and its verdict.
     """
 
     start_s: float = 3.0
@@ -125,13 +125,13 @@ class Timing:
 UPSTREAM_TIMING = Timing(start_s=60.0, end_s=30.0)
 UPSTREAM_PAUSE_S = 5.0
 BROWSER_TIMING = Timing(end_s=12.0)
-"""Of Chrome's tasks that do not close it first: it stores its settings up to 10 s late."""
+"""Pauses for Chrome's tasks that do not close it first: it stores its settings up to 10 s late."""
 
 
 Evaluator = Literal["auto", "ours", "official"]
 EVALUATORS: tuple[Evaluator, ...] = ("auto", "ours", "official")
 _VERDICT_PAUSES_S = (2.0, 5.0)
-"""Before the verdict is asked for a second and a third time."""
+"""Pauses before the second and third request for a verdict."""
 
 
 _NOT_INSTALLED = f"OSWorld's own evaluators, which are not installed; install them: {INSTALL_LINE}"
@@ -139,12 +139,12 @@ _NOT_INSTALLED = f"OSWorld's own evaluators, which are not installed; install th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """How verdicts are made.
+    """Method of evaluation.
 
     Attributes:
-        evaluator: `ours`, `official` (OSWorld's own), or `auto`: ours where they know the task, else OSWorld's.
-        official: OSWorld's own, when they are installed.
-        is_parity: Whether the score is the one that upstream's harness would give, its faults included.
+        evaluator: `ours`, `official` (OSWorld's own), or `auto`: `ours` for supported tasks, else OSWorld's.
+        official: OSWorld's own evaluators, if installed.
+        is_parity: True to use the score of upstream's harness, including its faults.
     """
 
     evaluator: Evaluator = "auto"
@@ -152,13 +152,13 @@ class Judging:
     is_parity: bool = False
 
     def choose(self, task: TaskFile) -> Literal["ours", "official"]:
-        """Which of the two judges a task."""
+        """Return which of the two judges a task."""
         if self.evaluator != "auto":
             return self.evaluator
         return "ours" if why_unsupported(task) is None else "official"
 
     def why_not(self, task: TaskFile) -> str | None:
-        """Why a task cannot be judged so, in one clause; None: it can."""
+        """Return why a task cannot be judged, in one clause; None if it can."""
         missing = why_unsupported(task)
         if task.is_infeasible or (missing is None and self.evaluator != "official"):
             return None
@@ -170,21 +170,21 @@ class Judging:
         return self.official.why_unsupported(task)
 
     def why_unavailable(self, task: TaskFile) -> str | None:
-        """As `why_not`, in words that are the same for all tasks that one installation mends."""
+        """Return the same as `why_not`, with one common text for all tasks that a single installation fixes."""
         why = self.why_not(task)
         return _NOT_INSTALLED if why is not None and why.endswith(_NOT_INSTALLED) else why
 
 
 class OsworldTask(Task):
-    """A task on a `GuestEnv`.
+    """Task on a `GuestEnv`.
 
     Args:
-        file: What it is.
-        cache_dir: Folder with a folder for each task: files that were downloaded before the run.
-        timing: Rests around it.
-        spec: Which one it is.
-        judging: How its verdict is made.
-        local: What stands in place of its downloads; None: nothing does.
+        file: Parsed task file.
+        cache_dir: Folder with a subfolder for each task: files downloaded before the run.
+        timing: Pauses around the task.
+        spec: Id and environment of the task.
+        judging: Method of evaluation.
+        local: Substitutes for its downloads; None for none.
     """
 
     def __init__(
@@ -207,10 +207,10 @@ class OsworldTask(Task):
         self._timing = timing
 
     async def setup(self, env: GuestEnv) -> None:
-        """Do the steps of its file, and rest.
+        """Run the setup steps of the file, and pause.
 
         Raises:
-            EnvSetupError: One cannot be done.
+            EnvSetupError: If a step fails.
         """
         self._files_dir.mkdir(parents=True, exist_ok=True)
         if self._local is not None:
@@ -220,18 +220,18 @@ class OsworldTask(Task):
             await get_file(url, inside(self._files_dir, name))
         await asyncio.to_thread(shutil.copytree, self._files_dir, self.work_dir(), dirs_exist_ok=True)
         steps = self._steps(env)
-        self.warnings = steps.warnings  # those before a step that fails, too
+        self.warnings = steps.warnings  # including those before a step that fails
         await steps.run(self.file.setup)
         await asyncio.sleep(self._timing.start_s)
 
     async def evaluate(self, env: GuestEnv) -> TaskVerdict:
-        """Judge the guest, once the steps before the verdict are done.
+        """Run the steps before the verdict, and judge the guest.
 
-        Other scores: by the other rules, `upstream`, with parity `default`.
+        Other scores: the score by the other rules, `upstream`, with parity `default`.
 
         Raises:
-            EvaluationError: The evaluators cannot tell.
-            EnvError: The guest does not answer.
+            EvaluationError: If the evaluators cannot give a verdict.
+            EnvError: If the guest does not answer.
         """
         has_said_failure = env.terminate is not None and env.terminate.status == "failure"
         await env.release()
@@ -253,7 +253,7 @@ class OsworldTask(Task):
         return self._score(await self._until_answered(ask))
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
-        """Ask for the verdict, again where the guest gave a wrong answer: it only looks, nothing is played again."""
+        """Ask for the verdict, with retries after an invalid response of the guest: evaluation is read-only."""
         for pause_s in _VERDICT_PAUSES_S:
             try:
                 return await ask()
@@ -296,13 +296,13 @@ class OsworldTask(Task):
         return TaskVerdict(verdict.upstream, other_scores={"default": verdict.score})
 
     async def teardown(self, env: GuestEnv) -> None:
-        """Remove what the episode has stored here; what brings a guest to a clean state is its provider's."""
+        """Remove local files of the episode; the provider resets the guest."""
         folder, self._episode_dir = self._episode_dir, None
         if folder is not None:
             await asyncio.to_thread(folder.cleanup)
 
     def work_dir(self) -> Path:
-        """The episode's own copy of the task's files, so that another try of the task does not meet this one's."""
+        """Return the folder with the episode's own copy of the task's files, separate from other attempts."""
         if self._episode_dir is None:
             self._episode_dir = tempfile.TemporaryDirectory(prefix="k25-osworld-", ignore_cleanup_errors=True)
         return Path(self._episode_dir.name)
@@ -329,24 +329,24 @@ def make_suite(
     evaluator: Evaluator = "auto",
     **env_options: Any,
 ) -> Suite:
-    """Tasks on a guest.
+    """Make tasks on a guest.
 
     Args:
-        guest: `HOST` or `HOST:PORT` of one that runs already; "": 127.0.0.1:5000.
-        provider: Where guests come from: `address`, `local`, `docker` or `vmware`.
-        list: `all`, `nogdrive`, `small`, `infeasible`, or a file like upstream's `test_all.json`; `local`: what a guest
-            of the provider `local` can do, with small files in place of downloads.
-        wording: `goal` says what is wanted; `steps`, with the list `local`, how it is done, step by step.
-        domains: Only these, with commas between them.
-        data: Folder like upstream's `evaluation_examples`; "": the files that come with the package.
-        cache: Folder with a folder for each task, in which downloaded files lie as in upstream's cache.
-        parity: True or `upstream`: rests and scores as upstream's runner does, its faults included.
-        evaluator: `ours`, `official` or `auto`: ours where they know the task, else OSWorld's own.
+        guest: `HOST` or `HOST:PORT` of an existing guest; "" for 127.0.0.1:5000.
+        provider: Provider of guests: `address`, `local`, `docker` or `vmware`.
+        list: `all`, `nogdrive`, `small`, `infeasible`, or a file like upstream's `test_all.json`; `local`: tasks for
+            guests of the provider `local`, with small substitutes for downloads.
+        wording: `goal` for the instruction; `steps`, with the list `local`, for step-by-step instructions.
+        domains: Names of domains, separated by commas; "" for all.
+        data: Folder like upstream's `evaluation_examples`; "" for the bundled files.
+        cache: Folder with a subfolder for each task, with downloaded files as in upstream's cache.
+        parity: True or `upstream` to use the pauses and scores of upstream's runner, including its faults.
+        evaluator: `ours`, `official` or `auto`: `ours` for supported tasks, else OSWorld's own.
         env_options: Options of the env `osworld`.
 
     Raises:
-        EnvSetupError: No such list or domain.
-        ValueError: A value that is not taken.
+        EnvSetupError: If the list or domain does not exist.
+        ValueError: If a value is invalid.
     """
     import platformdirs
 
@@ -419,7 +419,7 @@ def make_suite(
 
 
 def _score_of_failure(tasks: TaskData, keys: Sequence[str]) -> Baseline:
-    """What an agent gets that says failure at once: 1 where nothing can be done, else 0, whatever the guest holds."""
+    """Return the score of an agent that reports failure at once: 1 for infeasible tasks, else 0, in all states."""
     num_infeasible = sum(tasks.is_infeasible(key) for key in keys)
     return Baseline(
         score=num_infeasible / len(keys),

@@ -1,4 +1,4 @@
-"""Checks before a run on WebArena: whether the sites, their logins and the judge are ready."""
+"""Preflight checks for WebArena: whether the sites, their logins and the judge are ready."""
 
 import re
 import time
@@ -37,13 +37,13 @@ _QUESTION = "What colour is a clear sky at noon?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a site runs.
+    """Program that a site runs.
 
     Attributes:
-        name: For a person.
-        sign: Stands in the source of its first page.
-        version_path: Where it tells its version; "": nowhere.
-        version: What that begins with, in upstream's images.
+        name: Display name.
+        sign: Text in the source of its start page.
+        version_path: Path of a page that shows the version; "" if it is not shown.
+        version: Prefix of the version in upstream's images.
     """
 
     name: str
@@ -60,19 +60,19 @@ PROGRAMS: Mapping[str, Program] = {
     "map": Program(name="OpenStreetMap", sign="openstreetmap"),
     "wikipedia": Program(name="Wikipedia by Kiwix", sign="wiki"),
 }
-"""By site, the programs of upstream's images."""
+"""Programs of upstream's images by site."""
 
 
 class WebArenaDoctor:
-    """Looks at everything but the model that a run on WebArena needs; nothing of the sites is changed, but for a login.
+    """Checks of everything except the model that a WebArena run needs; the sites are not changed, except for a login.
 
     Args:
-        suite_options: As the suite takes them.
+        suite_options: Options of the suite.
         suite_name: `webarena`, or `webarena-verified`, which needs no judge.
 
     Raises:
-        EnvError: They cannot be used here.
-        ValueError: They are not taken.
+        EnvError: If the options cannot be used on this machine.
+        ValueError: If the options are invalid.
     """
 
     def __init__(self, suite_options: Mapping[str, Any], suite_name: str = "webarena") -> None:
@@ -81,11 +81,11 @@ class WebArenaDoctor:
         self._file = with_resets(read_sites(Path(self._path)), str(suite_options.get("reset_command", "")))
 
     async def run(self, say: Say, logins: tuple[HttpLogin, ...] = ()) -> list[Row]:
-        """A row for each thing.
+        """Run all checks; return a row for each.
 
         Args:
-            say: Gets progress, one line a call.
-            logins: For sites that ask for one by HTTP.
+            say: Called with each line of progress.
+            logins: HTTP logins of the sites that require one.
         """
         suite, file = self._suite, self._file
         found = f"{suite.about}, revision {suite.revision}{_left_out(suite)}"
@@ -130,7 +130,7 @@ async def _look_at(site: Site, env: WebArenaEnv) -> list[Row]:
 
 
 async def _look_at_page(site: Site, logins: Sequence[HttpLogin]) -> Row:
-    """Whether it answers, is the program that it should be, and links to itself."""
+    """Check that a site answers, runs the expected program, and links to itself."""
     import httpx
 
     began_s = time.monotonic()
@@ -178,7 +178,7 @@ async def _look_at_login(site: Site, env: WebArenaEnv) -> Row:
 
 
 async def _look_at_version(site: Site, env: WebArenaEnv) -> Row:
-    """The version that a site tells a person who is signed in."""
+    """Check the version that a site shows to a signed-in user."""
     from playwright.async_api import Error
 
     name, program = f"{site.name} version", PROGRAMS[site.name]
@@ -195,7 +195,7 @@ async def _look_at_version(site: Site, env: WebArenaEnv) -> Row:
 
 
 async def _look_at_judge(judge: Judge | None, file: SiteFile) -> Row:
-    """Whether it answers, and tells a right answer from a wrong one."""
+    """Check that the judge answers, and distinguishes a right answer from a wrong one."""
     if judge is None:
         found = "none is named: tasks whose answers need one have no verdict"
         return Row(name="judge", level="warn", found=found, expected="judge and judge_url in the file of sites")

@@ -1,4 +1,4 @@
-"""`WebArenaEnv`: a browser in front of WebArena's sites, which nothing else leaves or reaches."""
+"""`WebArenaEnv`: a browser that can reach only WebArena's sites."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,15 @@ from envs.suites.webarena.verdict import Grader
 
 
 class WebArenaEnv(BrowserEnv):
-    """A `BrowserEnv` that reaches WebArena's sites and nothing else, and signs in to them.
+    """`BrowserEnv` that can reach only WebArena's sites and signs in to them.
 
-    Logins are made once, kept, and made anew when a site does not know one any more.
+    Logins are created once, stored, and renewed when a site does not accept them any more.
 
     Args:
-        file: The sites, and who judges.
+        file: Sites and judge.
         options: Settings of the browser; its domain rules are replaced.
-        parity: Judge as published.
-        open_browser: As in `BrowserEnv`.
+        parity: True to judge as published.
+        open_browser: See `BrowserEnv`.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class WebArenaEnv(BrowserEnv):
         self._logins: dict[str, list[Mapping[str, Any]]] = {}
 
     async def sign_in(self, names: Sequence[str]) -> None:
-        """Be signed in to sites, in this order; those without an account are left as they are.
+        """Sign in to sites, in this order; sites without an account are skipped.
 
         Raises:
-            EnvSetupError: A site is not configured, does not answer, or refuses the account.
+            EnvSetupError: If a site is not configured, does not answer, or rejects the account.
         """
         for name in names:
             site = self.site(name)
@@ -72,10 +72,10 @@ class WebArenaEnv(BrowserEnv):
             self._logins[name] = [cast(Any, cookie) for cookie in await context.cookies(site.url)]
 
     async def open_tabs(self, urls: Sequence[str]) -> None:
-        """Open addresses, a tab each; the first one is active.
+        """Open addresses, one tab each; the first one is active.
 
         Raises:
-            EnvSetupError: One cannot be opened.
+            EnvSetupError: If an address cannot be opened.
         """
         first = self.page
         await self.goto(urls[0])
@@ -86,10 +86,10 @@ class WebArenaEnv(BrowserEnv):
             await self.show(first)
 
     def site(self, name: str) -> Site:
-        """A site by name.
+        """Return a site by name.
 
         Raises:
-            EnvSetupError: It is not configured.
+            EnvSetupError: If it is not configured.
         """
         if name not in self.sites:
             raise EnvSetupError(f"the site {name} is not configured; there are {', '.join(self.sites)}")
@@ -105,10 +105,10 @@ def _shop_of(sites: Mapping[str, Site]) -> Shop | None:
 
 
 def _make(request: EnvRequest) -> Env:
-    """The sites as settings and task files name them.
+    """Make the environment from sites as settings and task files name them.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is invalid.
     """
     options = dict(request.options)
     if "sites" not in options:
@@ -126,4 +126,4 @@ KIND = EnvKind(
     shown=_SHOWN,
     masks_secrets=True,
 )
-"""WebArena's sites in `envs.registry`."""
+"""Registration of WebArena's sites in `envs.registry`."""

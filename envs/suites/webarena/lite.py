@@ -1,14 +1,14 @@
-"""The suite `webarena-lite`: tasks in WebArena's own form on stand-ins for its sites, which anybody can run.
+"""Suite `webarena-lite`: tasks in WebArena's own format on substitutes for its sites that run on any machine.
 
-The stand-ins are the apps of the suite `apps`: django-oscar for the shop and its back office, Trac for the forge,
-DokuWiki for the encyclopedia, and Wagtail besides. Each task is scored as WebArena scores, from answer, address and
-pages, and once more by what the apps' databases hold: `other_scores["databases"]`. Of a config, `stand_in` is ours:
+The substitutes are the apps of the suite `apps`: django-oscar for the shop and its back office, Trac for the forge,
+DokuWiki for the encyclopedia, and Wagtail. Each task is scored like WebArena, from answer, address and pages, and also
+from the apps' databases: `other_scores["databases"]`. The key `stand_in` of a config is not part of WebArena's format:
 
     family      information, navigation, content, configuration or impossible
     steps       the intent as plain steps
-    changes     what has to change in the databases, by path: a value, or {"includes": TEXT}; nothing else may
-    tells       paths in the databases whose values the answer has to have
-    values      what else the task was made from
+    changes     required changes in the databases, by path: a value, or {"includes": TEXT}; others are not allowed
+    tells       paths in the databases whose values the answer must contain
+    values      other values that the task was made from
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from envs.suites.webarena.verdict import Evidence, Grader
 
 PREFIX = "webarena-lite/"
 DATABASES = "databases"
-"""Name of the score by what the databases hold."""
+"""Name of the score from the databases."""
 STAND_INS = {
     "shop": ("oscar", "http://oscar.localhost"),
     "shop_admin": ("oscar", "http://oscar.localhost/dashboard"),
@@ -38,31 +38,31 @@ STAND_INS = {
     "wiki": ("dokuwiki", "http://dokuwiki.localhost"),
     "cms": ("wagtail", "http://wagtail.localhost"),
 }
-"""By site: the app, and what stands for its placeholder, `__SHOP__`."""
+"""App and placeholder, such as `__SHOP__`, by site."""
 REVISION = "2"
 BASELINES = {
     name: Baseline(score=score, num_episodes=101, command=f"cua eval webarena-lite --baseline {name} --parallel 2")
     for name, score in {"null": 0.0, "fail": 8 / 101, "random": 0.0}.items()
 }
-"""Saying failure is right for the eight tasks that cannot be done."""
+"""Baseline scores. Reporting failure is right for the eight impossible tasks."""
 _DATA = Path(__file__).with_name("data") / "webarena_lite.json"
 _WAIT_S = 0.1
-"""For a page that is opened for the verdict; all of these are whole when they come."""
+"""Wait for a page that is opened for the verdict; these pages are complete when they load."""
 
 
 class _StrictJudge:
-    """Takes no reason for the right one: what cannot be done is answered by N/A, or by saying failure."""
+    """Judge that accepts no reason: an impossible task is answered by N/A, or by reporting failure."""
 
     async def ask(self, system: str, question: str) -> str:
         return "different"
 
 
 class LiteTask(Task):
-    """A task on an `AppsEnv`.
+    """Task on an `AppsEnv`.
 
     Args:
-        content: Its config, placeholders filled in.
-        wording: `goal` is the intent, `steps` how it is done.
+        content: Config of the task, with placeholders filled in.
+        wording: `goal` for the intent, `steps` for step-by-step instructions.
     """
 
     def __init__(self, content: Mapping[str, Any], wording: Wording = "goal") -> None:
@@ -95,37 +95,37 @@ class LiteTask(Task):
         self._before: Facts = {}
 
     async def setup(self, env: AppsEnv) -> None:
-        """Sign in and open the page where it starts."""
+        """Sign in and open the start page."""
         self._before = await env.facts()
         await env.sign_in()
         await env.goto(self.config.start_urls[0])
 
     async def evaluate(self, env: AppsEnv) -> TaskVerdict:
-        """1 or 0 as WebArena scores.
+        """Return 1 or 0, scored like WebArena.
 
-        Other scores: by what the apps hold, `databases`, unless the task only opens a page.
+        Other scores: `databases`, from the state of the apps, unless the task only opens a page.
 
         Raises:
-            EnvDiedError: The browser or an app is gone.
+            EnvDiedError: If the browser or an app is gone.
         """
         from playwright.async_api import Error
 
         said = env.terminate
         answer = said.answer if said is not None else None
         if said is not None and said.status == "failure" and (not answer or self.config.answers.is_not_achievable):
-            answer = NOT_ACHIEVABLE  # with a reason in words of its own, or without
+            answer = NOT_ACHIEVABLE  # with a free-text reason, or without one
         after = await env.facts()
         other_scores = self._ask_databases(answer, after)
         page = env.page
         try:
             score = await self._grader.score(self.config, Evidence(answer=answer, page=page))
-            await env.show(page)  # pages that were opened for the verdict came to the front
+            await env.show(page)  # pages that were opened for the verdict became the active ones
         except Error as error:
             raise EnvDiedError(f"the browser gave no verdict: {str(error).splitlines()[0]}") from error
         return TaskVerdict(score, other_scores=other_scores)
 
     def _ask_databases(self, answer: str | None, after: Facts) -> dict[str, float]:
-        """The score by what the apps hold; empty where they cannot tell."""
+        """Return the score from the apps' state; empty for tasks that it cannot score."""
         changed = find_changes(self._before, after)
         is_right = changed.keys() == self._changes.keys() and all(
             _is_value(wanted, changed[path]) for path, wanted in self._changes.items()
@@ -147,10 +147,10 @@ def _is_value(wanted: object, value: object) -> bool:
 
 @cache
 def load_configs() -> Mapping[int, Mapping[str, Any]]:
-    """All configs by task id, their placeholders filled in.
+    """Return all configs by task id, with placeholders filled in.
 
     Raises:
-        EnvSetupError: The file is damaged.
+        EnvSetupError: If the file is damaged.
     """
     content = load_json(_DATA.read_bytes(), str(_DATA))
     filled = fill(content, {name: url for name, (_, url) in STAND_INS.items()})
@@ -158,13 +158,13 @@ def load_configs() -> Mapping[int, Mapping[str, Any]]:
 
 
 def make_suite(wording: Wording = "goal") -> Suite:
-    """All tasks.
+    """Make all tasks.
 
     Args:
-        wording: `goal` is the intent, `steps` how it is done, step by step.
+        wording: `goal` for the intent, `steps` for step-by-step instructions.
 
     Raises:
-        ValueError: There is no such wording.
+        ValueError: If the wording is unknown.
     """
     if wording not in ("goal", "steps"):
         raise ValueError(f"wording is {wording!r}, expected 'goal' or 'steps'")

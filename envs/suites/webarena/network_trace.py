@@ -1,7 +1,7 @@
-"""The requests of an episode, recorded from a browser's context as a HAR file without secrets, and read from one.
+"""Record the requests of a browser context as a HAR file without secrets, and read such files.
 
-Recorded is what a judge needs: addresses, methods, headers, forms, status, and bodies of JSON. Values of cookies,
-of headers that sign somebody in, and of fields for passwords are `***`, but for cookies that tasks are judged by.
+The recording has what a judge needs: addresses, methods, headers, forms, status, and JSON bodies. Values of cookies, of
+authentication headers, and of password fields are replaced by `***`, except for cookies that tasks are judged by.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request
 
 JUDGED_COOKIES = frozenset(("mage-messages", "_osm_directions_engine"))
-"""What audited tasks look at: a shop's message, and how a map looks for ways."""
+"""Cookies that audited tasks check: the shop's messages, and the routing engine of the map."""
 _MAX_EVENTS = 5_000
 _MAX_BODY_BYTES, _MAX_BODIES_BYTES = 2**20, 32 * 2**20
 _WAIT_S = 3.0
 _SECRET_HEADER = re.compile("auth|token|key|secret|password", re.IGNORECASE)
 _SECRET_FIELD = re.compile(r"passw|passwd|pwd|secret|token|api_?key|form_key", re.IGNORECASE)
 AGENT_RESPONSE, NETWORK = "agent_response.json", "network.har"
-"""Names of the files that an episode is judged by, as webarena-verified has them."""
+"""Names of the files that an episode is judged by, as in webarena-verified."""
 MAX_HAR_BYTES = 64 * 2**20
 _STATIC = (
     ".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".woff", ".woff2", ".ttf", ".ico", ".webp",
@@ -38,11 +38,11 @@ _STATIC = (
 
 
 class TraceRecorder:
-    """Records the requests of a browser's context.
+    """Recorder of the requests of a browser context.
 
     Args:
-        context: Whose requests.
-        sites: Where the sites are, for the file.
+        context: Browser context to record.
+        sites: Addresses of the sites, stored in the file.
     """
 
     def __init__(self, context: "BrowserContext", sites: Mapping[str, str]) -> None:
@@ -67,7 +67,7 @@ class TraceRecorder:
         task.add_done_callback(self._reading.discard)
 
     async def _read(self, request: "Request", entry: dict[str, Any], started_at: float) -> None:
-        """Fill an entry; a request that is never answered has none."""
+        """Fill an entry; a request that is never answered gets no data."""
         from playwright.async_api import Error
 
         try:
@@ -113,7 +113,7 @@ class TraceRecorder:
         entry.update(found)
 
     async def _body_of(self, request: "Request") -> str | None:
-        """The body of an object in JSON, while there is room."""
+        """Return the body of a JSON response, within the size limits."""
         response = await request.response()
         if response is None or "application/json" not in response.headers.get("content-type", ""):
             return None
@@ -124,7 +124,7 @@ class TraceRecorder:
         return _clean_json(data.decode("utf-8", "replace")) if len(data) <= _MAX_BODY_BYTES else None
 
     async def stop(self) -> bytes:
-        """Record no more; the HAR file of all that was answered."""
+        """Stop recording; return the HAR file of all answered requests."""
         self._context.remove_listener("request", self._note)
         if self._reading:
             await asyncio.wait(set(self._reading), timeout=_WAIT_S)
@@ -142,7 +142,7 @@ class TraceRecorder:
         return json.dumps({"log": log}, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
     def close(self) -> None:
-        """Record no more, and forget what was recorded."""
+        """Stop recording and discard the data."""
         self._context.remove_listener("request", self._note)
         self._cancel()
 
@@ -183,7 +183,7 @@ def _cookies_of(headers: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 
 
 def _without_secrets(url: str) -> str:
-    """An address whose query has no password, and that has no login."""
+    """Remove passwords from the query and the login from an address."""
     parts = urlsplit(url)
     netloc = parts.netloc.rpartition("@")[2]
     query = parts.query
@@ -200,7 +200,7 @@ def _clean_pair(pair: str) -> str:
 
 
 def _clean_form(text: str, kind: str) -> str:
-    """What was sent, without the values of fields for passwords and the like; its kind may be told wrongly."""
+    """Mask the values of password fields and similar in a request body; the content type may be wrong."""
     if "application/x-www-form-urlencoded" in kind and _SECRET_FIELD.search(unquote(text)):
         pairs = parse_qsl(text, keep_blank_values=True)
         return urlencode([(name, STARS if value and _SECRET_FIELD.search(name) else value) for name, value in pairs])
@@ -241,31 +241,31 @@ def _clean_value(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Event:
-    """A request and its response, as an entry of a HAR file has them.
+    """Request and response of one HAR entry.
 
     Attributes:
-        entry: That entry.
+        entry: The HAR entry.
     """
 
     entry: Mapping[str, Any]
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Address of the request."""
         return str(self.entry["request"]["url"])
 
     @property
     def method(self) -> str:
-        """`GET`, `POST`, ..."""
+        """HTTP method of the request, `GET`, `POST`, ..."""
         return str(self.entry["request"]["method"])
 
     @property
     def status(self) -> Any:
-        """Of the response."""
+        """HTTP status of the response."""
         return self.entry["response"]["status"]
 
     def header(self, name: str) -> str | None:
-        """Of the request; None: it has none of that name."""
+        """Return a header of the request; None if it is missing."""
         return self._headers.get(name.lower())
 
     @cached_property
@@ -274,27 +274,27 @@ class Event:
 
     @cached_property
     def form(self) -> dict[str, Any] | None:
-        """The fields that were sent; None: none, or of a kind that nobody compares."""
+        """Form fields of the request; None if it has none, or their content type is not compared."""
         return _parse_body(self.entry["request"].get("postData"))
 
     @cached_property
     def content(self) -> dict[str, Any] | None:
-        """The object that came back as JSON; None: something else."""
+        """JSON object of the response; None for any other content."""
         return _parse_body(self.entry["response"].get("content"))
 
     @cached_property
     def cookies(self) -> dict[str, str]:
-        """Set by the response."""
+        """Cookies set by the response."""
         return {one["name"]: unquote(one.get("value", "")) for one in self.entry["response"].get("cookies", [])}
 
     @property
     def counts(self) -> bool:
-        """Whether it is more than a part of a page, such as an image."""
+        """True unless it is a static part of a page, such as an image."""
         return not urlsplit(self.url).path.endswith(_STATIC)
 
     @property
     def is_navigation(self) -> bool:
-        """Whether a page was opened by it."""
+        """True if the request opened a page."""
         if self.method != "GET":
             return False
         accept = (self.header("accept") or "").lower()
@@ -333,12 +333,12 @@ def _parse_multipart(text: str, boundary: str) -> dict[str, Any]:
 
 
 def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: bool = False) -> Any:
-    """What is wanted of an object, by key: a name, a path `$.a[0].b`, or a pattern of names.
+    """Select the wanted values of an object, by key: a name, a path `$.a[0].b`, or a pattern of names.
 
     Args:
         data: The object.
-        wanted: Its keys are what is looked for.
-        is_open: Names that there are not are there, with None.
+        wanted: Mapping whose keys are selected.
+        is_open: True to include missing names, with the value None.
     """
     if not data:
         return None
@@ -352,7 +352,7 @@ def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: 
 
 
 def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
-    """The value at a path; several of them as a tuple, none as None."""
+    """Return the value at a path; several values as a tuple, None if there is none."""
     pattern = path[2:] if path.startswith("$.^") and path.endswith("$") else path
     if _is_pattern(pattern):
         matches = [value for name, value in data.items() if re.match(pattern, name)]
@@ -403,11 +403,11 @@ def _json_or_text(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A HAR file that was read.
+    """Parsed HAR file.
 
     Attributes:
-        events: In the file's order.
-        sites: Where the sites were, by name; empty where the file does not say.
+        events: Events in the order of the file.
+        sites: Addresses of the sites by name; empty if the file does not contain them.
     """
 
     events: tuple[Event, ...]
@@ -418,7 +418,7 @@ def read_har(data: bytes, where: str) -> Trace:
     """Read a HAR file.
 
     Raises:
-        EnvError: It is none.
+        EnvError: If the data is not a HAR file.
     """
     try:
         log = json.loads(data)["log"]

@@ -1,8 +1,8 @@
-"""What a page of a site has to hold at the end: `program_html` of WebArena.
+"""Check page contents at the end of an episode: `program_html` of WebArena.
 
-Configs name functions, `func:reddit_get_post_url('__last_url__')`. They are looked up in a table by name; nothing of a
-config is ever run as Python. Locators are JavaScript and run in the page, as published: other engines read selectors
-otherwise than browsers do (209 of them leave a bracket open).
+Configs name functions, `func:reddit_get_post_url('__last_url__')`. They are looked up in a table by name; a config is
+never executed as Python. Locators are JavaScript and run in the page, as published: other engines parse selectors
+differently from browsers (209 of them do not close a bracket).
 """
 
 import ast
@@ -33,17 +33,17 @@ _FIND_ROLE = """name => {
   const role = document.querySelectorAll("td.col-max-role span")[index];
   return role ? role.outerText : "";
 }"""
-"""GitLab's members page: the role in the row of an account."""
+"""Script for GitLab's members page that returns the role of an account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shop:
-    """Magento's REST interface, for what no page shows.
+    """REST client of Magento, for data that no page shows.
 
     Attributes:
-        url: Of the shop, without a slash at its end.
-        user: Of the admin.
-        password: Likewise; never shown.
+        url: Address of the shop, without a trailing slash.
+        user: Name of the admin account.
+        password: Password of the admin account; never shown.
     """
 
     url: str
@@ -51,7 +51,7 @@ class Shop:
     password: str = field(default="admin1234", repr=False)
 
     async def latest_order_url(self) -> str:
-        """The page of the newest order, whoever ordered it."""
+        """Return the address of the page of the newest order of any customer."""
         query = {
             "searchCriteria[sortOrders][0][field]": "created_at",
             "searchCriteria[sortOrders][0][direction]": "DESC",
@@ -65,7 +65,7 @@ class Shop:
         return f"{self.url}/sales/order/view/order_id/{number}/"
 
     async def latest_review(self, sku: str) -> Mapping[str, Any]:
-        """The newest review of a product; empty: there is none."""
+        """Return the newest review of a product; empty if it has none."""
         reviews = await self._get(f"/rest/V1/products/{quote(sku, safe='')}/reviews", {})
         if not isinstance(reviews, list) or not all(isinstance(review, dict) for review in reviews):
             raise EnvDiedError(f"{self.url} tells no list of reviews: {str(reviews)[:200]}")
@@ -89,21 +89,21 @@ class Shop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where functions of configs look.
+    """Context of the functions in configs.
 
     Attributes:
-        page: The page that is judged.
-        shop: For the functions that ask it; None: it is not configured.
+        page: Page that is judged.
+        shop: Client for the functions that use the shop; None if it is not configured.
     """
 
     page: "Page"
     shop: Shop | None = None
 
     def open_shop(self) -> Shop:
-        """The shop.
+        """Return the shop.
 
         Raises:
-            EnvSetupError: It is not configured.
+            EnvSetupError: If it is not configured.
         """
         if self.shop is None:
             raise EnvSetupError("this task asks the shop's REST interface; the site shopping is not configured")
@@ -111,7 +111,7 @@ class Place:
 
 
 async def _post_url(place: Place, url: str) -> str:
-    """The address of the post that an address belongs to; another address as it is."""
+    """Return the address of the post that an address belongs to; other addresses are returned unchanged."""
     parts = urlsplit(url)
     names = parts.path.split("/")
     if len(names) < 4 or names[1] != "f":
@@ -143,14 +143,14 @@ FUNCTIONS: Mapping[str, Callable[..., Awaitable[str]]] = {
     "shopping_get_sku_latest_review_rating": _review_rating,
     "gitlab_get_project_memeber_role": _member_role,
 }
-"""All that configs call, spelled as there."""
+"""All functions used in configs, by their names there."""
 
 
 def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
-    """Name and arguments of `NAME('...', ...)`; `__page__`, which all functions know, is left out.
+    """Parse `NAME('...', ...)` into name and arguments; `__page__`, which every function gets, is left out.
 
     Raises:
-        EnvSetupError: It is no such call, or of a function that there is not.
+        EnvSetupError: If the text is not such a call, or names an unknown function.
     """
     try:
         call = ast.parse(text.strip(), mode="eval").body
@@ -171,11 +171,11 @@ def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 async def call_function(text: str, place: Place) -> str:
-    """What a function of a config tells.
+    """Call a function of a config.
 
     Raises:
-        EnvSetupError: There is none of that name, or it takes other arguments.
-        EnvDiedError: The site that it asks does not answer.
+        EnvSetupError: If the function does not exist, or the arguments do not match.
+        EnvDiedError: If the site does not answer.
     """
     name, arguments = parse_call(text)
     given = (argument.replace(_LAST_URL, place.page.url) for argument in arguments)
@@ -186,17 +186,19 @@ async def call_function(text: str, place: Place) -> str:
 
 
 async def read_text(check: PageCheck, page: "Page", shop: Shop | None = None, *, wait_s: float = 3.0) -> str | None:
-    """What a page has where a task looks; None: nothing. The page that the agent left stays: others open beside it.
+    """Read the text that a check refers to; None if it does not exist.
+
+    Addresses are opened in another page; the agent's page stays unchanged.
 
     Args:
-        check: What is wanted where.
-        page: The page that the agent left open.
-        shop: For functions that ask it.
-        wait_s: For a page that is opened to settle; 3 as published.
+        check: Check with address and locator.
+        page: Active page of the agent at the end.
+        shop: Client for the functions that use the shop.
+        wait_s: Wait for an opened page to settle; 3 s as published.
 
     Raises:
-        EnvSetupError: The check itself is none.
-        EnvDiedError: A page that has to be opened cannot be.
+        EnvSetupError: If the check itself is invalid.
+        EnvDiedError: If a page cannot be opened.
     """
     url = check.url
     if url.startswith(_FUNCTION):
@@ -227,12 +229,12 @@ async def _open(page: "Page", url: str, wait_s: float) -> "Page":
 
 
 def _is_broken(status: int) -> bool:
-    """True if a page tells nothing of what a site holds; one that is missing or forbidden does."""
+    """Return True if a page says nothing about the site's content; a missing or forbidden page does."""
     return status in (401, 407, 408, 429) or status >= 500
 
 
 async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | None:
-    """The text that is judged; None when the page has no such place, "" when it cannot be looked for."""
+    """Return the text to judge; None if the page has no such element, "" if the locator fails."""
     from playwright.async_api import Error
 
     if not check.locator:
@@ -250,11 +252,11 @@ async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | No
         found = await page.evaluate(f"() => {check.locator}")
     except Error:
         return ""
-    return None if found is None else str(found)[:_MAX_TEXT_CHARS]  # by str of Python, as published
+    return None if found is None else str(found)[:_MAX_TEXT_CHARS]  # str of Python, as published
 
 
 def is_met(check: PageCheck, text: str | None, *, fixes: Set[str] = ALL_FIXES) -> bool:
-    """Whether a text is what a task wants; without the fix `null`, no text is `None`."""
+    """Return True if a text meets a check; without the fix `null`, a missing text is the string `None`."""
     if text is None:
         text = "" if "null" in fixes else str(None)
     text = clean(html.unescape(text))

@@ -1,6 +1,6 @@
-"""WebArena's comparisons of texts and addresses, as published, and what is mended in them.
+"""WebArena's comparisons of texts and addresses, as published, and fixes for their errors.
 
-Source: the evaluators of web-arena-x/webarena (`evaluation_harness`), whose verdicts these have without any of `FIXES`.
+Source: the evaluators of web-arena-x/webarena (`evaluation_harness`); without any of `FIXES` the verdicts are the same.
 """
 
 import re
@@ -15,34 +15,34 @@ FIXES = {
     "null": "a place that a page does not have is no text; as published it is the text 'None'",
     "verdict": "a judge's verdict is its last line; as published the words are looked for anywhere",
 }
-"""What is compared otherwise than upstream does, by name."""
+"""Differences from upstream's comparisons, by name."""
 ALL_FIXES = frozenset(FIXES)
 AS_PUBLISHED: frozenset[str] = frozenset()
 
 
 def clean(text: str) -> str:
-    """Without blanks around, without one layer of equal quotes, in lower case."""
+    """Strip whitespace and one layer of matching quotes, and convert to lower case."""
     text = text.strip()
     for quote in "'\"":
         if text.startswith(quote) and text.endswith(quote):
-            text = text[1:-1]  # of a lone quote nothing is left
+            text = text[1:-1]  # a lone quote becomes empty
             break
     return text.lower()
 
 
 def is_exactly(reference: str, answer: str) -> bool:
-    """Whether both are the same once cleaned."""
+    """Return True if both are equal after `clean`."""
     return clean(answer) == clean(reference)
 
 
 def includes(reference: str, answer: str, *, is_alone: bool = False, fixes: Set[str] = ALL_FIXES) -> bool:
-    """Whether the answer holds a reference.
+    """Return True if the answer contains a reference.
 
     Args:
-        reference: What is looked for.
-        answer: Where.
-        is_alone: It is the only one: if it is one character long, it has to be a word of its own.
-        fixes: Without `one character`: by NLTK's words; else by any that punctuation sets apart.
+        reference: Text to look for.
+        answer: Text to search.
+        is_alone: True if it is the only reference: a single character must then be a separate word.
+        fixes: Without `one character`, words are NLTK's; else any word separated by punctuation.
     """
     reference, answer = clean(reference), clean(answer)
     if not is_alone or len(reference) != 1:
@@ -53,7 +53,7 @@ def includes(reference: str, answer: str, *, is_alone: bool = False, fixes: Set[
 
 
 def includes_all(references: Sequence[str], answer: str, *, fixes: Set[str] = ALL_FIXES) -> bool:
-    """Whether an answer holds every reference; with the fix `alternatives`: or one of the alternatives of each."""
+    """Return True if an answer contains every reference; with the fix `alternatives`, one alternative of each."""
     is_alone = len(references) == 1
     return all(
         any(
@@ -65,10 +65,10 @@ def includes_all(references: Sequence[str], answer: str, *, fixes: Set[str] = AL
 
 
 def is_reached(references: Sequence[str], url: str) -> bool:
-    """Whether an address is one of those that a task wants: their host and path are a part of its, and their query too.
+    """Return True if an address contains host and path of one of the references, and has their query values.
 
-    Case matters, nothing is decoded in paths, the scheme and the fragment do not count, and of a query each key needs
-    one of the values that any of the references has for it.
+    Comparison is case-sensitive, paths are not decoded, the scheme and the fragment are ignored, and each key of a
+    query needs one of the values that any of the references has for it.
     """
     base, query = _split_url(url)
     wanted = [_split_url(reference) for reference in references]
@@ -87,12 +87,12 @@ def _split_url(url: str) -> tuple[str, dict[str, list[str]]]:
 
 
 _APART = r"\s;@#$%&?!*()\[\]{}<>\"“”«»„‘’`\u2012-\u2015"
-"""What NLTK's word tokenizer always sets apart."""
+"""Characters that NLTK's word tokenizer always separates."""
 _BEFORE = rf"(?:^|(?<=[{_APART}])|(?<=[^-]--)|(?<=^--)|(?<=\.\.)|(?<=\W')|(?<=^'))"
 _END = rf"(?:''|'?(?:$|[{_APART}]|--|\.\.|[:,](?:\D|$)))"
 _LAST_STOP = r"\.[\])}>\"'»”’\s]*$"
 _TAIL = rf"(?:'[smd]|(?:'(?:ll|re|ve)|n't)(?:'[smd])?)(?:{_END}|{_LAST_STOP})"
-"""`'s`, `n't` and the like, which are words of their own; of two only the first may be a long one."""
+"""`'s`, `n't` and similar suffixes, which are separate words; of two, only the first may be a long one."""
 _AFTER = (
     rf"(?P<apart>{_END}|{_TAIL})|(?P<stop>{_LAST_STOP})"
     r"|\.[\])}>\"'»”’]*\s+(?P<next>[^\s.,;:])|(?P<opened>\.[(\[{*@“])"
@@ -100,10 +100,10 @@ _AFTER = (
 
 
 def _is_nltk_word(character: str, text: str) -> bool:
-    """Whether NLTK's `word_tokenize` of a cleaned text has a word of this one character.
+    """Return True if NLTK's `word_tokenize` of a cleaned text yields this character as a word.
 
-    A full stop behind it is a word of its own at the end of a sentence only: at the end of the text, or before what
-    does not begin with a small letter, since Punkt takes small letters after a number for the same sentence.
+    A full stop after it is a separate word only at the end of a sentence: at the end of the text, or if the next
+    character is not a lower-case letter, since Punkt continues the sentence with a lower-case letter after a number.
     """
     found = re.finditer(f"{_BEFORE}{re.escape(character)}(?={_AFTER})", text)
     return any(match["next"] is None or not match["next"].islower() for match in found)

@@ -1,7 +1,7 @@
-"""Who has a site when, which tasks changed it, and how it is put back, in this and other processes of one machine.
+"""Locks, change records and resets of sites, across the processes of one machine.
 
-A task that changes a site has it alone, and is noted before it begins, so that a site is known as changed also when a
-process was killed. Where a command puts the site back, the next task that takes the site runs it first.
+A task that changes a site has exclusive access, and is recorded before it starts, so that the change is known even if
+the process was killed. If a reset command is configured, the next task on the site runs it first.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ _MAX_OUTPUT_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Sites that a task has.
+    """Sites reserved for a task.
 
     Attributes:
-        warnings: Which of them were changed before and are not put back, and by what, a line each.
-        changes_before: By name of the site, how many tasks changed it before this one, since it was put back.
+        warnings: One line for each site that was changed before and not reset, with the tasks that changed it.
+        changes_before: Number of tasks that changed a site since its last reset, by site name.
     """
 
     warnings: tuple[str, ...]
@@ -41,19 +41,19 @@ class Taken:
 
 @asynccontextmanager
 async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeout_s: float) -> AsyncIterator[Taken]:
-    """Keep sites for a task, those that other tasks changed put back where a command for it is known.
+    """Reserve sites for a task, and reset changed sites if a reset command is configured.
 
     Args:
-        sites: Which.
-        task_id: Whose; noted at each site when `alone`.
-        alone: The task changes the sites.
-        timeout_s: Longest wait for all of them.
+        sites: Sites to reserve.
+        task_id: Id of the task; recorded at each site if `alone`.
+        alone: True if the task changes the sites.
+        timeout_s: Maximum wait for all of them.
 
     Yields:
-        What was found there.
+        State of the sites.
 
     Raises:
-        EnvSetupError: Somebody kept one for longer, or one cannot be put back.
+        EnvSetupError: If a site is not released in time, or cannot be reset.
     """
     sites = list(sites)
     async with AsyncExitStack() as held:
@@ -79,10 +79,10 @@ def _stale(sites: Iterable[Site]) -> list[Site]:
 
 
 async def put_back(site: Site) -> None:
-    """Run the command that puts a site back, and wait until it answers. Nothing that it started outlasts a failure.
+    """Run the reset command of a site, and wait until the site answers. Its processes are killed after a failure.
 
     Raises:
-        EnvSetupError: The command fails, or it and the site take too long.
+        EnvSetupError: If the command fails, or the command or the site takes too long.
     """
     try:
         async with asyncio.timeout(site.reset_timeout_s):
@@ -109,7 +109,7 @@ async def _run_command(site: Site) -> None:
     code = None
     try:
         code = await process.wait()
-        await asyncio.wait({reading}, timeout=1.0)  # what it left running may keep its output open
+        await asyncio.wait({reading}, timeout=1.0)  # a process that is still running may keep the output open
     finally:
         reading.cancel()
         if code != 0:
@@ -141,7 +141,7 @@ async def _wait_until_it_answers(site: Site) -> None:
 
 
 def load_changes(site: Site) -> tuple[str, ...]:
-    """The tasks that changed a site since it was put back, in order."""
+    """Return the tasks that changed a site since its last reset, in order."""
     try:
         content = json.loads(_file_of(site, "changes").read_text("utf-8"))
         return tuple(str(id) for id in content)
@@ -152,7 +152,7 @@ def load_changes(site: Site) -> tuple[str, ...]:
 
 
 def describe_changes(task_ids: Sequence[str]) -> str:
-    """`2 tasks changed it, last webarena/600`; `nothing changed it`."""
+    """Return a summary: `2 tasks changed it, last webarena/600` or `nothing changed it`."""
     if not task_ids:
         return "nothing changed it"
     count = f"{len(task_ids)} tasks" if len(task_ids) > 1 else "1 task"
@@ -171,15 +171,15 @@ def _save_changes(site: Site, task_ids: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def hold_sites(sites: Iterable[Site], *, alone: bool, timeout_s: float) -> AsyncIterator[None]:
-    """Keep sites for a while: for oneself, or together with others who keep them so, in this and other processes.
+    """Lock sites, exclusively or shared, across the processes of this machine.
 
     Args:
-        sites: Which; they are taken in one order by all, so that nobody waits for somebody who waits.
-        alone: A task that changes a site needs it so.
-        timeout_s: Longest wait for all of them.
+        sites: Sites to lock; every caller locks them in the same order, which avoids deadlocks.
+        alone: True for an exclusive lock, for a task that changes a site.
+        timeout_s: Maximum wait for all of them.
 
     Raises:
-        EnvSetupError: Somebody kept one for longer.
+        EnvSetupError: If a site is not released in time.
     """
     until_s = asyncio.get_running_loop().time() + timeout_s
     files: list[int] = []

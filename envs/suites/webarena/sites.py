@@ -1,6 +1,6 @@
-"""The sites of WebArena as somebody hosts them: addresses, accounts, logins.
+"""Configuration of WebArena's sites: addresses, accounts, logins.
 
-A file in TOML names those that there are; tasks that need another one are left out:
+A TOML file names the available sites; tasks that need others are left out:
 
     judge = "gpt-4.1"                     # a model for answers in words, at judge_url; its key is in K25_JUDGE_API_KEY
     judge_url = "https://api.example.com/v1"
@@ -9,7 +9,7 @@ A file in TOML names those that there are; tasks that need another one are left 
     url = "http://shop.example:7770"
     user = "emma.lopez@gmail.com"         # the published accounts are the defaults
     password = "Password.123"
-    reset = "./reset.sh shop"             # puts the site back; left out, it stays as tasks change it
+    reset = "./reset.sh shop"             # resets the site; without it, changes by tasks stay
     reset_timeout = 900                   # seconds until it answers again
 
 The accounts are public, the same in every copy of the sites (web-arena-x/webarena, `browser_env/env_config.py`).
@@ -46,14 +46,14 @@ _RESET_TIMEOUT_S = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginForm:
-    """How one signs in to a kind of site.
+    """Login form of a kind of site.
 
     Attributes:
-        path: Of the page with the form.
-        user: Selector of the field for the name.
-        password: Likewise.
-        button: Of what sends it.
-        home_path: A page that only somebody who is signed in sees; others land on the form.
+        path: Path of the page with the form.
+        user: Selector of the user name field.
+        password: Selector of the password field.
+        button: Selector of the submit button.
+        home_path: Page for signed-in users only; others are redirected to the form.
     """
 
     path: str
@@ -93,7 +93,7 @@ FORMS: Mapping[str, LoginForm] = {
         home_path="/-/profile",
     ),
 }
-"""As Magento 2.4, Postmill and GitLab 15 have them; map and encyclopedia have none."""
+"""Login forms of Magento 2.4, Postmill and GitLab 15; map and encyclopedia have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +102,11 @@ class Site:
 
     Attributes:
         name: One of `task_config.SITES`.
-        url: Its address, without a slash at the end.
-        user: Who signs in; "": nobody.
-        password: Of that account; never shown.
-        reset: Command that puts it back to its first state; "": there is none.
-        reset_timeout_s: Longest until it answers again.
+        url: Address, without a trailing slash.
+        user: Account name; "" for no account.
+        password: Password of the account; never shown.
+        reset: Command that resets the site to its initial state; "" if there is none.
+        reset_timeout_s: Maximum time until the site answers again.
     """
 
     name: str
@@ -118,25 +118,25 @@ class Site:
 
     @property
     def domain(self) -> str:
-        """`HOST:PORT`, as a rule of domains."""
+        """Domain rule of the site, `HOST:PORT`."""
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     async def is_signed_in(self, page: "Page") -> bool:
-        """Return True if a page that only a signed-in person sees is shown. Leaves the page there.
+        """Return True if a page for signed-in users is shown. Leaves that page open.
 
         Raises:
-            EnvSetupError: The site asks for a login by HTTP that the browser does not have, or it is broken.
+            EnvSetupError: If the site requires an HTTP login that the browser does not have, or is broken.
         """
         form = FORMS[self.name]
         status = await self._open(page, form.home_path)
         return status == HTTPStatus.OK and await page.locator(form.password).count() == 0
 
     async def sign_in(self, page: "Page") -> None:
-        """Sign in by the site's own form.
+        """Sign in with the site's own form.
 
         Raises:
-            EnvSetupError: The site does not answer, has no such form, or refuses.
+            EnvSetupError: If the site does not answer, has no such form, or rejects the login.
         """
         from playwright.async_api import Error
 
@@ -155,7 +155,7 @@ class Site:
         raise EnvSetupError(f"{self.name} at {self.url} refuses the account {self.user!r}; check user and password")
 
     async def _open(self, page: "Page", path: str) -> int | None:
-        """Open a page; returns the status of its answer, None where the browser has none."""
+        """Open a page; return the HTTP status, None if the browser does not have it."""
         answer = await page.goto(f"{self.url}{path}", timeout=1000 * _LOGIN_TIMEOUT_S)
         status = answer.status if answer is not None else None
         if status == HTTPStatus.UNAUTHORIZED:
@@ -165,7 +165,7 @@ class Site:
         return status
 
     def is_up(self, status: int, location: str = "") -> bool:
-        """Return True if an answer is one of the site itself: a page, a redirect within it, a login by HTTP."""
+        """Return True for a response of the site itself: a page, a redirect within it, an HTTP login."""
         if 300 <= status < 400:
             return urlsplit(urljoin(self.url, location)).hostname == urlsplit(self.url).hostname
         return 200 <= status < 300 or status == HTTPStatus.UNAUTHORIZED
@@ -173,12 +173,12 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteFile:
-    """What a file of sites says.
+    """Content of a sites file.
 
     Attributes:
-        sites: By name.
-        judge: A model's name; "": none.
-        judge_url: Its endpoint, up to `/v1`.
+        sites: Sites by name.
+        judge: Name of the judge model; "" if there is none.
+        judge_url: Endpoint of the judge, up to `/v1`.
     """
 
     sites: Mapping[str, Site]
@@ -187,12 +187,12 @@ class SiteFile:
 
     @property
     def urls(self) -> dict[str, str]:
-        """Addresses by name of the site."""
+        """Addresses by site name."""
         return {name: site.url for name, site in self.sites.items()}
 
 
 def find_shared_hosts(sites: Iterable[Site]) -> tuple[tuple[str, str], ...]:
-    """Pairs of sites on one host: their cookies are kept by host, not by port, so that they sign each other out."""
+    """Return pairs of sites on one host: cookies are stored by host, not by port, so they sign each other out."""
     hosts = [(site.name, urlsplit(site.url).hostname) for site in sites if site.user]
     return tuple(
         (name, other)
@@ -203,10 +203,10 @@ def find_shared_hosts(sites: Iterable[Site]) -> tuple[tuple[str, str], ...]:
 
 
 def make_sites(urls: Mapping[str, str], accounts: Mapping[str, tuple[str, str]] | None = None) -> dict[str, Site]:
-    """Sites at addresses, with the published accounts where no other is named.
+    """Make sites from addresses, with the published accounts as defaults.
 
     Raises:
-        EnvSetupError: An unknown site, or an address that is none.
+        EnvSetupError: If a site is unknown, or an address is invalid.
     """
     known = {**_ACCOUNTS, **(accounts or {})}
     found = {}
@@ -220,7 +220,7 @@ def read_sites(path: Path) -> SiteFile:
     """Read a file of sites.
 
     Raises:
-        EnvSetupError: It cannot be read, or says something else than sites.
+        EnvSetupError: If the file cannot be read, or is not a sites file.
     """
     try:
         content = tomllib.loads(path.read_text("utf-8"))
@@ -254,14 +254,11 @@ def read_sites(path: Path) -> SiteFile:
 
 
 def with_resets(file: SiteFile, commands: str) -> SiteFile:
-    """A file of sites with other commands that put them back.
+    """Return a sites file with other reset commands.
 
     Args:
-        file: Which one.
-        commands: `SITE=COMMAND`, a line each; a line without a site is for all that have none.
-
-    Raises:
-        EnvSetupError: A site that the file does not name.
+        file: The sites file.
+        commands: `SITE=COMMAND`, one per line; a line without a site applies to all sites without a command.
     """
     sites = dict(file.sites)
     for line in filter(None, map(str.strip, commands.splitlines())):

@@ -1,7 +1,7 @@
-"""WebArena's task configs as data: where a task starts, what is asked for, what is compared in the end.
+"""WebArena's task configs as data: start pages, instruction, and checks.
 
-Source: `config_files/test.raw.json` of web-arena-x/webarena. The state that comes with the package is that of f62e0b99
-(September 2025); `TaskData` reads another file of the same form just as well.
+Source: `config_files/test.raw.json` of web-arena-x/webarena. The bundled file is from revision f62e0b99 (September
+2025); `TaskData` reads other files of the same format.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from envs.json_fields import as_mapping, as_text, as_texts, load_json
 DATA = Path(__file__).with_name("data") / "webarena_2025_09_05.zip"
 RAW, VERIFIED, HARD = "test.raw.json", "webarena-verified.json", "webarena-verified-hard.ids.json"
 CORRECTIONS = "corrections-1"
-"""Names their revision; a new one for every change."""
+"""Revision of the corrections; it changes with every correction."""
 _CORRECTIONS_FILE = Path(__file__).with_name("data") / "corrections.json"
 SITES = ("shopping", "shopping_admin", "reddit", "gitlab", "map", "wikipedia")
 EVAL_TYPES = ("string_match", "url_match", "program_html")
@@ -30,14 +30,15 @@ _MAX_FILE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What the agent's answer is compared with; all of it has to hold.
+    """Expected answers; all conditions must hold.
 
     Attributes:
-        exact: The answer itself.
-        includes: Parts of it.
-        alike: Each has to be said in some words; a judge tells.
-        is_not_achievable: The answer is that it cannot be done, for the reason `why`; a judge tells.
-        why: The reason.
+        exact: The exact answer.
+        includes: Parts that the answer must contain.
+        alike: Statements that the answer must make in any wording; decided by a judge.
+        is_not_achievable: True if the right answer is that the task is impossible, because of `why`; decided by a
+            judge.
+        why: Reason why the task is impossible.
     """
 
     exact: str | None = None
@@ -49,14 +50,15 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageCheck:
-    """What a page has to hold at the end.
+    """Expected content of a page at the end.
 
     Attributes:
-        url: `last`: the page that the agent left open; `func:NAME(...)`: a function tells the address; else it itself.
-        locator: JavaScript that selects a text, `func:NAME(...)`, or nothing: the source of the page.
-        prepare: JavaScript that is run before.
-        exact: The text itself.
-        includes: Parts of it, each with alternatives.
+        url: `last` for the page that the agent left open; `func:NAME(...)` for a function that returns it; else an
+            address.
+        locator: JavaScript that selects a text, `func:NAME(...)`, or "" for the source of the page.
+        prepare: JavaScript to run before the locator.
+        exact: The exact text.
+        includes: Parts that the text must contain, each with alternatives.
     """
 
     url: str
@@ -68,19 +70,19 @@ class PageCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfig:
-    """One task; addresses have the sites' own hosts, or placeholders where a site is not configured.
+    """One task; addresses have the hosts of the sites, or placeholders if a site is not configured.
 
     Attributes:
-        id: Its number, 0 to 811.
-        sites: Those that it needs.
-        start_urls: One tab each; the first one is active.
-        intent: What is asked for.
-        template_id: Tasks of one template are the same with other values.
-        eval_types: What is compared, in this order; the score is the product.
-        answers: For `string_match`.
-        reference_urls: For `url_match`: alternatives.
-        page_checks: For `program_html`.
-        logins: Sites that it starts signed in to, as published; fewer than `sites` where upstream has no such state.
+        id: Task number, 0 to 811.
+        sites: Sites that the task needs.
+        start_urls: Addresses, one tab each; the first one is active.
+        intent: The instruction.
+        template_id: Template of the task; tasks of one template differ only in their values.
+        eval_types: Evaluators, in this order; the score is the product.
+        answers: Expected answers for `string_match`.
+        reference_urls: Alternatives for `url_match`.
+        page_checks: Checks for `program_html`.
+        logins: Sites that are signed in at the start, as published; fewer than `sites` if upstream has no such state.
     """
 
     id: int
@@ -96,25 +98,25 @@ class TaskConfig:
 
     @property
     def changes_state(self) -> bool:
-        """Whether a page is looked at in the end: these tasks change what the site holds."""
+        """True if the evaluation reads a page at the end: these tasks change the content of a site."""
         return "program_html" in self.eval_types
 
     @property
     def is_judged(self) -> bool:
-        """True if a model compares its answer."""
+        """True if a model judges the answer."""
         return bool(self.answers.alike) or self.answers.is_not_achievable
 
 
 def placeholder(site: str) -> str:
-    """What stands for the address of a site: `__SHOPPING__`."""
+    """Return the placeholder of a site's address, `__SHOPPING__`."""
     return f"__{site.upper()}__"
 
 
 def check_sites(sites: Mapping[str, str]) -> dict[str, str]:
-    """Addresses of sites, without the slash at their end, which would spoil every comparison of addresses.
+    """Return addresses of sites without a trailing slash, which would break comparisons of addresses.
 
     Raises:
-        EnvSetupError: An unknown site, or an address that is none.
+        EnvSetupError: If a site is unknown, or an address is invalid.
     """
     found = {}
     for name, url in sites.items():
@@ -128,10 +130,10 @@ def check_sites(sites: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_config(content: object, where: str = "a task of WebArena") -> TaskConfig:
-    """Read a config whose placeholders are filled in.
+    """Parse a config whose placeholders are filled in.
 
     Raises:
-        EnvSetupError: Something is missing or of another kind than it has to be.
+        EnvSetupError: If a field is missing or has the wrong type.
     """
     task = as_mapping(content, where)
     id = task.get("task_id")
@@ -174,7 +176,7 @@ def parse_config(content: object, where: str = "a task of WebArena") -> TaskConf
 
 
 def _parse_logins(storage_state: object) -> tuple[str, ...]:
-    """`./.auth/gitlab.reddit_state.json` is a state of both sites."""
+    """Return the sites of a stored login: `./.auth/gitlab.reddit_state.json` contains both."""
     name = PurePosixPath(storage_state).name if isinstance(storage_state, str) else ""
     return tuple(filter(None, name.removesuffix("_state.json").split(".")))
 
@@ -216,13 +218,13 @@ def _parse_check(content: object, where: str) -> PageCheck:
 
 
 class TaskData:
-    """All tasks of one revision, their addresses still placeholders.
+    """All tasks of one revision, with placeholders in the addresses.
 
     Args:
-        path: A file like upstream's `test.raw.json`, or a zip that holds one; None: what comes with the package.
+        path: File like upstream's `test.raw.json`, or a zip with one; None for the bundled file.
 
     Raises:
-        EnvSetupError: There is no such file, or it holds no tasks.
+        EnvSetupError: If the file does not exist, or has no tasks.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -242,14 +244,14 @@ class TaskData:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """All task ids, in the file's order."""
+        """All task ids, in the order of the file."""
         return tuple(self._tasks)
 
     def raw(self, task_id: int) -> Mapping[str, Any]:
-        """One config as it stands in the file.
+        """Return one config as it is in the file.
 
         Raises:
-            EnvSetupError: There is none.
+            EnvSetupError: If the task does not exist.
         """
         if task_id not in self._tasks:
             raise EnvSetupError(f"WebArena has no task {task_id!r}; expected one of 0 to {max(self._tasks)}")
@@ -258,15 +260,15 @@ class TaskData:
     def task(
         self, task_id: int, sites: Mapping[str, str] | None = None, corrections: Iterable["Correction"] = ()
     ) -> TaskConfig:
-        """One task.
+        """Return one task.
 
         Args:
-            task_id: Its number.
+            task_id: Task number.
             sites: Addresses of sites, which replace the placeholders.
-            corrections: Laid over the file; those of other tasks do not matter.
+            corrections: Applied to the config; corrections of other tasks are ignored.
 
         Raises:
-            EnvSetupError: There is none, or it is damaged.
+            EnvSetupError: If the task does not exist, or its config is damaged.
         """
         content: Any = self.raw(task_id)
         for correction in corrections:
@@ -275,7 +277,7 @@ class TaskData:
         return parse_config(fill(content, check_sites(sites or {})))
 
     def hard_ids(self) -> tuple[int, ...]:
-        """The 258 tasks that the audited set calls hard."""
+        """Return ids of the 258 tasks in the audited set's `hard` split."""
         content = load_json(self._read(HARD), HARD)
         ids = content.get("task_ids") if isinstance(content, dict) else content
         if not isinstance(ids, list):
@@ -283,7 +285,7 @@ class TaskData:
         return tuple(ids)
 
     def verified(self) -> dict[int, Mapping[str, Any]]:
-        """The audited configs by task id, which have a schema of their own."""
+        """Return audited configs by task id; they have their own schema."""
         content = load_json(self._read(VERIFIED), VERIFIED)
         if not isinstance(content, list):
             raise EnvSetupError(f"{VERIFIED} is no list of tasks")
@@ -307,13 +309,13 @@ class TaskData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A change to one config; the file itself stays as it is.
+    """Correction of one config; the file itself stays unchanged.
 
     Attributes:
-        task_id: Of which task.
-        fields: New values by path, `eval.reference_answers`, `intent`; None takes the field away.
-        reason: Why.
-        source: Who says so.
+        task_id: Number of the task.
+        fields: New values by path, `eval.reference_answers`, `intent`; None removes the field.
+        reason: Reason for the correction.
+        source: Source of the correction.
     """
 
     task_id: int
@@ -322,10 +324,10 @@ class Correction:
     source: str
 
     def applied(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The config with it; the one given stays as it is.
+        """Return a corrected copy of a config.
 
         Raises:
-            EnvSetupError: It names a field in something that has none.
+            EnvSetupError: If the path of a field does not exist in the config.
         """
         found = json.loads(json.dumps(content))
         for path, value in self.fields.items():
@@ -344,13 +346,13 @@ class Correction:
 
 
 def load_corrections(path: Path | None = None) -> Sequence[Correction]:
-    """Read corrections.
+    """Load corrections.
 
     Args:
-        path: A file of one's own; None: those that come with the package.
+        path: Path of a corrections file; None for the bundled one.
 
     Raises:
-        EnvSetupError: It cannot be read, or says something else.
+        EnvSetupError: If the file cannot be read, or has another format.
     """
     path = path or _CORRECTIONS_FILE
     try:
@@ -369,9 +371,9 @@ def load_corrections(path: Path | None = None) -> Sequence[Correction]:
 
 
 def fill(content: Any, sites: Mapping[str, str]) -> Any:
-    """The same JSON value with addresses in place of placeholders, in all its texts.
+    """Replace the placeholders in all texts of a JSON value with addresses.
 
-    `__SHOPPING_ADMIN__` is another placeholder than `__SHOPPING__`; `__last_url__` and `__page__` are none.
+    `__SHOPPING_ADMIN__` and `__SHOPPING__` are different placeholders; `__last_url__` and `__page__` are not replaced.
     """
     if isinstance(content, str):
         for name, url in sites.items():

@@ -1,4 +1,4 @@
-"""The suite `webarena`: WebArena's tasks on sites that somebody hosts, and which of them cannot be evaluated now."""
+"""Suite `webarena`: WebArena's tasks on self-hosted sites, and which of them cannot be evaluated now."""
 
 import asyncio
 import time
@@ -24,21 +24,21 @@ _TIMEOUT_S = 8.0
 _NO_JUDGE = "needs a model as the judge of answers in words; name one by judge and judge_url in the file of sites"
 PREFIX = "webarena/"
 _MAX_WAIT_S = 3600.0
-"""For a site that another task changes."""
+"""Maximum wait for a site that another task changes."""
 _SPLITS = ("all", "hard")
 CHANGES_BEFORE, CHANGES, TAKEN_AT = "changes_before", "changes_state", "taken_at"
-"""What a task tells of its sites, in its `info`."""
+"""Keys for the state of the sites in a task's `info`."""
 
 
 def find_unavailable(tasks: Mapping[str, Iterable[str]], file: SiteFile) -> dict[str, str]:
-    """Return by task id the reason why it cannot be evaluated; not to be called in an event loop.
+    """Return the reason why tasks cannot be evaluated, by task id; do not call it in an event loop.
 
     Args:
-        tasks: Names of the sites that a task needs, by its id.
-        file: The sites.
+        tasks: Site names that each task needs, by task id.
+        file: The sites file.
 
     Raises:
-        EnvSetupError: None of the sites answers.
+        EnvSetupError: If none of the sites answers.
     """
     needed = {name for sites in tasks.values() for name in sites}
     silent = asyncio.run(_find_silent([file.sites[name] for name in sorted(needed)]))
@@ -49,7 +49,7 @@ def find_unavailable(tasks: Mapping[str, Iterable[str]], file: SiteFile) -> dict
 
 
 def without_judge(configs: Mapping[str, TaskConfig], file: SiteFile) -> dict[str, str]:
-    """Return a reason for each task whose answers a judge compares, if none is named."""
+    """Return a reason for each task whose answers need a judge, if no judge is configured."""
     if file.judge and file.judge_url:
         return {}
     return {id: _NO_JUDGE for id, config in configs.items() if config.is_judged}
@@ -75,33 +75,33 @@ async def _find_silent(sites: Iterable[Site]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A way to judge a task.
+    """Method of judging a task.
 
     Attributes:
-        config: What is wanted.
-        fixes: What is not judged as published, of `scoring.FIXES`.
+        config: Config of the task.
+        fixes: Applied fixes, of `scoring.FIXES`.
     """
 
     config: TaskConfig
     fixes: Set[str]
 
     def is_that_of(self, config: TaskConfig, grader: Grader) -> bool:
-        """Whether it is the same as judging a config by a grader."""
+        """Return True if it is equivalent to judging a config by a grader."""
         return self.config == config and self.fixes == grader.fixes
 
 
 class SiteTask(Task):
-    """A task on sites, without its verdict.
+    """Task on sites, without an evaluation.
 
     Args:
-        spec: Which one it is.
-        sites: Those that it needs.
-        start_urls: One tab each; the first one is active.
-        changes_state: It changes what they hold.
-        logins: Those of the sites that it starts signed in to; None: all.
+        spec: Id and environment of the task.
+        sites: Sites that the task needs.
+        start_urls: Addresses, one tab each; the first one is active.
+        changes_state: True if the task changes the sites.
+        logins: Sites that are signed in at the start; None for all.
 
     Attributes:
-        files: Once it is judged, what WebArena-Verified judges by: the answer, and the requests since the first page.
+        files: Input of WebArena-Verified after the evaluation: the answer, and the requests since the first page.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class SiteTask(Task):
     ) -> None:
         self.spec = spec
         self.warnings: list[str] = []
-        self._info: dict[str, Any] = {}  # of its verdict: how many tasks changed its sites before it
+        self._info: dict[str, Any] = {}  # info of the verdict: number of tasks that changed its sites before
         self.files: dict[str, bytes] = {}
         self._recorder: TraceRecorder | None = None
         self._sites = tuple(sites)
@@ -125,10 +125,10 @@ class SiteTask(Task):
         self._kept: AsyncExitStack | None = None
 
     async def setup(self, env: WebArenaEnv) -> None:
-        """Wait for the sites, have them put back if tasks changed them, sign in, open the tabs it starts with.
+        """Wait for the sites, reset them if tasks changed them, sign in, and open the start tabs.
 
         Raises:
-            EnvSetupError: A site is not configured, does not answer, cannot be put back, or refuses the account.
+            EnvSetupError: If a site is not configured, does not answer, cannot be reset, or rejects the account.
         """
         sites = [env.site(name) for name in self._sites]
         self._kept = AsyncExitStack()
@@ -150,7 +150,7 @@ class SiteTask(Task):
             raise
 
     async def keep_evidence(self, env: WebArenaEnv, answer: str | None) -> None:
-        """Fill `files`; nothing is recorded any more."""
+        """Fill `files` and stop recording."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             redact = Redactor(env.options.masked_texts)
@@ -158,7 +158,7 @@ class SiteTask(Task):
             self.files = {AGENT_RESPONSE: (answer or "").encode(), NETWORK: redact(har.decode()).encode()}
 
     async def teardown(self, env: WebArenaEnv) -> None:
-        """Let others have the sites."""
+        """Release the sites."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.close()
@@ -168,13 +168,13 @@ class SiteTask(Task):
 
 
 class WebArenaTask(SiteTask):
-    """A task on a `WebArenaEnv`.
+    """Task on a `WebArenaEnv`.
 
     Args:
-        config: What it is, as it is judged.
-        spec: Which one it is.
-        others: By name, the other rules that it is judged by, too.
-        parity: It starts signed in to those sites only that it is as published.
+        config: Config of the task, as it is judged.
+        spec: Id and environment of the task.
+        others: Additional rules to judge by, by name.
+        parity: True to sign in only to the sites that are signed in as published.
     """
 
     def __init__(
@@ -187,11 +187,11 @@ class WebArenaTask(SiteTask):
         self._others = dict(others or {})
 
     async def evaluate(self, env: WebArenaEnv) -> TaskVerdict:
-        """Judge the answer, the active page and the sites; by the other rules in `other_scores`.
+        """Judge the answer, the active page and the sites; results of the other rules are in `other_scores`.
 
         Raises:
-            EnvSetupError: It needs a judge, and none is named.
-            EnvError: A page, the shop or the judge does not answer.
+            EnvSetupError: If the task needs a judge, and none is configured.
+            EnvError: If a page, the shop or the judge does not answer.
         """
         from playwright.async_api import Error
 
@@ -205,13 +205,13 @@ class WebArenaTask(SiteTask):
                 name: score if rule.is_that_of(self.config, env.grader) else await self._score_by(name, env, evidence)
                 for name, rule in self._others.items()
             }
-            await env.show(page)  # pages that were opened for the verdict came to the front
+            await env.show(page)  # pages that were opened for the verdict became the active ones
         except Error as error:
             raise EnvDiedError(f"the browser gave no verdict: {str(error).splitlines()[0]}") from error
         return TaskVerdict(score, other_scores=other_scores, info=self._info)
 
     async def _score_by(self, name: str, env: WebArenaEnv, evidence: Evidence) -> float:
-        """The score by another rule; where that gives no verdict, 0 and a warning."""
+        """Return the score by another rule; 0 and a warning if it gives no verdict."""
         rule = self._others[name]
         try:
             return await replace(env.grader, fixes=rule.fixes).score(rule.config, evidence)
@@ -230,22 +230,22 @@ def make_suite(
     reset_command: str = "",
     **env_options: Any,
 ) -> Suite:
-    """Tasks on configured sites; those that need another one are left out.
+    """Make tasks on configured sites; tasks that need other sites are left out.
 
     Args:
-        sites: A file in TOML that names them; see `envs.suites.webarena.sites`.
-        only: Only tasks on these sites and no other, with commas between them.
+        sites: TOML file that names the sites; see `envs.suites.webarena.sites`.
+        only: Names of sites, separated by commas; only tasks on these sites are made.
         split: `all`, or the audited set's `hard` 258.
-        data: A file like upstream's `test.raw.json`; "": the one that comes with the package.
-        corrected: Known errors of the configs are mended (`data/corrections.json`).
-        parity: True or `upstream`: judged as published, nothing corrected.
-        reset_command: `SITE=COMMAND`, a line each, puts a site back before a task when another one has changed it; a
-            line without a site is for all others.
+        data: File like upstream's `test.raw.json`; "" for the bundled file.
+        corrected: True to correct known errors of the configs (`data/corrections.json`).
+        parity: True or `upstream` to judge as published, without corrections.
+        reset_command: `SITE=COMMAND`, one per line; resets a site before a task if another task changed it; a line
+            without a site applies to all others.
         env_options: Options of the env `webarena`.
 
     Raises:
-        EnvSetupError: No such file, or no task is left.
-        ValueError: A value that is not taken.
+        EnvSetupError: If the file does not exist, or no task is left.
+        ValueError: If a value is invalid.
     """
     if parity not in (True, False, "upstream", "true", "false"):
         raise ValueError(f"parity is {parity!r}, expected 'upstream' or nothing")
@@ -259,11 +259,11 @@ def make_suite(
     for id in wanted:
         try:
             configs[id] = tasks.task(id, file.urls, corrections)
-        except EnvSetupError as error:  # of this task alone
+        except EnvSetupError as error:  # for this task only
             damaged[id] = str(error)
     all_corrections = load_corrections()
     how = "upstream" if is_parity else "default" if corrected else "raw"
-    # the encyclopedia is reached over the map's homepage; both have to be there
+    # the encyclopedia is linked from the map's homepage; both are required
     kept, left_out = choose_playable(configs, there)
     options = {**site_options(sites, reset_command), **({"parity": True} if is_parity else {}), **env_options}
 
@@ -313,17 +313,17 @@ def make_suite(
 
 
 def why_once(task: "OnSites", sites: Mapping[str, Site]) -> str:
-    """Return why a task cannot be tried again from the same state; "" if it changes nothing or its sites are reset."""
+    """Return why a task cannot be retried from the same state; "" if it changes nothing or its sites are reset."""
     kept = [name for name in task.sites if not sites[name].reset]
     return f"it changes {' and '.join(kept)}, which no reset command puts back" if task.changes_state and kept else ""
 
 
 def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, frozenset[str]]:
-    """The file of sites, and the names of those that tasks may need.
+    """Return the sites file, and the names of the sites that tasks may use.
 
     Raises:
-        EnvSetupError: There is no such file.
-        ValueError: None is named.
+        EnvSetupError: If the file does not exist.
+        ValueError: If no sites file is given.
     """
     if not sites:
         raise ValueError("sites is missing: name a TOML file with the sites, by sites=FILE")
@@ -333,16 +333,16 @@ def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, f
 
 
 class OnSites(Protocol):
-    """What is known of a task before it is chosen."""
+    """Interface of a task before it is created."""
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Those that it needs."""
+        """Sites that the task needs."""
         ...
 
     @property
     def changes_state(self) -> bool:
-        """True if it changes what they hold."""
+        """True if the task changes its sites."""
         ...
 
 
@@ -350,10 +350,10 @@ Chosen = TypeVar("Chosen", bound=OnSites)
 
 
 def choose_playable(tasks: Mapping[int, Chosen], there: Set[str]) -> tuple[dict[int, Chosen], str]:
-    """The tasks all of whose sites are there; and what the others lack.
+    """Return the tasks whose sites are all available, and a note on the missing sites.
 
     Raises:
-        EnvSetupError: None is left.
+        EnvSetupError: If no task is left.
     """
     kept = {id: task for id, task in tasks.items() if set(task.sites) <= there}
     if not kept:
@@ -364,10 +364,10 @@ def choose_playable(tasks: Mapping[int, Chosen], there: Set[str]) -> tuple[dict[
 
 
 def choose_ids(tasks: TaskData, split: str) -> tuple[int, ...]:
-    """The numbers of the tasks of a split, `all` or `hard`.
+    """Return the numbers of the tasks of a split, `all` or `hard`.
 
     Raises:
-        ValueError: There is no such split.
+        ValueError: If the split is unknown.
     """
     if split not in _SPLITS:
         raise ValueError(f"split is {split!r}, expected one of {', '.join(_SPLITS)}")
@@ -375,5 +375,5 @@ def choose_ids(tasks: TaskData, split: str) -> tuple[int, ...]:
 
 
 def site_options(sites: str, reset_command: str) -> dict[str, Any]:
-    """What the env `webarena` has to know of sites."""
+    """Return the options of the env `webarena` for the sites."""
     return {"sites": str(Path(sites).absolute()), **({"reset_command": reset_command} if reset_command else {})}

@@ -1,8 +1,8 @@
-"""The verdict on one episode of WebArena: the product of what was compared, graded once, at the end.
+"""Evaluation of one WebArena episode: the product of all checks, computed once, at the end.
 
 The questions to a judge are WebArena's, word for word (web-arena-x/webarena, `evaluation_harness/helper_functions.py`;
-published with them: temperature 0, 768 tokens, the model gpt-4-1106-preview, which is retired). With `parity=True` they
-are asked as they are and the verdict is looked for anywhere in the reply; else by the rules of `envs.judge`.
+published with temperature 0, 768 tokens, and the model gpt-4-1106-preview, which is retired). With `parity=True` they
+are asked unchanged and the verdict is searched for anywhere in the reply; else the rules of `envs.judge` apply.
 """
 
 from collections.abc import Set
@@ -46,19 +46,19 @@ _UNACHIEVABLE_WORDS = {"same": True, "different": False}
 
 
 async def is_alike(judge: Judge, question: str, reference: str, answer: str, *, parity: bool = False) -> bool:
-    """Whether an answer says what a reference says; partly is not enough.
+    """Ask the judge whether an answer says the same as a reference; partly is not enough.
 
     Raises:
-        EnvDiedError: The judge does not answer, or in a way that is no verdict.
+        EnvDiedError: If the judge does not answer, or its answer is not a verdict.
     """
     return await _ask(judge, _FUZZY, "student answer", _FUZZY_WORDS, question, reference, answer, parity)
 
 
 async def is_reason(judge: Judge, task: str, reason: str, answer: str, *, parity: bool = False) -> bool:
-    """Whether an answer tells why a task cannot be done.
+    """Ask the judge whether an answer states why a task is impossible.
 
     Raises:
-        EnvDiedError: The judge does not answer, or in a way that is no verdict.
+        EnvDiedError: If the judge does not answer, or its answer is not a verdict.
     """
     what = "reported unachievable reason"
     return await _ask(judge, _UNACHIEVABLE, what, _UNACHIEVABLE_WORDS, task, reason, answer, parity)
@@ -82,7 +82,7 @@ async def _ask(
 
 
 def _read_as_published(reply: str, words: dict[str, bool]) -> bool:
-    """By the words anywhere in the reply, those that say no first."""
+    """Search for the words anywhere in the reply, negative ones first."""
     reply = reply.lower()
     if any(word in reply for word, is_right in words.items() if not is_right):
         return False
@@ -93,12 +93,12 @@ def _read_as_published(reply: str, words: dict[str, bool]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What an episode leaves to be judged.
+    """Result of an episode that is judged.
 
     Attributes:
-        answer: The text of the agent's last action; None: it ended without one.
-        page: The active page, as the agent left it.
-        texts: What was read for the verdict, by address, locator and preparation: other rules read the same.
+        answer: Text of the agent's last action; None if it ended without one.
+        page: Active page, as the agent left it.
+        texts: Texts read for the verdict, by address, locator and preparation; shared by all rules.
     """
 
     answer: str | None
@@ -108,13 +108,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """How episodes are judged.
+    """Settings for judging episodes.
 
     Attributes:
-        judge: For answers in words; None: tasks that need it have no verdict.
-        shop: For functions that ask the shop.
-        fixes: What is not judged as published, of `scoring.FIXES`.
-        wait_s: For a page that is opened to settle.
+        judge: Model that judges free text; None gives no verdict for tasks that need it.
+        shop: Client for functions that use the shop.
+        fixes: Applied fixes, of `scoring.FIXES`.
+        wait_s: Wait for an opened page to settle.
     """
 
     judge: Judge | None = None
@@ -123,11 +123,11 @@ class Grader:
     wait_s: float = 3.0
 
     async def score(self, config: TaskConfig, evidence: Evidence) -> float:
-        """1 or 0: everything in the order of `eval_types`, to the first miss.
+        """Return 1 or 0: run `eval_types` in order, up to the first failure.
 
         Raises:
-            EnvSetupError: It needs a judge or the shop, and there is none.
-            EnvDiedError: A page, the shop or the judge does not answer.
+            EnvSetupError: If the task needs a judge or the shop, and there is none.
+            EnvDiedError: If a page, the shop or the judge does not answer.
         """
         for kind in config.eval_types:
             if kind == "string_match":
@@ -143,7 +143,7 @@ class Grader:
         return 1.0
 
     async def is_answered(self, config: TaskConfig, answer: str | None) -> bool:
-        """Whether an answer is what the task wants."""
+        """Return True if an answer is right."""
         if answer is None or (not answer.strip() and "no answer" in self.fixes):
             return False
         answer, answers = clean(answer), config.answers

@@ -1,9 +1,10 @@
 """WebArena-Verified: the audited tasks, judged by the agent's JSON answer and by the requests of its browser.
 
-Nothing is asked of a site or a judge, so that a finished run can be scored offline, from two files for each task:
-`agent_response.json`, the answer's text, and `network.har`. Those are webarena-verified's own names and forms.
+Neither a site nor a judge is needed, so that a finished run can be scored offline, from two files for each task:
+`agent_response.json`, the text of the answer, and `network.har`. Names and formats are the same as in
+webarena-verified.
 
-Source: the rules of webarena-verified 1.2.3, whose verdicts these have on canned traces; the tasks are its data.
+Source: the rules of webarena-verified 1.2.3; verdicts on canned traces are identical. The tasks are its data.
 """
 
 import json
@@ -28,25 +29,25 @@ STATUS: SUCCESS; NOT_FOUND_ERROR when what is asked for does not exist; ACTION_N
 not offer it; PERMISSION_DENIED_ERROR when this user may not; DATA_VALIDATION_ERROR when given data is missing or \
 wrong; UNKNOWN_ERROR else.
 retrieved_data: for RETRIEVE the list of what was found, all items of one form; null for the others."""
-"""What the agent is told besides; the words are ours."""
+"""Answer format that is appended to the instruction; the wording is not upstream's."""
 Outcome = Literal["success", "failure", "error"]
 
 
 class SchemaReader:
-    """Reads what is wanted strictly, and what was given as far as it can be.
+    """Parser that is strict for expected values and tolerant for given ones.
 
     Args:
-        sites: For addresses in texts.
+        sites: Addresses of the sites, for addresses in texts.
     """
 
     def __init__(self, sites: SiteUrls) -> None:
         self._sites = sites
 
     def read_data(self, data: object, schema: Mapping[str, Any], *, strict: bool) -> tuple[Any, ...] | None:
-        """The list that an answer has; None: it has none.
+        """Return the list in an answer; None if it has none.
 
         Raises:
-            ValueError: A value is none of its type, and `strict`; or there should be no list.
+            ValueError: If a value does not have its type and `strict` is set, or there should be no list.
         """
         if not data and not isinstance(data, int | float):
             return None
@@ -59,7 +60,7 @@ class SchemaReader:
         return tuple(self._read(value, _kind_of(item), strict=strict) for value in values)
 
     def _read(self, value: object, kind: str, *, strict: bool) -> Any:
-        """A value of a type; one that cannot be read stays as it is, unless `strict`."""
+        """Parse a value of a type; an invalid one is returned unchanged, unless `strict`."""
         try:
             if kind == "url":
                 return read_url(value, UrlRules(sites=self._sites, strict=strict))
@@ -75,10 +76,10 @@ class SchemaReader:
         return self.read_object(value, schema, strict=strict)
 
     def read_object(self, value: object, schema: Mapping[str, Any], *, strict: bool) -> Any:
-        """An object with the values of its properties.
+        """Parse the property values of an object.
 
         Raises:
-            ValueError: It is none, or a value is none of its type, and `strict`.
+            ValueError: If it is not an object, or a value does not have its type and `strict` is set.
         """
         if isinstance(value, str):
             parsed = parse_json(value)
@@ -111,7 +112,7 @@ class SchemaReader:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text; the text itself when it is none."""
+    """Return the value of a JSON text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -119,7 +120,7 @@ def parse_json(text: str) -> Any:
 
 
 def shown(value: object) -> str:
-    """A value as one short line of ASCII."""
+    """Return a value as one short line of ASCII."""
     text = ascii(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
@@ -130,12 +131,12 @@ def _kind_of(schema: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a task was judged.
+    """Result of judging a task.
 
     Attributes:
-        outcome: `error` when something could not be compared at all; it counts as a failure.
+        outcome: `error` if a comparison was not possible at all; it counts as a failure.
         parts: The outcome of each evaluator, in the config's order.
-        reasons: Of each that is no success, in words.
+        reasons: Reason for each evaluator that did not succeed.
     """
 
     outcome: Outcome
@@ -144,22 +145,22 @@ class Verdict:
 
     @property
     def score(self) -> float:
-        """1 or 0."""
+        """1 for success, else 0."""
         return 1.0 if self.outcome == "success" else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedTask:
-    """One audited task, its addresses still placeholders.
+    """One audited task, with placeholders in the addresses.
 
     Attributes:
-        id: Its number, that of the task it was made from.
-        sites: Those that it needs.
-        start_urls: One tab each; the first one is active.
-        intent: What is asked for, with the form of the data.
-        template_id: Tasks of one template are the same with other values.
+        id: Task number, the same as in the original set.
+        sites: Sites that the task needs.
+        start_urls: Addresses, one tab each; the first one is active.
+        intent: The instruction, with the format of the data.
+        template_id: Template of the task; tasks of one template differ only in their values.
         kind: `retrieve`, `mutate` or `navigate`.
-        checks: The evaluators, as the file has them.
+        checks: The evaluators, as in the file.
     """
 
     id: int
@@ -172,19 +173,19 @@ class VerifiedTask:
 
     @property
     def changes_state(self) -> bool:
-        """Whether it changes what a site holds."""
+        """True if the task changes a site."""
         return self.kind == "mutate"
 
     def filled(self, urls: Mapping[str, str]) -> tuple[str, ...]:
-        """Its start pages on sites at these addresses."""
+        """Return the start pages with the addresses of the sites."""
         return tuple(fill(list(self.start_urls), urls))
 
 
 def parse_verified(content: object, where: str = "a task of WebArena-Verified") -> VerifiedTask:
-    """Read a task.
+    """Parse a task.
 
     Raises:
-        EnvSetupError: Something is missing or of another kind than it has to be.
+        EnvSetupError: If a field is missing or has the wrong type.
     """
     task = as_mapping(content, where)
     id, template = task.get("task_id"), task.get("intent_template_id")
@@ -214,13 +215,13 @@ def parse_verified(content: object, where: str = "a task of WebArena-Verified") 
 
 
 def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls: Mapping[str, str]) -> Verdict:
-    """The verdict on an episode; nothing is asked of anybody.
+    """Judge an episode; no site or model is used.
 
     Args:
-        task: What was wanted.
-        answer: The agent's last words.
-        events: The requests of its browser, in order.
-        urls: Where the sites were, by name.
+        task: The task.
+        answer: The agent's final answer.
+        events: Requests of the browser, in order.
+        urls: Addresses of the sites, by name.
     """
     missing = [name for name in task.sites if name not in urls]
     if missing:
@@ -234,7 +235,7 @@ def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls:
         outcome: Outcome = "success"
         try:
             reason = scorer.why_not(check, answer, events)
-        except (ValueError, TypeError, AttributeError, KeyError, re.error) as error:  # as published: it is an error
+        except (ValueError, TypeError, AttributeError, KeyError, re.error) as error:  # as published: this is an error
             outcome, reason = "error", f"{check['evaluator']}: {error}"
         if reason:
             outcome = "failure" if outcome == "success" else outcome
@@ -245,7 +246,7 @@ def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls:
 
 
 class _Scorer:
-    """Compares an episode with what one task wants."""
+    """Comparison of an episode with the expectations of one task."""
 
     def __init__(self, task: VerifiedTask, sites: SiteUrls) -> None:
         self._task = task
@@ -253,7 +254,7 @@ class _Scorer:
         self._reader = SchemaReader(sites)
 
     def why_not(self, check: Mapping[str, Any], answer: str | None, events: Sequence[Event]) -> str:
-        """Why an evaluator is not met; empty: it is."""
+        """Return why an evaluator is not met; empty if it is met."""
         if check["evaluator"] == "AgentResponseEvaluator":
             return self._judge_answer(check, answer)
         return self._judge_events(check, [event for event in events if event.counts])
@@ -274,7 +275,7 @@ class _Scorer:
             said = texts.get(name)
             if not said or not read_value(expected[name], "string").is_met_by(read_value(said, "string")):
                 return f"{name} is {said!r}, expected {expected[name]!r}"
-        if "retrieved_data" not in values:  # as published: what the config does not name is never given
+        if "retrieved_data" not in values:  # as published: values that are not in the config are ignored
             return "retrieved_data is missing"
         if self._task.kind != "retrieve" or (wanted is None and data is None):
             return ""
@@ -302,7 +303,7 @@ class _Scorer:
     def _find_events(
         self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[Event]
     ) -> Iterator[Event]:
-        """Those that are compared: of a navigation the last page, else all with the method and the path."""
+        """Yield the events to compare: for a navigation the last page, else all with the method and the path."""
         if self._task.kind == "navigate" and expected["http_method"] == "GET":
             yield from [event for event in events if event.is_navigation][-1:]
             return
@@ -351,7 +352,7 @@ class _Scorer:
         return found
 
     def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: Event) -> dict[str, Any]:
-        """What is compared of a request: only what is wanted of it."""
+        """Return the values of a request that the check names."""
         form = pick(event.form, expected["post_data"], is_open=True) if expected.get("post_data") else None
         content = event.content if expected.get("response_content") else None
         cookies = {
@@ -408,16 +409,13 @@ class _Scorer:
 
 
 def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) -> bool:
-    """Whether what was given is what is wanted, structure and values.
+    """Return True if a given value equals the wanted one, in structure and values.
 
     Args:
-        wanted: Read strictly.
-        given: Read as far as it could be.
-        ordered: Lists have an order.
-        is_open: Objects may have more keys.
-
-    Raises:
-        ValueError: An object without keys is wanted.
+        wanted: Expected value, parsed strictly.
+        given: Given value, parsed as far as possible.
+        ordered: True if the order of lists matters.
+        is_open: True if objects may have additional keys.
     """
     if wanted is None or given is None:
         return wanted is given
@@ -448,7 +446,7 @@ def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) ->
 
 
 def parse_answer(answer: str | None) -> Any:
-    """The JSON value of an answer, also of one in a code block; the text itself when it is none; None: nothing."""
+    """Parse the JSON value of an answer, also in a code block; text that is not JSON is returned; None if empty."""
     if answer is None:
         return None
     block, end, _ = answer.partition("```")[2].removeprefix("json").partition("```")

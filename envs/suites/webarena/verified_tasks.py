@@ -1,4 +1,4 @@
-"""The suite `webarena-verified`: the audited tasks on sites that somebody hosts, judged by answer and requests."""
+"""Suite `webarena-verified`: the audited tasks on self-hosted sites, judged by answer and requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,16 +21,16 @@ from envs.suites.webarena.verified import ANSWER_FORM, VerifiedTask, judge, pars
 
 PREFIX = "webarena-verified/"
 REVISION = "1.2.3"
-"""Of webarena-verified, whose tasks and rules these are."""
+"""Version of webarena-verified that tasks and rules are from."""
 
 
 class VerifiedSiteTask(SiteTask):
     """One audited task on a `WebArenaEnv`.
 
     Args:
-        task: What it is.
-        spec: Which one it is.
-        env_urls: Where the sites are, by name.
+        task: The audited task.
+        spec: Id and environment of the task.
+        env_urls: Addresses of the sites, by name.
     """
 
     def __init__(self, task: VerifiedTask, spec: TaskSpec, env_urls: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class VerifiedSiteTask(SiteTask):
         self.instruction = f"{task.intent}\n\n{ANSWER_FORM}"
 
     async def evaluate(self, env: WebArenaEnv) -> TaskVerdict:
-        """Judge the answer and the requests; no site is asked."""
+        """Judge the answer and the requests; no site is used."""
         answer = env.terminate.answer if env.terminate is not None else None
         await self.keep_evidence(env, answer)
         trace = read_har(self.files[NETWORK], NETWORK)
@@ -49,10 +49,10 @@ class VerifiedSiteTask(SiteTask):
 
 
 def load_verified() -> dict[int, VerifiedTask]:
-    """All audited tasks by number.
+    """Return all audited tasks by number.
 
     Raises:
-        EnvSetupError: The file that comes with the package is damaged.
+        EnvSetupError: If the bundled file is damaged.
     """
     return {id: parse_verified(raw) for id, raw in TaskData().verified().items()}
 
@@ -60,18 +60,18 @@ def load_verified() -> dict[int, VerifiedTask]:
 def make_suite(
     sites: str = "", only: str = "", split: str = "all", reset_command: str = "", **env_options: Any
 ) -> Suite:
-    """Audited tasks on configured sites; those that need another one are left out.
+    """Make audited tasks on configured sites; tasks that need other sites are left out.
 
     Args:
-        sites: A file in TOML that names them; see `envs.suites.webarena.sites`.
-        only: Only tasks on these sites and no other, with commas between them.
+        sites: TOML file that names the sites; see `envs.suites.webarena.sites`.
+        only: Names of sites, separated by commas; only tasks on these sites are made.
         split: `all`, or the `hard` 258.
-        reset_command: As for the suite `webarena`.
+        reset_command: As in the suite `webarena`.
         env_options: Options of the env `webarena`.
 
     Raises:
-        EnvSetupError: No such file, or no task is left.
-        ValueError: A value that is not taken.
+        EnvSetupError: If the file does not exist, or no task is left.
+        ValueError: If a value is invalid.
     """
     file, there = choose_sites(sites, only, reset_command)
     tasks, wanted = load_verified(), choose_ids(TaskData(), split)

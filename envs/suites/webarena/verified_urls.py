@@ -1,7 +1,7 @@
-"""Addresses as WebArena-Verified compares them: placeholders for sites, queries by key, patterns.
+"""Comparison of addresses as in WebArena-Verified: placeholders for sites, queries by key, patterns.
 
-Source: the documented rules of webarena-verified 1.2.3, and of url-normalize 2.2.1, which it brings addresses to one
-form with.
+Source: the documented rules of webarena-verified 1.2.3, and of url-normalize 2.2.1, which it uses to normalize
+addresses.
 """
 
 import base64
@@ -17,7 +17,7 @@ from envs.suites.webarena.task_config import placeholder
 from envs.suites.webarena.verified_values import Value, is_pattern
 
 Query = Mapping[str, Any]
-"""Values by key: a tuple of texts, or of values once a schema was applied."""
+"""Query values by key: a tuple of texts, or of typed values after a schema was applied."""
 _PORTS = {"http": "80", "https": "443"}
 _PATH_SAFE, _QUERY_SAFE = "~:/#[]@!$&'()*+,;=", "~:/?[]@!$'()*+,;"
 _BASE64 = re.compile(r"[A-Za-z0-9_-]{4,}={0,2}")
@@ -25,19 +25,19 @@ _BASE64 = re.compile(r"[A-Za-z0-9_-]{4,}={0,2}")
 
 @dataclass(frozen=True, slots=True)
 class SiteUrls:
-    """Where the sites of a task are.
+    """Addresses of the sites of a task.
 
     Attributes:
-        urls: By name of the site, in the task's order.
+        urls: Addresses by site name, in the task's order.
     """
 
     urls: Mapping[str, str]
 
     def fill(self, url: str, *, strict: bool) -> str:
-        """An address with the site's own in place of the placeholder that it begins with.
+        """Replace the placeholder at the beginning of an address with the site's address.
 
         Raises:
-            ValueError: It begins with none of them, and `strict`.
+            ValueError: If the address begins with none of them and `strict` is set.
         """
         for name, site in self.urls.items():
             if url.startswith(placeholder(name)):
@@ -47,10 +47,10 @@ class SiteUrls:
         return url
 
     def abstract(self, url: str, *, strict: bool = False) -> str:
-        """An address with a placeholder in place of the site's own.
+        """Replace the site's address at the beginning of an address with its placeholder.
 
         Raises:
-            ValueError: It is of none of the sites, and `strict`.
+            ValueError: If the address is on none of the sites and `strict` is set.
         """
         for name, site in sorted(self.urls.items(), key=lambda pair: len(pair[1]), reverse=True):
             if site in url:
@@ -62,15 +62,15 @@ class SiteUrls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlRules:
-    """How the addresses of one comparison are read.
+    """Rules for parsing the addresses of one comparison.
 
     Attributes:
-        sites: The task's.
-        strict: For what is wanted: it has to be on one of the sites.
-        ignored: Keys of the query that do not count.
-        ignored_patterns: Patterns of such keys.
-        has_base64: A part of the path may be a query in base64.
-        typed: Reads the values of a query by a schema.
+        sites: Sites of the task.
+        strict: True for expected addresses, which must be on one of the sites.
+        ignored: Query keys to ignore.
+        ignored_patterns: Patterns of query keys to ignore.
+        has_base64: True if a part of the path may be a query in base64.
+        typed: Function that parses the values of a query by a schema; None keeps them as texts.
     """
 
     sites: SiteUrls
@@ -90,14 +90,14 @@ class _Form:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Url:
-    """An address that was read, or several, one of which is wanted."""
+    """Parsed address, or several alternatives."""
 
     forms: tuple[_Form, ...]
     sites: SiteUrls
     strict: bool
 
     def is_met_by(self, other: object) -> bool:
-        """Whether another address, or a text that is none, is the same, query included."""
+        """Return True if another address, or a text that is not one, is equal, including the query."""
         if isinstance(other, str):
             return any(_unparse(form) == other for form in self.forms)
         if not isinstance(other, Url):
@@ -109,7 +109,7 @@ class Url:
         )
 
     def has_path_of(self, other: "Url") -> bool:
-        """Whether both are the same but for their queries."""
+        """Return True if both are equal except for their queries."""
         return any(self._is_same_base(ours, theirs) for ours in self.forms for theirs in other.forms)
 
     def _is_same_base(self, ours: _Form, theirs: _Form) -> bool:
@@ -125,15 +125,15 @@ class Url:
 
 
 def read_url(raw: object, rules: UrlRules, query: Query | None = None) -> Url:
-    """Read an address, or a list of alternatives.
+    """Parse an address, or a list of alternatives.
 
     Args:
-        raw: As JSON has it.
-        rules: How.
-        query: In place of the address's own.
+        raw: JSON value.
+        rules: Parsing rules.
+        query: Query to use instead of the address's own.
 
     Raises:
-        ValueError: It is none, or on another site than it has to be.
+        ValueError: If it is not an address, or is not on a required site.
     """
     if isinstance(raw, list | tuple) and len(raw) < 2:
         raise ValueError(f"{raw!r} is a list of less than two alternatives")
@@ -162,7 +162,7 @@ def _read(raw: object, rules: UrlRules, query: Query | None) -> _Form:
 
 
 def _counted(query: Query, rules: UrlRules) -> Query:
-    """What counts of a query: in lower case, in order, by its schema."""
+    """Return the compared part of a query: in lower case, sorted, parsed by its schema."""
     kept = {
         key: tuple(sorted(value.lower().strip() if isinstance(value, str) else value for value in values))
         for key, values in query.items()
@@ -186,7 +186,7 @@ def _parse_query(text: str) -> Query:
 
 
 def _split_base64(path: str) -> tuple[str, list[str]]:
-    """A path without its parts that are queries in base64, and those queries."""
+    """Split a path into the path without its base64 queries, and those queries."""
     kept, queries = [], []
     for part in path.split("/"):
         query = _decode_query(part) if _BASE64.fullmatch(part) else ""
@@ -213,7 +213,7 @@ def _is_ssh(text: str) -> bool:
 
 
 def _plain_ssh(text: str) -> str:
-    """`git@__SSH_HOST__:PATH` of `ssh://git@host:2222/PATH` and `git@host:PATH`; hosts and ports do not count."""
+    """Normalize `ssh://git@host:2222/PATH` and `git@host:PATH` to `git@__SSH_HOST__:PATH`; host and port are lost."""
     if text.lower().startswith("ssh://"):
         parsed = urlsplit(text)
         user, path = parsed.netloc.partition("@")[0] if "@" in parsed.netloc else "git", parsed.path
@@ -224,7 +224,7 @@ def _plain_ssh(text: str) -> str:
 
 
 def plain_url(url: str) -> str:
-    """An address in one form: scheme, host and escapes as they are written most plainly, no dots and empty parts."""
+    """Normalize an address: scheme, host, escapes, dot segments and empty parts."""
     scheme, cut, rest = url.partition(":")
     if ":" not in url[:7] and (url.startswith("//") or not url.startswith("/")):
         url = f"https://{url.lstrip('/')}"
@@ -233,7 +233,7 @@ def plain_url(url: str) -> str:
     parts = urlsplit(url.replace("#!", "?_escaped_fragment_=").rstrip("&? "))
     scheme = parts.scheme.lower()
     found = re.search(r"([^@]*@)?([^:]*):?(.*)", parts.netloc)
-    assert found is not None  # it fits everything
+    assert found is not None  # it matches everything
     user, host, port = found[1] or "", ".".join(filter(None, found[2].lower().split("."))), found[3]
     port = str(int(port)) if port.isdigit() else port
     netloc = f"{'' if user in ('@', ':@') else user}{host}{f':{port}' if port and port != _PORTS.get(scheme) else ''}"
@@ -266,7 +266,7 @@ def _requoted(text: str, safe: str) -> str:
 
 
 def _is_same_query(ours: Query, theirs: Query) -> bool:
-    """Whether both have the same first value for every key; a missing one is an empty one."""
+    """Return True if both have the same first value for every key; a missing value equals an empty one."""
     for key in {*ours, *theirs}:
         one, other = _first(ours.get(key)), _first(theirs.get(key))
         pattern = next((form for form in _texts(one) if is_pattern(form)), None)

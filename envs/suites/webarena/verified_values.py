@@ -1,9 +1,9 @@
-"""Values as WebArena-Verified compares them: by type, after each is brought to one form.
+"""Comparison of values as in WebArena-Verified: by type, after normalization.
 
-A value is read as its schema says, `{"type": "number", "format": "currency"}`; a list of two or more values is one
-value with alternatives. What cannot be read is kept as it is, which is right for nobody.
+A value is parsed as its schema says, `{"type": "number", "format": "currency"}`; a list of two or more values is one
+value with alternatives. A value that cannot be parsed is kept unchanged and never matches.
 
-Source: the documented types of webarena-verified 1.2.3, whose verdicts these have; `docs/webarena.md` tells where not.
+Source: the documented types of webarena-verified 1.2.3; `docs/webarena.md` lists where verdicts differ.
 """
 
 import base64
@@ -35,7 +35,7 @@ _CLOCK = re.compile(
     r"(?:(?:(\d+):)?(\d+):(\d{2}):|(\d{1,2}):|:)(\d{2}(?:\.\d+)?)"
 )
 Rewrite = Callable[[str], str]
-"""Puts placeholders in place of addresses."""
+"""Function that replaces addresses with placeholders."""
 
 _MARKS = dict.fromkeys(map(ord, "™®℠©"))
 _HYPHENS = "[-\u2010-\u2015\u2212\u00ad]"
@@ -78,13 +78,13 @@ _PUNCTUATION = "'\"`.,;:!?"
 
 
 def read_duration(raw: object) -> float:
-    """Seconds, of `1h 35min`, `2 hours, 5 minutes`, `1:35:00`, `4:13`; a number without a unit is none.
+    """Parse a duration into seconds: `1h 35min`, `2 hours, 5 minutes`, `1:35:00`, `4:13`; a number needs a unit.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not a duration.
     """
     text = re.sub(r"(?<!\d)(\d+):(\d+)\s*hours?", r"\1h\2m", str(raw)) if raw else ""
-    text = " ".join(text.split())  # blanks in a row would be shared out in many ways
+    text = " ".join(text.split())  # repeated blanks could match in many ways (backtracking)
     if not text or re.fullmatch(r"[-+]?[\d.]+", text):
         raise ValueError(f"{raw!r} is no duration with a unit such as min")
     sign = -1.0 if text.startswith("-") else 1.0
@@ -109,10 +109,10 @@ _CLOCK_TIME = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[ap]\.?m\b\
 
 
 def _date_parts(text: str) -> tuple[int | None, int | None, int | None]:
-    """Year, month, day of a text; None for those that it does not say.
+    """Return year, month and day of a text; None for missing parts.
 
     Raises:
-        ValueError: It has something else, too.
+        ValueError: If the text has anything else.
     """
     text = re.sub(r"(?<=\d)t(?=\d)", " ", text)
     text = _CLOCK_TIME.sub(" ", text)
@@ -149,7 +149,7 @@ def _with_named_month(month: int, numbers: Sequence[str], text: str) -> tuple[in
 
 
 def _whole_year(year: int) -> int:
-    """Two digits are of the century before and behind now, as date parsers take them."""
+    """Expand a two-digit year to the century that puts it within 50 years of now, as date parsers do."""
     if year >= 100:
         return year
     now = date.today().year
@@ -158,10 +158,10 @@ def _whole_year(year: int) -> int:
 
 
 def read_date(raw: object) -> str:
-    """A whole date in its ISO form; other words than those of dates make it none.
+    """Parse a complete date into ISO format; words other than parts of a date are not accepted.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not a date.
     """
     if not isinstance(raw, str) or not raw:
         raise ValueError(f"{raw!r} is no date")
@@ -172,10 +172,10 @@ def read_date(raw: object) -> str:
 
 
 def read_month(raw: object) -> int:
-    """1 to 12, of a number, a name or a date.
+    """Return a month, 1 to 12, from a number, a name or a date.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not a month.
     """
     if (isinstance(raw, int | float) and raw == int(raw)) or (isinstance(raw, str) and re.fullmatch(r"[-+]?\d+", raw)):
         number = int(raw)
@@ -203,10 +203,10 @@ _METERS_OF = {word: _METERS[unit] for unit, words in _LENGTHS_M.items() for word
 
 
 def read_distance(raw: object) -> float:
-    """Meters; a number without a unit is none.
+    """Parse a distance into meters; a number needs a unit.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not a distance.
     """
     text = re.sub(r"(?<!\d)(\d+(?:\.\d+)?)\s*k(?=\s|$)", r"\1 km", str(raw)) if raw else ""
     found = re.fullmatch(r"([-+]?(?:[\d,]*\.)?[\d,]+(?:e[-+]?\d+)?)\s*\*?\s*([a-z]+)", text.strip())
@@ -216,7 +216,7 @@ def read_distance(raw: object) -> float:
 
 
 def is_pair(raw: Sequence[object]) -> bool:
-    """Whether a list may be a latitude and a longitude."""
+    """Return True if a list may be a latitude and a longitude."""
     return len(raw) == 2 and all(isinstance(one, int | float | str) for one in raw)
 
 
@@ -228,10 +228,10 @@ _POINT = re.compile(rf"{_ANGLE}\s*[,;/\s]\s*{_ANGLE}")
 
 
 def read_coordinates(raw: object) -> tuple[float, float]:
-    """Latitude and longitude in degrees, of an object, a pair or a text.
+    """Parse latitude and longitude in degrees from an object, a pair or a text.
 
     Raises:
-        ValueError: They are none.
+        ValueError: If they are not coordinates.
     """
     if isinstance(raw, Mapping):
         names = {key: key.lower() for key in raw if isinstance(key, str) and len(key) >= 2}
@@ -259,12 +259,12 @@ def _degrees(parts: Sequence[str | None], negative: str) -> float:
 
 
 def is_pattern(text: object) -> bool:
-    """Whether a text is a regular expression: `^...$`."""
+    """Return True if a text is a regular expression: `^...$`."""
     return isinstance(text, str) and len(text) >= 2 and text.startswith("^") and text.endswith("$")
 
 
 def tidy(text: str, rewrite: Rewrite | None = None) -> str:
-    """Plain ASCII in lower case with single blanks; a pattern stays as it is."""
+    """Convert to plain ASCII in lower case with single blanks; a pattern stays unchanged."""
     if not text or is_pattern(text):
         return text
     if rewrite is not None and "http" in text:
@@ -287,18 +287,18 @@ def _to_ascii(char: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """A value that was read.
+    """Parsed value.
 
     Attributes:
-        kind: Its type, one of `KINDS`.
-        forms: It and its alternatives, each in one form.
+        kind: Type of the value, one of `KINDS`.
+        forms: Normalized value and alternatives.
     """
 
     kind: str
     forms: tuple[Any, ...]
 
     def is_met_by(self, other: object) -> bool:
-        """Whether another value, or a text that could not be read, is the same."""
+        """Return True if another value, or a text that could not be parsed, is equal."""
         if isinstance(other, str) and self.kind == "string":
             other = Value("string", (_read_string(tidy(other)),))
         if not isinstance(other, Value) or KINDS[other.kind] is not KINDS[self.kind]:
@@ -307,15 +307,15 @@ class Value:
 
 
 def read_value(raw: object, kind: str, rewrite: Rewrite | None = None) -> Value:
-    """Read a value, or a list of alternatives.
+    """Parse a value, or a list of alternatives.
 
     Args:
-        raw: As JSON has it.
+        raw: JSON value.
         kind: One of `KINDS`.
-        rewrite: Applied to texts that have an address.
+        rewrite: Applied to texts that contain an address.
 
     Raises:
-        ValueError: It is no such value; or there is no such type.
+        ValueError: If `raw` is not such a value, or the type is unknown.
     """
     if kind not in KINDS:
         raise ValueError(f"there is no type {kind!r}; expected one of {', '.join(KINDS)}")
@@ -346,7 +346,7 @@ def _is_same_string(ours: Sequence[str], theirs: Sequence[str]) -> bool:
 
 
 def _fits(patterns: Sequence[str], texts: Sequence[str], flags: "re.RegexFlag") -> bool:
-    """Whether a text is what one of the patterns says; a pattern that is none fits nothing."""
+    """Return True if a text matches one of the patterns; an invalid pattern matches nothing."""
     for pattern in filter(is_pattern, patterns):
         try:
             if any(re.fullmatch(pattern, text, flags) for text in texts):
@@ -377,7 +377,7 @@ def _read_number(raw: object) -> float:
 
 
 def _read_words(text: str) -> float:
-    """`two hundred and five point one`; words that are no numbers do not count."""
+    """Parse number words, `two hundred and five point one`; other words are ignored."""
     words = [word for word in text.replace("-", " ").split() if word in _NUMBER_WORDS or word == "point"]
     if not words or any(words.count(word) > 1 for word in (*_SCALES, "point")):
         raise ValueError(f"{text!r} is no number")
@@ -403,7 +403,7 @@ def _are_digits(words: Sequence[str]) -> bool:
 
 
 def _below_thousand(words: Sequence[str]) -> int:
-    """As published: of up to four words; of others the first one counts."""
+    """Combine up to four number words, as published; longer sequences give the first word."""
     if not words:
         raise ValueError("a number without words")
     numbers = [_NUMBER_WORDS[word] for word in words]
@@ -415,7 +415,7 @@ def _below_thousand(words: Sequence[str]) -> int:
 
 
 def _read_currency(raw: object) -> Decimal:
-    """The first amount of a text; the last of `.` and `,` sets the decimals apart."""
+    """Parse the first amount in a text; the last of `.` and `,` is the decimal separator."""
     if not raw and not isinstance(raw, int | float):
         raise ValueError("an empty amount")
     text = " ".join(str(raw).split(" "))
@@ -480,7 +480,7 @@ def _read_base64(raw: object) -> str:
 
 
 def _read_markdown(raw: object) -> str:
-    """Headings, list marks, links and blank lines written in one way."""
+    """Normalize headings, list marks, links and blank lines."""
     if not isinstance(raw, str) or not raw:
         raise ValueError(f"{raw!r} is no Markdown text")
     lines = [line.rstrip(" \t") for line in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
@@ -493,7 +493,7 @@ def _read_markdown(raw: object) -> str:
 
 
 def _replace_inside(begin: str, end: str, text: str, change: Callable[[str], str]) -> str:
-    """Change the text between brackets; behind the last closing one none is searched for, so that time is linear."""
+    """Change the text between brackets; the search ends at the last closing one, so that time is linear."""
     head, closing, tail = text.rpartition(end)
     pattern = rf"\{begin}([^\{end}]+)\{end}"
     return re.sub(pattern, lambda match: f"{begin}{change(match[1])}{end}", head + closing) + tail
@@ -506,7 +506,7 @@ def _read_name(raw: object) -> str:
 
 
 def _is_alike(ours: str, theirs: str) -> bool:
-    """Whether two names have 80 of 100 characters in common, whatever the order of their words."""
+    """Return True if two names are at least 80 % similar, ignoring the order of words."""
     one, other = (" ".join(sorted(re.sub(r"[^a-z0-9_]+", " ", name).split())) for name in (ours, theirs))
     if not ours or not theirs:
         return ours == theirs
@@ -516,7 +516,7 @@ def _is_alike(ours: str, theirs: str) -> bool:
 
 
 def _common_length(one: str, other: str) -> int:
-    """Length of the longest common subsequence of two short texts."""
+    """Return the length of the longest common subsequence of two short texts."""
     row = [0] * (len(other) + 1)
     for char in one:
         before = 0
@@ -543,7 +543,7 @@ def _is_near_place(one: tuple[float, float], other: tuple[float, float]) -> bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kind:
-    """How a type is read and compared; `is_exact`: letters and marks count; a longer text is not such a value."""
+    """Parser and comparison of a type; `is_exact`: letters and marks count; texts above `max_chars` are rejected."""
 
     read: Callable[[Any], Any]
     is_same: Callable[[Sequence[Any], Sequence[Any]], bool] = _overlap
@@ -573,4 +573,4 @@ KINDS: Mapping[str, _Kind] = {
         is_exact=True,
     ),
 }
-"""All types by name, as schemas name them; addresses are read by `verified_urls`."""
+"""All types by their names in schemas; addresses are parsed by `verified_urls`."""

@@ -1,1 +1,1 @@
-"""WideSearch on generated corpora: pages with a known table behind them, tasks to collect it, and the scorer."""
+"""WideSearch on generated corpora: pages made from a known table, tasks to collect it, and the scorer."""

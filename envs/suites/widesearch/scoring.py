@@ -1,11 +1,10 @@
-"""Score of a collected table, by the arithmetic of the published benchmark.
+"""Score a collected table with the metrics of the published benchmark.
 
-Item-F1, row-F1 and success. Differences: column names are aligned by known aliases and keys as they are written, not by
-a model; dates are read by rules of our own, which do not guess.
+Item-F1, row-F1 and success. Differences: column names are aligned by known aliases, and keys by their text, without a
+model; dates are parsed by stricter rules that do not guess.
 
-Quirks that are kept: cells of key columns of a joined row always score 1; dates count as equal within 31 days; a number
-or date that cannot be read counts as equal to another one that cannot; the columns of the answer must be those that
-were asked for, no more and no less.
+Quirks that are kept: cells of key columns of a joined row always score 1; dates are equal within 31 days; a number or
+date that cannot be parsed is equal to another one that cannot; the answer must have exactly the requested columns.
 
 Source: WideSearch, arXiv 2508.07999; ByteDance-Seed/WideSearch, `src/evaluation/evaluation.py` and `metric_utils.py`.
 """
@@ -24,15 +23,15 @@ from envs.judge import Judge, ask_verdict, fenced, filled
 from envs.suites.widesearch.world import MONTHS, Metric
 
 Compare = Callable[[str, str, str], bool]
-"""Whether, in a column, an answer means the same as the truth; asked for columns of the metric `judge`."""
+"""Function of (column, answer, truth) that returns True if both mean the same; used for the metric `judge`."""
 
 MAX_ANSWER_CHARS = 5_000_000
 MAX_ROWS = 20_000
 MAX_CELL_CHARS, MAX_ASKED = 2_000, 8
-"""Of a cell that is judged; cells that are judged at the same time."""
+"""Maximum length of a judged cell; maximum number of cells that are judged concurrently."""
 DAYS = 31
 NEAR = 0.0
-"""Share of the truth by which a number may be off by default."""
+"""Default relative tolerance of numbers."""
 _SYSTEM = "You compare values of a table with the truth."
 _QUESTION = (
     "A table was collected from the web. In the column {column} the true value is: {truth}\n"
@@ -49,13 +48,13 @@ _CITED = re.compile(r"(?<!\s)\s*\[\^[\w.]+(?:\^\]|\])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredColumn:
-    """How a column is compared.
+    """Comparison rule of a column.
 
     Attributes:
-        name: As it was asked for.
-        metric: `exact` (but for case), `in` (the answer is a part of the truth), `number`, `date`, `url` (same hosts),
+        name: Requested column name.
+        metric: `exact` (ignoring case), `in` (the answer is a part of the truth), `number`, `date`, `url` (same hosts),
             `judge`.
-        near: For numbers: the share of the truth by which they may differ.
+        near: Relative tolerance of numbers.
         aliases: Other names that an answer may use.
     """
 
@@ -67,14 +66,14 @@ class ScoredColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """How good a table is; all in [0, 1].
+    """Scores of a table, all in [0, 1].
 
     Attributes:
-        success: 1 when all of it is right.
-        row_precision: Rows that are right among those of the answer; a row is as good as its worst cell.
-        row_recall: Among those that are true.
-        item_precision: Cells that are right among those of the answer.
-        item_recall: Among those that are true.
+        success: 1 if the whole table is right.
+        row_precision: Share of right rows in the answer; a row scores as its worst cell.
+        row_recall: Share of true rows that were found.
+        item_precision: Share of right cells in the answer.
+        item_recall: Share of true cells that were found.
     """
 
     success: float = 0.0
@@ -85,17 +84,17 @@ class Scores:
 
     @property
     def row_f1(self) -> float:
-        """Of rows."""
+        """F1 of rows."""
         return f1(self.row_precision, self.row_recall)
 
     @property
     def item_f1(self) -> float:
-        """Of cells."""
+        """F1 of cells."""
         return f1(self.item_precision, self.item_recall)
 
 
 def f1(precision: float, recall: float) -> float:
-    """Harmonic mean; 0 where both are."""
+    """Return the harmonic mean; 0 if both are 0."""
     return 2 * precision * recall / (precision + recall) if precision + recall > 1e-9 else 0.0
 
 
@@ -110,11 +109,11 @@ def score_table(
     """Score an answer.
 
     Args:
-        answer: What the agent said, with a table in it.
+        answer: The agent's answer, with a table in it.
         truth: The true rows, by column name.
-        columns: All that were asked for.
-        keys: Names of the columns that tell rows apart.
-        compare: Compares cells of the metric `judge` that are not equal as text; without it those are wrong.
+        columns: All requested columns.
+        keys: Names of the columns that identify a row.
+        compare: Compares cells of the metric `judge` whose texts differ; None counts them as wrong.
 
     Returns:
         All zero for an answer without a table, or with other columns.
@@ -153,13 +152,13 @@ async def score_with_judge(
     keys: Sequence[str],
     judge: Judge,
 ) -> Scores:
-    """As `score_table`, with a model as the judge of cells that may be worded differently.
+    """Score an answer like `score_table`, with a model that judges cells whose wording may differ.
 
-    It is asked about one cell at a time, so that what an answer says in one cannot touch the verdict on another, and
-    only where the texts differ; each pair once.
+    The judge gets one cell at a time, so that the text of a cell cannot influence the verdict on another one, and only
+    cells whose texts differ; each pair once.
 
     Raises:
-        EnvDiedError: The judge does not answer, or in a way that is no verdict.
+        EnvDiedError: If the judge does not answer, or its answer is not a verdict.
     """
     pairs: dict[tuple[str, str, str], bool] = {}
 
@@ -179,10 +178,10 @@ async def score_with_judge(
 
 
 async def is_same_cell(judge: Judge, column: str, found: str, true: str) -> bool:
-    """Whether a judge takes a cell for right.
+    """Ask a judge whether a cell is right.
 
     Raises:
-        EnvDiedError: As `ask_verdict`.
+        EnvDiedError: See `ask_verdict`.
     """
     shown, mark = fenced(found[:MAX_CELL_CHARS])
     asked = filled(_QUESTION, column=column, truth=true, answer=shown)
@@ -194,9 +193,12 @@ def _rate(part: float, whole: int) -> float:
 
 
 def read_table(answer: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None:
-    """Header and rows of the table in an answer: a block of the tag `markdown`, else from the first | to the last.
+    """Parse the table in an answer: a block with the tag `markdown`, else from the first | to the last.
 
-    Marks of citation are left out. None when there is no table.
+    Citation marks are removed.
+
+    Returns:
+        Header and rows; None if no table is found.
     """
     answer = answer[:MAX_ANSWER_CHARS].replace("\r\n", "\n")
     fenced = _FENCE.search(answer)
@@ -210,12 +212,12 @@ def read_table(answer: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...
 
 
 def _cells(line: str) -> tuple[str, ...]:
-    r"""The cells of one line of a Markdown table; `\|` stands for the bar itself."""
+    r"""Split one line of a Markdown table into cells; `\|` is an escaped bar."""
     bare = line.removeprefix("|")
     bare = bare[:-1] if bare.endswith("|") and not bare.endswith("\\|") else bare
     try:
         row = next(csv.reader(io.StringIO(bare.replace("\\|", "\x1f")), delimiter="|", quoting=csv.QUOTE_NONE), [])
-    except csv.Error:  # a cell longer than the reader takes
+    except csv.Error:  # a cell longer than the csv field limit
         row = bare.split("|")
     return tuple(cell.replace("\x1f", "|").strip() for cell in row)
 
@@ -225,7 +227,7 @@ def _cell(row: Sequence[str], at: int) -> str:
 
 
 def _align(header: Sequence[str], columns: Sequence[ScoredColumn]) -> dict[str, int] | None:
-    """Where each column stands; None when the columns are others than those that were asked for."""
+    """Return the index of each column by name; None if the columns are not the requested ones."""
     names = {plain_name(alias): column.name for column in columns for alias in column.aliases}
     names |= {plain_name(column.name): column.name for column in columns}
     found: dict[str, int] = {}
@@ -240,14 +242,14 @@ def _align(header: Sequence[str], columns: Sequence[ScoredColumn]) -> dict[str, 
 
 
 def plain_name(name: str) -> str:
-    """A column's name without case, blanks and emphasis."""
+    """Return a column name without case, whitespace and emphasis."""
     return re.sub(r"[\s*_`]", "", name).lower()
 
 
 def _distinct(
     rows: Sequence[Mapping[str, str]], keys: Sequence[str], columns: Mapping[str, ScoredColumn]
 ) -> dict[tuple[str, ...], Mapping[str, str]]:
-    """Rows by their keys; of several with the same key the first."""
+    """Map rows by key; the first of several rows with the same key is kept."""
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
     for row in rows:
         found.setdefault(tuple(_key(row[key], columns[key]) for key in keys), row)
@@ -255,7 +257,7 @@ def _distinct(
 
 
 def _key(cell: str, column: ScoredColumn) -> str:
-    """A key as it is joined by."""
+    """Return the normalized key that rows are joined by."""
     match column.metric:
         case "date":
             day = read_date(cell)
@@ -267,7 +269,7 @@ def _key(cell: str, column: ScoredColumn) -> str:
 
 
 def plain_text(cell: str) -> str:
-    """A text without case, blanks and stars."""
+    """Return a text without case, whitespace and asterisks."""
     return re.sub(r"[\s*]", "", cell).lower()
 
 
@@ -296,14 +298,14 @@ def _is_near(answer: float | None, truth: float | None, near: float) -> bool:
 
 
 def is_same_date(answer: date | None, truth: date | None) -> bool:
-    """Whether two dates are at most 31 days apart; two that cannot be read are the same."""
+    """Return True if two dates are at most 31 days apart, or neither could be parsed."""
     if answer is None or truth is None:
         return answer is truth
     return abs((answer - truth).days) <= DAYS
 
 
 def read_number(cell: str) -> float | None:
-    """The first number of a text, thousands with commas, per cent as a fraction; None when there is none."""
+    """Return the first number of a text; parses thousands separators and percentages; None if there is none."""
     found = _NUMBER.search(cell[:1000])
     if found is None:
         return None
@@ -316,7 +318,7 @@ def read_number(cell: str) -> float | None:
 
 
 def read_date(cell: str) -> date | None:
-    """A date: `1931-05-03`, `3 May 1931`, `May 3, 1931`, `May 1931` (the first), `1931` (the first of January)."""
+    """Parse `1931-05-03`, `3 May 1931`, `May 3, 1931`, `May 1931` (first of May) or `1931` (first of January)."""
     text = cell[:200].strip().strip("*").lower()
     if found := re.search(r"\b(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?\b", text):
         return _day(found[1], found[2], found[3] or "1")
@@ -337,7 +339,7 @@ def _day(year: str, month: str, day: str) -> date | None:
 
 
 def hosts_of(cell: str) -> frozenset[str]:
-    """The hosts of the addresses in a text; a host without a scheme counts too."""
+    """Return the hosts of the addresses in a text, with or without a scheme."""
     hosts = set()
     for word in re.findall(r"[^\s<>()\[\],|]+", cell[:5000]):
         try:

@@ -1,4 +1,4 @@
-"""A generated world over HTTP on loopback: its pages with their troubles, robots.txt, and a search page."""
+"""HTTP server on loopback for a generated corpus: its pages with their faults, robots.txt, and a search page."""
 
 import asyncio
 import html
@@ -17,11 +17,11 @@ _ROBOTS = "User-agent: *\nDisallow: /private/\n"
 
 
 class WorldServer:
-    """Serves a world; `start` makes one, `close` ends it.
+    """HTTP server of a generated corpus; `start` creates one, `close` stops it.
 
     Attributes:
-        world: What is served; its addresses are those of the server.
-        url: Of the start page.
+        world: Served corpus; its addresses point to this server.
+        url: Address of the start page.
     """
 
     def __init__(self, seed: int, size: str) -> None:
@@ -35,15 +35,15 @@ class WorldServer:
 
     @classmethod
     async def start(cls, seed: int, size: str) -> "WorldServer":
-        """A running one."""
+        """Start a server."""
         return await asyncio.to_thread(cls, seed, size)
 
     async def close(self) -> None:
-        """Stop it. May be called twice."""
+        """Stop the server. May be called twice."""
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """As `close`, for callers without an event loop."""
+        """Stop the server without an event loop."""
         if self._thread.is_alive():
             self._http.shutdown()
             self._thread.join()
@@ -51,7 +51,7 @@ class WorldServer:
 
 
 class _Served:
-    """A world and how often its busy pages were asked for."""
+    """Corpus and the request counts of its busy pages."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class _Served:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Request handler of one connection."""
 
     protocol_version = "HTTP/1.1"
     timeout = 30
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is printed."""
+        """Log nothing."""
 
 
 def _search_page(world: World, query: str) -> str:
@@ -116,7 +116,7 @@ def _search_page(world: World, query: str) -> str:
 
 
 def find_pages(world: World, query: str, count: int = MAX_HITS) -> list[WorldPage]:
-    """The pages that hold the most words of a query, those with them in the title first."""
+    """Return the pages that contain the most words of a query; title matches come first."""
     wanted = set(re.findall(r"\w+", query.lower()))
 
     def rank(page: WorldPage) -> tuple[int, int]:

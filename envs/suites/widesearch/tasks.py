@@ -1,4 +1,4 @@
-"""The suite `widesearch`: collect a table from a generated world; the score is item-F1."""
+"""Suite `widesearch`: collect a table from a generated corpus; the score is item-F1."""
 
 import functools
 from typing import Any
@@ -19,16 +19,16 @@ _BASELINES = {
 
 
 class WideSearchTask(Question):
-    """A table to collect.
+    """Task to collect one table.
 
-    In a browser it starts a server of its own for the corpus. Agents with search tools need none: `score` judges their
-    answer.
+    In a browser the task starts its own server for the corpus. Agents with search tools need no server: `score`
+    evaluates their answer.
 
     Args:
-        table: What is true.
-        spec: Which task it is.
-        size: Of the world.
-        judge: Compares texts that may be worded differently; without one they are compared as texts.
+        table: True rows.
+        spec: Id and environment of the task.
+        size: Size of the corpus.
+        judge: Compares texts whose wording may differ; None compares them as strings.
     """
 
     def __init__(self, table: Table, spec: TaskSpec, *, size: str, judge: Judge | None = None) -> None:
@@ -54,11 +54,11 @@ class WideSearchTask(Question):
         )
 
     def score(self, answer: str | None) -> Scores:
-        """How good an answer is, with texts compared as texts."""
+        """Score an answer, comparing texts as strings."""
         return score_table(answer, self.table.rows, self.columns, keys=(self.table.family.key,))
 
     async def setup(self, env: Any) -> None:
-        """Serve the corpus, and open it."""
+        """Start the server of the corpus and open its start page."""
         self._server = await WorldServer.start(self.spec.seed or 0, self._size)
         self.instruction = self._instruct(f" The encyclopedia is at {self._server.url}; it has a search field.")
         try:
@@ -68,10 +68,12 @@ class WideSearchTask(Question):
             raise
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """Item-F1 of the answer that the agent ended with; besides, F1 of rows, and with a judge, item-F1 without it.
+        """Return item-F1 of the agent's final answer.
+
+        Other scores: row-F1 and, with a judge, item-F1 without it.
 
         Raises:
-            EnvDiedError: The judge does not answer, or in a way that is no verdict.
+            EnvDiedError: If the judge does not answer, or its answer is not a verdict.
         """
         answer = env.terminate.answer if env.terminate is not None else None
         scores = plain = self.score(answer)
@@ -90,7 +92,7 @@ class WideSearchTask(Question):
 
 
 def columns_of(table: Table) -> tuple[ScoredColumn, ...]:
-    """How the columns of a table are compared."""
+    """Return the comparison rule of each column of a table."""
     family = table.family
     key = ScoredColumn(name=family.key, metric="exact", aliases=("Name",))
     others = [
@@ -105,17 +107,17 @@ def _world(seed: int, size: str) -> World:
 
 
 def make_suite(size: str = "small", num_seeds: int = 3, judge: str = "", judge_url: str = "") -> Suite:
-    """Tasks to collect all things of a family in a country.
+    """Make tasks to collect all items of a family in a country.
 
     Args:
-        size: `tiny`, `small` or `full`; see `envs.suites.widesearch.world.SIZES`.
-        num_seeds: Worlds.
-        judge: Model that compares free texts; "": they are compared as texts.
-        judge_url: Its endpoint; "": `OPENAI_BASE_URL`.
+        size: `tiny`, `small` or `full`; see `SIZES` in the module `world`.
+        num_seeds: Number of generated corpora.
+        judge: Model that compares free texts; "" compares them as strings.
+        judge_url: Endpoint of the judge; "" uses `OPENAI_BASE_URL`.
 
     Raises:
-        ValueError: A value that is not taken.
-        EnvSetupError: A judge without an endpoint, or the other way round.
+        ValueError: If a value is invalid.
+        EnvSetupError: If only one of `judge` and its endpoint is given.
     """
     if size not in SIZES:
         raise ValueError(f"size is {size!r}, expected one of {', '.join(SIZES)}")
