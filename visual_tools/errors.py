@@ -34,7 +34,7 @@ class MissingPackageError(VisualError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module, such as `"cv2"`, inside the function that needs it; `extra` is the extra that installs it.
+    """Import an optional module such as `"cv2"`, which `extra` installs; call it inside the function that needs it.
 
     Raises:
         MissingPackageError: If the package is not installed.

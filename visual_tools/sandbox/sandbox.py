@@ -411,8 +411,7 @@ class Sandbox:
                 self._zygote.unmount_disk(shared.number)
 
     def _choose_owner(self, folder: Path) -> int | None:
-        """Return `nobody` as owner of a kernel's files if root starts it and the folder is reachable, otherwise None.
-        """
+        """Return `nobody` as owner of a kernel's files if root starts it and the folder is reachable, else None."""
         if not self._plan.is_root or (self._plan.mode != "nested" and not is_open_to_all([str(folder)])):
             return None
         return NOBODY
