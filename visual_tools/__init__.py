@@ -1,4 +1,4 @@
-"""Functions on images and videos, and a sandbox to run code about them. Importing this loads nothing heavy.
+"""Functions on images and videos, and a sandbox for code that uses them; importing loads no heavy packages.
 
 Every public function is reachable here and loads its module on first use:
 

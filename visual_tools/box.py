@@ -1,11 +1,11 @@
-"""A rectangle on an image, in its pixels."""
+"""Rectangle on an image, in pixels."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Box:
-    """A rectangle in pixels of the image: left and top inside, right and bottom just outside.
+    """Rectangle in pixels of the image; left and top are inclusive, right and bottom exclusive.
 
     Attributes:
         left: First column.
@@ -21,31 +21,31 @@ class Box:
 
     @property
     def width(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return self.right - self.left
 
     @property
     def height(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self.bottom - self.top
 
     @property
     def area(self) -> int:
-        """Pixels."""
+        """Area in pixels."""
         return max(self.width, 0) * max(self.height, 0)
 
     @property
     def center(self) -> tuple[float, float]:
-        """The middle, x and y in pixels."""
+        """Center, x and y in pixels."""
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
     @property
     def slices(self) -> tuple[slice, slice]:
-        """Rows and columns, by which an image is indexed; no side may be negative."""
+        """Row and column slices for indexing an image; no side may be negative."""
         return slice(self.top, self.bottom), slice(self.left, self.right)
 
     def contains(self, other: "Box", slack_px: int = 0) -> bool:
-        """Whether `other` lies inside, give or take `slack_px` on each side."""
+        """Return True if `other` is inside, with a tolerance of `slack_px` on each side."""
         return (
             self.left - slack_px <= other.left
             and self.top - slack_px <= other.top
@@ -54,25 +54,25 @@ class Box:
         )
 
     def has_point(self, x_px: float, y_px: float) -> bool:
-        """Whether a point lies inside."""
+        """Return True if a point is inside."""
         return self.left <= x_px < self.right and self.top <= y_px < self.bottom
 
     def intersection(self, other: "Box") -> int:
-        """Pixels that both cover."""
+        """Return the number of pixels that both boxes cover."""
         width = min(self.right, other.right) - max(self.left, other.left)
         height = min(self.bottom, other.bottom) - max(self.top, other.top)
         return max(width, 0) * max(height, 0)
 
     def overlap_x(self, other: "Box") -> int:
-        """Columns that both cover; negative is the gap between them."""
+        """Return the number of columns that both boxes cover; a negative value is the gap between them."""
         return min(self.right, other.right) - max(self.left, other.left)
 
     def overlap_y(self, other: "Box") -> int:
-        """Rows that both cover; negative is the gap between them."""
+        """Return the number of rows that both boxes cover; a negative value is the gap between them."""
         return min(self.bottom, other.bottom) - max(self.top, other.top)
 
     def union(self, other: "Box") -> "Box":
-        """The smallest box around both."""
+        """Return the smallest box around both."""
         return Box(
             min(self.left, other.left),
             min(self.top, other.top),
@@ -81,16 +81,16 @@ class Box:
         )
 
     def padded(self, x_px: int, y_px: int | None = None) -> "Box":
-        """Grown by a margin on each side (shrunk when it is negative); may leave the image."""
+        """Return the box expanded by a margin on each side (shrunk if negative); it may extend beyond the image."""
         y_px = x_px if y_px is None else y_px
         return Box(self.left - x_px, self.top - y_px, self.right + x_px, self.bottom + y_px)
 
     def moved(self, x_px: int, y_px: int) -> "Box":
-        """The same size, elsewhere."""
+        """Return the box moved by an offset in pixels."""
         return Box(self.left + x_px, self.top + y_px, self.right + x_px, self.bottom + y_px)
 
     def clipped(self, width: int, height: int) -> "Box":
-        """The part that lies on an image of this size."""
+        """Return the part of the box on an image of this size."""
         return Box(
             min(max(self.left, 0), width),
             min(max(self.top, 0), height),

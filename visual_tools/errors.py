@@ -1,4 +1,4 @@
-"""Errors that a caller of these functions can mend; packages that are optional, or how to install them.
+"""Errors that the caller of a function can fix, and the import of optional packages.
 
 VisualError            what was found, what was expected, what to do
 ├── ImageError         an image or document cannot be read or does not fit the request
@@ -14,30 +14,30 @@ from types import ModuleType
 
 
 class VisualError(Exception):
-    """Something the caller can mend; the text says what was found, what was expected, what to do."""
+    """Error that the caller can fix; the text says what was found, what was expected, what to do."""
 
 
 class ImageError(VisualError):
-    """An image or document cannot be read, or an argument does not fit it."""
+    """Image or document that cannot be read, or an argument that does not fit it."""
 
 
 class VideoError(VisualError):
-    """A video cannot be read, or an argument does not fit it."""
+    """Video that cannot be read, or an argument that does not fit it."""
 
 
 class SandboxError(VisualError):
-    """Nothing here can isolate code, or a kernel could not be started."""
+    """Failure to isolate code on this machine, or to start a kernel."""
 
 
 class MissingPackageError(VisualError):
-    """An optional package is not installed; the text is the line to type."""
+    """Missing optional package; the text is the install command."""
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module, such as `"cv2"`, inside the function that needs it; `extra` of the distribution brings it.
+    """Import an optional module such as `"cv2"`, which `extra` installs; call it inside the function that needs it.
 
     Raises:
-        MissingPackageError: The package is not installed.
+        MissingPackageError: If the package is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -48,10 +48,10 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def find_package_dir(package: str, extra: str) -> Path:
-    """Folder of an installed package, found without importing it.
+    """Return the folder of an installed package without importing it.
 
     Raises:
-        MissingPackageError: The package is not installed.
+        MissingPackageError: If the package is not installed.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""Ink: the pixels of a crop that are not its background, its runs, and the lone signs that it draws."""
+"""Ink of a crop: pixels that differ from the background, runs of them, and single symbols drawn by them."""
 
 from functools import reduce
 from typing import TypeVar
@@ -12,19 +12,19 @@ _MAX_SIDE_PX = 40
 
 
 def largest_channel(values: NDArray[T]) -> NDArray[T]:
-    """Each pixel's largest channel, as `values.max(axis=2)`: (H, W, C) -> (H, W)."""
+    """Return the largest channel of each pixel, as `values.max(axis=2)`: (H, W, C) -> (H, W)."""
     return reduce(np.maximum, (values[..., channel] for channel in range(values.shape[2])))
 
 
 def any_channel(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether any channel of a pixel is set, as `mask.any(axis=2)`: (H, W, C) -> (H, W)."""
+    """Return True where any channel of a pixel is set, as `mask.any(axis=2)`: (H, W, C) -> (H, W)."""
     return reduce(np.logical_or, (mask[..., channel] for channel in range(mask.shape[2])))
 
 
 def find_background(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The commonest colour of a crop, (H, W, 3) uint8 RGB in, (3,) uint8 out.
+    """Return the most common colour of a crop, (H, W, 3) uint8 RGB in, (3,) uint8 out.
 
-    Colours are compared with their low bits dropped, so that gentle gradients count as one.
+    Colours are compared without their low bits, so that gentle gradients count as one colour.
     """
     coarse = (crop >> _BITS_DROPPED).astype(np.uint32)
     codes = (coarse[..., 0] << 10 | coarse[..., 1] << 5 | coarse[..., 2]).ravel()
@@ -34,9 +34,9 @@ def find_background(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def find_ink(crop: NDArray[np.uint8], background: NDArray[np.uint8] | None = None) -> NDArray[np.bool_]:
-    """Which pixels differ clearly from the background: (H, W) bool.
+    """Return the pixels that clearly differ from the background: (H, W) bool.
 
-    "Clearly" is a quarter of the strongest difference in the crop, at least 24 of 255.
+    "Clearly" means by a quarter of the largest difference in the crop, at least 24 of 255.
     """
     if crop.size == 0:
         return np.zeros(crop.shape[:2], dtype=bool)
@@ -46,14 +46,14 @@ def find_ink(crop: NDArray[np.uint8], background: NDArray[np.uint8] | None = Non
 
 
 def measure_contrast(crop: NDArray[np.uint8]) -> int:
-    """The strongest difference between a crop's pixels and its background, 0 to 255; 0 for an empty crop."""
+    """Return the largest difference between a crop's pixels and its background, 0 to 255; 0 for an empty crop."""
     if crop.size == 0:
         return 0
     return int(np.abs(crop.astype(np.int16) - find_background(crop).astype(np.int16)).max())
 
 
 def find_runs(mask: NDArray[np.bool_] | np.bool_, max_gap: int = 0) -> list[tuple[int, int]]:
-    """Start and end (just outside) of each run of True; runs at most `max_gap` apart are joined."""
+    """Return start and end (exclusive) of each run of True; runs at most `max_gap` apart are joined."""
     padded = np.concatenate(([False], mask, [False])).astype(np.int8)
     steps = np.diff(padded)
     runs: list[tuple[int, int]] = []
@@ -66,7 +66,7 @@ def find_runs(mask: NDArray[np.bool_] | np.bool_, max_gap: int = 0) -> list[tupl
 
 
 def read_sign(ink: NDArray[np.bool_]) -> str:
-    """The sign that the ink of a crop draws, or "" when it is none of these: (H, W) bool."""
+    """Return the symbol that the ink of a crop draws, or "" if it is not a known one: (H, W) bool."""
     rows, columns = find_runs(ink.any(axis=1)), find_runs(ink.any(axis=0))
     if not rows or len(columns) != 1 or len(rows) > 2:
         return ""

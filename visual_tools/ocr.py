@@ -1,4 +1,4 @@
-"""Read the text of a screen: lines with their boxes, and where each character stands."""
+"""Read the text of a screenshot: lines with their boxes, and the position of each character."""
 
 import hashlib
 import math
@@ -25,17 +25,20 @@ _MAX_WIDTH_PX = 3200
 _BLANK = 0
 _LATIN_END = 0x250
 _SIGNS = "×÷−√±≤≥≠∞π€£™…←→↑↓"
-"""Source: rapidocr's config.yaml (Rec section): input height 48, one output column for 8 input columns, CTC blank 0."""
+"""Parameters of the recognizer: input height 48, one output column for 8 input columns, CTC blank 0.
+
+Source: rapidocr's config.yaml (Rec section).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognized:
-    """What one crop says.
+    """Recognized text of one crop.
 
     Attributes:
         text: The characters.
         confidence: Mean probability of the characters, 0 to 1; 0 without characters.
-        columns: For each character its middle, as a fraction of the crop's width.
+        columns: Center of each character, as a fraction of the crop's width.
     """
 
     text: str
@@ -44,7 +47,7 @@ class Recognized:
 
 
 class TextRecognizer:
-    """Reads crops that hold one line each; remembers what equal crops said."""
+    """Recognizer of crops that contain one line each; results of equal crops are cached."""
 
     def __init__(self, num_threads: int = 2, cache_size: int = 4096) -> None:
         self._session = make_session(_MODEL, num_threads)
@@ -57,7 +60,7 @@ class TextRecognizer:
         self._cache_size = cache_size
 
     def recognize(self, crop: NDArray[np.uint8], *, is_latin: bool = False) -> Recognized:
-        """Read one line of upright text, (H, W, 3) uint8 RGB; `is_latin`: Latin letters, digits and signs alone."""
+        """Read one line of upright text, (H, W, 3) uint8 RGB; `is_latin`: only Latin letters, digits, signs."""
         crop = np.ascontiguousarray(crop)
         key = hashlib.blake2b(crop.tobytes(), digest_size=16, key=repr((crop.shape, is_latin)).encode()).digest()
         known = self._cache.get(key)
@@ -109,17 +112,20 @@ def _end_of_run(best: NDArray[np.signedinteger], start: int) -> int:
     return end
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Text".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Text".
 _SURE = 0.92
 _MIN_CLEAR = 0.85
 _MIN_GAIN = 0.1
 _MIN_CHARS = 3
-"""The network reads upside-down text too, yet less surely: of 155 texts on four screens and a page, 17 are read below
-0.9 upright, and 1 of at least `_MIN_CHARS` characters above `_SURE` upside down ("sdde" for "apps")."""
+"""Thresholds for text that is upside down, which the network also reads, but with lower confidence.
+
+Of 155 texts on four screens and a page, 17 are read below 0.9 upright, and 1 of at least `_MIN_CHARS` characters above
+`_SURE` upside down ("sdde" for "apps").
+"""
 
 _SAME_WAY_DEG = 30.0
 _SHORT = 3.0
-"""Up to this many times as high as wide, a tall area may be an upright character, such as a lone 1."""
+"""Maximum ratio of height to width up to which a tall area may be an upright character, such as a lone 1."""
 
 Direction = tuple[TextArea, Recognized]
 Read = Callable[[TextArea], Direction]
@@ -127,7 +133,7 @@ Read = Callable[[TextArea], Direction]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """Readings of one area, the surest first; clear when its direction needs no other line to be known."""
+    """Readings of one area, by descending confidence; clear if its direction is known without other lines."""
 
     ways: tuple[Direction, ...]
     is_clear: bool
@@ -136,10 +142,10 @@ class _Look:
 def choose_directions(
     image: NDArray[np.uint8], areas: Sequence[TextArea], recognizer: TextRecognizer
 ) -> list[tuple[TextArea, Recognized]]:
-    """Read each area the way its text runs.
+    """Read each area in the direction of its text.
 
-    A line that is read surely costs one reading. Others are read both ways, and those that are still open, single
-    characters for one, follow the clear lines of the image that run as they do or the other way.
+    A line read with high confidence costs one reading. Others are read in both directions; those still undecided, such
+    as single characters, follow the clear lines of the image with the same or the opposite direction.
     """
 
     def read(area: TextArea) -> Direction:
@@ -171,7 +177,10 @@ def _candidates(area: TextArea) -> Iterator[TextArea]:
 
 
 def _settle(look: _Look, clear: Sequence[tuple[float, int]], read: Read) -> Direction:
-    """The most confident reading, unless more clear text runs the other way, or it is undecided and upside down."""
+    """Return the most confident reading.
+
+    Another one is chosen if more clear text runs in the opposite direction, or if it is undecided and upside down.
+    """
     best = look.ways[0]
     if look.is_clear:
         return best
@@ -186,17 +195,17 @@ def _settle(look: _Look, clear: Sequence[tuple[float, int]], read: Read) -> Dire
 
 
 def _is_square(box: Box) -> bool:
-    """Whether its sides do not tell how its text runs."""
+    """Return True if the sides of a box do not determine the direction of its text."""
     return max(box.width, box.height) < TALL * min(box.width, box.height)
 
 
 def _is_sheet_on_its_side(clear: Sequence[tuple[float, int]]) -> bool:
-    """Whether all clear lines run up or down, and there are more of them than a chart has beside its axis."""
+    """Return True if all clear lines are vertical and there are at least two; a chart has one, along its axis."""
     return len(clear) > 1 and all(_difference(angle % 180.0, 90.0) <= _SAME_WAY_DEG for angle, _ in clear)
 
 
 def _count_along(angle_deg: float, clear: Sequence[tuple[float, int]]) -> int:
-    """Characters of clear lines that run in a direction, more or less."""
+    """Return the number of characters of clear lines that run approximately in a direction."""
     return sum(count for angle, count in clear if _difference(angle, angle_deg) <= _SAME_WAY_DEG)
 
 
@@ -204,25 +213,31 @@ def _difference(one_deg: float, other_deg: float) -> float:
     return abs((one_deg - other_deg + 180.0) % 360.0 - 180.0)
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Text".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Text".
 _FONT_PER_BOX = 0.5
 _GAP_FONTS = 0.85
 _PUNCTUATION_FONTS = 0.4
 _CENTRE_GAP_FONTS = 1.9
-"""Detector boxes are about twice as high as the font size. Words stand 0.25 to 0.4 font sizes apart, in fixed pitch up
-to 0.8, and there a comma or colon adds its own white; neighbours in a menu bar or a table stand further apart, with no
-ink between. Two labels with a radio button between them are 1.9 font sizes apart (by their middles)."""
+"""Gaps and distances within and between texts, in font sizes.
+
+Detector boxes are about twice as high as the font size. Words are 0.25 to 0.4 font sizes apart, in fixed pitch up to
+0.8, where a comma or colon adds its own white space; neighbours in a menu bar or a table are further apart, with no ink
+between. Two labels with a radio button between them are 1.9 font sizes apart (by their centers).
+"""
 
 _BOX_SIGNS = "□■☐☑☒▢▣◻◼口回○●◯◉◎▪"
-"""What a checkbox or a radio button before a text is read as; it is no part of the text."""
+"""Characters that checkboxes and radio buttons before a text are read as; they are not part of the text."""
 
 _PUNCTUATION = ",.:;"
 
 _TORN_PX = 2
 _TORN_ROWS = 0.8
 _TORN_CONFIDENCE = 0.05
-"""Two lines were torn from one when at least so many columns of pixels belong to both and they share so much of their
-rows; reading them as one may be this much less sure."""
+"""Thresholds for joining two lines that the detector split.
+
+They are joined if they share at least this many pixel columns and this share of their rows, and if the confidence of
+the joined reading is lower by at most this much.
+"""
 
 CharSpans = tuple[tuple[float, float], ...]
 _MIN_CONFIDENCE = 0.5
@@ -233,9 +248,9 @@ def make_lines(read: Recognized, box: Box, ink: NDArray[np.bool_]) -> list[tuple
     """Split a recognized crop at wide gaps.
 
     Args:
-        read: What the crop says.
-        box: Where the crop stands on the image, in pixels.
-        ink: The crop's ink, (H, W) bool.
+        read: Recognized text of the crop.
+        box: Box of the crop on the image, in pixels.
+        ink: Ink of the crop, (H, W) bool.
 
     Returns:
         For each part its text, its tight box and its characters' left and right edges, in pixels of the image.
@@ -252,7 +267,7 @@ def make_lines(read: Recognized, box: Box, ink: NDArray[np.bool_]) -> list[tuple
 
 
 def _without_borders(ink: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Without the columns and rows that are ink from end to end: edges of boxes, never letters."""
+    """Remove columns and rows that are ink from end to end: edges of boxes, never letters."""
     bare = ink.copy()
     bare[:, ink.mean(axis=0) > 0.95] = False
     bare[ink.mean(axis=1) > 0.95, :] = False
@@ -260,7 +275,7 @@ def _without_borders(ink: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _main_rows(ink: NDArray[np.bool_]) -> tuple[int, int]:
-    """First row and row after the last one of the text: rows of borders at the crop's edges left out."""
+    """Return the first row and the row after the last one of the text, without borders at the crop's edges."""
     height = ink.shape[0]
     runs = find_runs(ink.any(axis=1), max_gap=max(2, height // 10))
     if not runs:
@@ -313,17 +328,17 @@ def _distance(run: tuple[int, int], x: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLine:
-    """One line of text, as far as it belongs together.
+    """One line of text without wide gaps.
 
     Attributes:
-        text: What it says.
-        box_px: Tight around its ink, in pixels of the image.
-        confidence: 0 to 1.
-        char_x_px: For each character of `text` its left and right edge, in pixels of the image. In a line that is
-            turned these are its start and end along the line, in pixels from the first of the corners.
-        angle_deg: Where the line runs, clockwise: 0 for the usual "to the right", 90 downward, 180 upside down.
-        corners_px: Its corners, x and y in pixels of the image, from where the text begins at its top, clockwise as
-            one reads it; the corners of the box for the usual line.
+        text: Text of the line.
+        box_px: Tight box around its ink, in pixels of the image.
+        confidence: Mean probability, 0 to 1.
+        char_x_px: Left and right edge of each character of `text`, in pixels of the image. For a rotated line, start
+            and end along the line, in pixels from the first corner.
+        angle_deg: Direction of the text, clockwise: 0 for left to right, 90 downward, 180 upside down.
+        corners_px: Corners, x and y in pixels of the image, from the top of the text's start, clockwise in reading
+            direction; for horizontal text the corners of the box.
     """
 
     text: str
@@ -338,7 +353,7 @@ class TextLine:
             object.__setattr__(self, "corners_px", TextArea.from_box(self.box_px).corners())
 
     def span(self, start: int, end: int) -> Box:
-        """Box of the characters from `start` to just before `end`."""
+        """Return the box of the characters from `start` up to, but not including, `end`."""
         first, last = self.char_x_px[start][0], self.char_x_px[end - 1][1]
         if self.angle_deg:
             return box_around(self._corners_between(first, last))
@@ -350,7 +365,7 @@ class TextLine:
         )
 
     def part(self, start: int, end: int) -> "TextLine":
-        """The line that its characters from `start` to just before `end` are."""
+        """Return the line made of the characters from `start` up to, but not including, `end`."""
         chars = self.char_x_px[start:end]
         corners: tuple[Point, ...] = ()
         if self.angle_deg:
@@ -362,7 +377,7 @@ class TextLine:
         )
 
     def moved(self, x_px: int, y_px: int) -> "TextLine":
-        """The same line, elsewhere."""
+        """Return the line moved by an offset in pixels."""
         chars = self.char_x_px
         if not self.angle_deg:
             chars = tuple((left + x_px, right + x_px) for left, right in chars)
@@ -371,7 +386,7 @@ class TextLine:
 
     @property
     def words(self) -> tuple[tuple[str, Box], ...]:
-        """Its words (split at blanks), each with its box."""
+        """Words of the line (split at spaces), each with its box."""
         found, start = [], 0
         for word in self.text.split(" "):
             if word:
@@ -380,7 +395,7 @@ class TextLine:
         return tuple(found)
 
     def _corners_between(self, first_px: float, last_px: float) -> tuple[Point, ...]:
-        """Corners of the stretch from one place along the line to another, in pixels from its first corner."""
+        """Return the corners of the stretch between two positions along the line, in pixels from its first corner."""
         (x0, y0), (x1, y1), _, (x3, y3) = self.corners_px
         length = math.dist((x0, y0), (x1, y1))
         ends = [(x0 + (x1 - x0) * along / length, y0 + (y1 - y0) * along / length) for along in (first_px, last_px)]
@@ -389,15 +404,15 @@ class TextLine:
 
 
 class OcrEngine:
-    """Reads screens; thread-safe.
+    """Thread-safe OCR engine for screenshots.
 
-    What an image says depends on its pixels alone, never on what was read before: only whole images and crops of
-    lines that are equal, pixel for pixel, are remembered. Lines are searched for on each new image as a whole: the
-    detection network averages over all of it, so a part of an image may have other lines than the same part of it all.
+    The result for an image depends only on its pixels, never on earlier images: the caches hold only whole images and
+    line crops, compared pixel by pixel. Lines are always detected on the whole image: the detection network averages
+    over all of it, so a part of an image may give other lines than the whole.
 
     Args:
         num_threads: Threads of the networks.
-        num_images: How many whole images to remember.
+        num_images: Number of whole images in the cache.
     """
 
     def __init__(self, num_threads: int = 2, num_images: int = 8) -> None:
@@ -408,7 +423,7 @@ class OcrEngine:
         self._lock = threading.Lock()
 
     def read_text(self, image: NDArray[np.uint8]) -> list[TextLine]:
-        """All lines of an image, top to bottom, (H, W, 3) uint8 RGB."""
+        """Return all lines of an image, top to bottom, (H, W, 3) uint8 RGB."""
         with self._lock:
             pixels = np.ascontiguousarray(image).tobytes()
             key = hashlib.blake2b(pixels, digest_size=16, key=repr(image.shape).encode()).digest()
@@ -420,7 +435,7 @@ class OcrEngine:
             return list(self._images[key])
 
     def read_crop(self, crop: NDArray[np.uint8], scale: float = 1.0, *, is_latin: bool = False) -> tuple[str, float]:
-        """Text and confidence (0 to 1) of a crop with one line, (H, W, 3) uint8 RGB, enlarged by `scale` first."""
+        """Return text and confidence (0 to 1) of a one-line crop, (H, W, 3) uint8 RGB, enlarged by `scale` first."""
         if scale != 1.0:
             cv2 = require("cv2", "literal")
             crop = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
@@ -430,7 +445,7 @@ class OcrEngine:
 
     def _read(self, image: NDArray[np.uint8]) -> list[TextLine]:
         lines: list[TextLine] = []
-        areas: list[Box] = []  # of the lines that are not turned
+        areas: list[Box] = []  # of the lines that are not rotated
         level: list[TextLine] = []
         for area, read in choose_directions(image, self._detector.detect(image), self._recognizer):
             if read.confidence < _MIN_CONFIDENCE:
@@ -445,7 +460,7 @@ class OcrEngine:
         return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
 
     def _join_torn(self, image: NDArray[np.uint8], lines: list[TextLine], areas: list[Box]) -> list[TextLine]:
-        """Lines that share a letter are one that the detector tore: read again as one, where that reads as well."""
+        """Join lines that share a letter, which the detector split, if they read as well as one line."""
         whole = dict(enumerate(lines))
         joined: list[TextLine] = []
         for left, right in _find_torn(lines):
@@ -460,7 +475,7 @@ class OcrEngine:
 
 
 def _make_level_lines(area: TextArea, read: Recognized, image: NDArray[np.uint8]) -> list[TextLine]:
-    """The lines of an area whose sides are the image's."""
+    """Return the lines of an area whose sides are parallel to the image's."""
     return [
         TextLine(text=text, box_px=tight, confidence=read.confidence, char_x_px=chars)
         for text, tight, chars in make_lines(read, area.box, find_ink(area.cut(image)))
@@ -468,7 +483,7 @@ def _make_level_lines(area: TextArea, read: Recognized, image: NDArray[np.uint8]
 
 
 def _find_torn(lines: list[TextLine]) -> list[tuple[int, int]]:
-    """Pairs of lines, left and right, that stand in the same rows and both hold the columns of one letter."""
+    """Return pairs of lines, left and right, in the same rows that both contain the columns of one letter."""
     if not lines:
         return []
     boxes = np.array([(line.box_px.left, line.box_px.top, line.box_px.right, line.box_px.bottom) for line in lines])
@@ -482,7 +497,7 @@ def _find_torn(lines: list[TextLine]) -> list[tuple[int, int]]:
 
 
 def _make_turned_lines(area: TextArea, read: Recognized, ink: NDArray[np.bool_]) -> Iterator[TextLine]:
-    """The lines of an area that was cut out turned: fitted on the cut, and put back on the image."""
+    """Return the lines of a rotated area: measured on the upright crop, then mapped back to the image."""
     for text, tight, chars in make_lines(read, Box(0, 0, ink.shape[1], ink.shape[0]), ink):
         ends = (
             (tight.left, tight.top),
@@ -505,7 +520,7 @@ _shared: list[OcrEngine] = []
 
 
 def shared_engine() -> OcrEngine:
-    """The one engine of this process, made at first use (0.3 s, 130 MB)."""
+    """Return the shared engine of this process, created at first use (0.3 s, 130 MB)."""
     with _shared_lock:
         if not _shared:
             _shared.append(OcrEngine())
@@ -513,5 +528,5 @@ def shared_engine() -> OcrEngine:
 
 
 def read_text(image: ImageSource) -> list[TextLine]:
-    """All lines of an image (anything that `load_image` takes), top to bottom, read by the shared engine."""
+    """Return all lines of an image (anything that `load_image` takes), top to bottom, read by the shared engine."""
     return shared_engine().read_text(load_image(image))

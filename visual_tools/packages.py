@@ -1,4 +1,4 @@
-"""Optional packages that are imported at their first use, so that importing a module here costs nothing."""
+"""Optional packages that are imported at first use, so that importing a module does not load them."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from visual_tools.errors import require
 
 
 class Package:
-    """A package that `extra` of the distribution brings; its first attribute imports it.
+    """Proxy of an optional package, which is imported on the first attribute access; `extra` is its extra.
 
     Raises:
-        MissingPackageError: From the first attribute on, where it is not installed.
+        MissingPackageError: On attribute access, if the package is not installed.
     """
 
     def __init__(self, module: str, extra: str) -> None:

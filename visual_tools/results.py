@@ -1,4 +1,4 @@
-"""Results that list things: they may be indexed, sliced and looped over."""
+"""Base class of results that contain a list of items."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Generic, TypeVar, overload
@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 class ResultSequence(Generic[Item]):
-    """Behaves as the tuple that one of its attributes holds; `_items` names it."""
+    """Result that behaves as the tuple in one of its attributes; `_items` names the attribute."""
 
     __slots__ = ()
     _items: ClassVar[str]

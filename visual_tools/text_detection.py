@@ -1,4 +1,4 @@
-"""Where text stands on an image: the detection network of PP-OCR, and the areas, in any direction, that it finds."""
+"""Detect text on an image in any direction with the detection network of PP-OCR."""
 
 import math
 import os
@@ -24,28 +24,34 @@ _UNCLIP_RATIO = 1.6
 _MIN_SIDE_PX = 3
 _MARGIN_PX = 32
 TALL = 1.5
-"""Source: rapidocr's config.yaml (Det section), from Liao et al. 2020, "Real-time Scene Text Detection
-with Differentiable Binarization", section 3.4; the box threshold is a little lower, screens being clean. What is
-`TALL` times as high as wide is turned, as in its get_rotate_crop_image."""
+"""Parameters of the detector.
+
+Source: rapidocr's config.yaml (Det section), from Liao et al. 2020, "Real-time Scene Text Detection with Differentiable
+Binarization", section 3.4; the box threshold is slightly lower because screenshots have little noise. An area at least
+`TALL` times as high as wide is treated as rotated, as in its get_rotate_crop_image.
+"""
 _UPRIGHT_FILL = 0.8
 _TURNED_FILL = 0.7
 _FILL_GAIN = 1.2
 _MIN_RISE = 0.35
 _MIN_LENGTH = 1.5
-"""A line is taken for turned when a turned rectangle fits its region clearly better than an upright one, when it is so
-much longer than thick that it has a direction, and rises by more than this share of its thickness over its length."""
+"""Conditions for treating a line as rotated.
+
+A rotated rectangle must fit its region clearly better than an upright one, be longer than thick by this factor so that
+it has a direction, and rise over its length by more than this share of its thickness.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextArea:
-    """A rectangle, turned as its text is.
+    """Rectangle rotated like its text.
 
     Attributes:
-        box: Around it, upright, in pixels of the image.
-        center: Its middle, x and y in pixels of the image.
-        length_px: Along the text.
-        thickness_px: Across the text.
-        angle_deg: Where the text runs, clockwise from "to the right", 0 to 360: 90 is downward, 180 upside down.
+        box: Upright box around it, in pixels of the image.
+        center: Center, x and y in pixels of the image.
+        length_px: Size along the text.
+        thickness_px: Size across the text.
+        angle_deg: Direction of the text, clockwise from left to right, 0 to 360: 90 is downward, 180 upside down.
     """
 
     box: Box
@@ -56,13 +62,13 @@ class TextArea:
 
     @classmethod
     def from_box(cls, box: Box, angle_deg: float = 0.0) -> "TextArea":
-        """All of a box, with text that runs along one of its sides: `angle_deg` is 0, 90, 180 or 270."""
+        """Make an area from a box with text along one of its sides: `angle_deg` is 0, 90, 180 or 270."""
         length, thickness = (box.width, box.height) if angle_deg % 180 == 0 else (box.height, box.width)
         return cls(box=box, center=box.center, length_px=length, thickness_px=thickness, angle_deg=angle_deg)
 
     @classmethod
     def turned(cls, center: Point, length_px: float, thickness_px: float, angle_deg: float) -> "TextArea":
-        """One that is turned by any angle."""
+        """Make an area rotated by any angle."""
         blank = Box(0, 0, 0, 0)
         area = cls(
             box=blank, center=center, length_px=length_px, thickness_px=thickness_px, angle_deg=angle_deg % 360.0
@@ -71,20 +77,20 @@ class TextArea:
 
     @property
     def is_along_sides(self) -> bool:
-        """Whether its sides are those of its box: cut without any resampling."""
+        """True if its sides are those of its box, so that it is cut without resampling."""
         return self.angle_deg % 90 == 0
 
     def moved(self, x_px: int, y_px: int) -> "TextArea":
-        """The same size, elsewhere."""
+        """Return the area moved by an offset in pixels."""
         x, y = self.center
         return replace(self, box=self.box.moved(x_px, y_px), center=(x + x_px, y + y_px))
 
     def reversed(self) -> "TextArea":
-        """The same rectangle with text that runs the other way."""
+        """Return the same rectangle with text in the opposite direction."""
         return replace(self, angle_deg=(self.angle_deg + 180.0) % 360.0)
 
     def corners(self) -> tuple[Point, Point, Point, Point]:
-        """Its corners in pixels of the image: from where the text begins at its top, clockwise as one reads it."""
+        """Return the corners in pixels of the image, from the top of the text's start, clockwise along the text."""
         length, thickness = self.length_px, self.thickness_px
         return (
             self.to_image(0, 0),
@@ -94,18 +100,18 @@ class TextArea:
         )
 
     def to_image(self, along_px: float, across_px: float) -> Point:
-        """A point of the cut, in pixels from its upper left corner, to one of the image."""
+        """Map a point of the crop, in pixels from its upper left corner, to the image."""
         cos, sin = self._direction()
         along, across = along_px - self.length_px / 2, across_px - self.thickness_px / 2
         return self.center[0] + along * cos - across * sin, self.center[1] + along * sin + across * cos
 
     def cut(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Its pixels turned so that the text runs to the right: (H, W, 3) uint8 in and out."""
+        """Return its pixels rotated so that the text runs left to right: (H, W, 3) uint8 in and out."""
         if self.is_along_sides:
             box = self.box
             return np.rot90(image[box.top : box.bottom, box.left : box.right], k=round(self.angle_deg) // 90)
         cos, sin = self._direction()
-        left, top = self.to_image(0.5, 0.5)  # the middle of the first pixel, whose index is 0, 0 in both
+        left, top = self.to_image(0.5, 0.5)  # the center of the first pixel, whose index is 0, 0 in both
         matrix = np.array([[cos, -sin, left - 0.5], [sin, cos, top - 0.5]])
         size = max(round(self.length_px), 1), max(round(self.thickness_px), 1)
         flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
@@ -120,40 +126,40 @@ class TextArea:
 
 
 def box_around(points: tuple[Point, ...]) -> Box:
-    """The smallest box around points, in whole pixels."""
+    """Return the smallest box around points, in whole pixels."""
     xs, ys = zip(*points, strict=True)
     return Box(math.floor(min(xs)), math.floor(min(ys)), math.ceil(max(xs)), math.ceil(max(ys)))
 
 
 def make_session(model: str, num_threads: int) -> Any:
-    """An onnxruntime session of a model that ships inside the rapidocr package.
+    """Create an onnxruntime session of a model that is included in the rapidocr package.
 
     Raises:
-        MissingPackageError: rapidocr or onnxruntime is not installed.
+        MissingPackageError: If rapidocr or onnxruntime is not installed.
     """
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it reports to its makers otherwise, from its import on
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # telemetry must be disabled before the import
     onnxruntime = require("onnxruntime", "literal")
     path = find_package_dir("rapidocr", "literal") / "models" / model
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a busy machine loses a third by it
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a third slower on a busy machine
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 class TextDetector:
-    """Finds lines of text, in whatever direction they run."""
+    """Detector of text lines in any direction."""
 
     def __init__(self, num_threads: int = 2, max_side_px: int = 2048) -> None:
         self._session = make_session(_MODEL, num_threads)
         self._max_side_px = max_side_px
 
     def detect(self, image: NDArray[np.uint8]) -> list[TextArea]:
-        """Areas of text lines, (H, W, 3) uint8 RGB in, pixels of the image out, in no given order.
+        """Return the areas of text lines, (H, W, 3) uint8 RGB in, pixels of the image out, in no particular order.
 
-        The network tells no line from one that is turned by 180 degrees: wide areas are said to run to the right, tall
-        ones downward, all others to the right and up or down.
+        The network cannot distinguish a line from one rotated by 180 degrees: wide areas are reported as running right,
+        tall ones downward, all others right and up or down.
         """
         content = find_content_box(image)
         if content is None:
@@ -173,7 +179,7 @@ class TextDetector:
 
 
 def find_content_box(image: NDArray[np.uint8]) -> Box | None:
-    """The smallest box around everything that is not one flat colour up to the image's edge: (H, W, 3) uint8."""
+    """Return the smallest box around everything except a flat colour that reaches the image's edge: (H, W, 3) uint8."""
     edges = find_edges(image).astype(bool)
     rows, columns = np.flatnonzero(edges.any(axis=1)), np.flatnonzero(edges.any(axis=0))
     if rows.size == 0:
@@ -210,12 +216,12 @@ def _areas_from_map(
 
 
 def _fit_turned(part: NDArray[np.bool_], corner: tuple[int, int], scale: tuple[float, float]) -> TextArea | None:
-    """The turned rectangle around a region of the map, grown as text needs; None where an upright one does as well.
+    """Fit a rotated rectangle to a region of the map, grown as text requires; None if an upright one fits as well.
 
     Args:
         part: The region within its upright box, (H, W) bool.
         corner: Left and top of that box on the map.
-        scale: Pixels of the image for one of the map, across and down.
+        scale: Pixels of the image per pixel of the map, in x and y.
     """
     contours, _ = cv2.findContours(part.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     points = (contours[0].reshape(-1, 2) + np.array(corner) + 0.5) * np.array(scale)

@@ -1,7 +1,7 @@
-"""Widgets on a screen, found by flat regions of colour and by lines.
+"""Detect widgets on a screenshot by flat regions of colour and by lines.
 
-Rectangles: buttons, input fields, cells, panels. Toggles: checkboxes, radio buttons and switches, and whether they are
-on. The small arrow at the right end of a list.
+Rectangles: buttons, input fields, cells, panels. Toggles: checkboxes, radio buttons and switches, with their state.
+Also the small arrow at the right end of a drop-down list.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,19 @@ from visual_tools.packages import Package
 cv2: Any = Package("cv2", "literal")
 
 _EDGE_STEP = 4
-"""A step of more than this, of 255, between neighbouring pixels is an edge. Gradients of buttons stay below,
-borders and fills of pale designs (#f8f9fa on white is 7) above."""
+"""Minimum difference, of 255, between neighbouring pixels at an edge.
+
+Gradients of buttons are below; borders and fills of pale designs (#f8f9fa on white is 7) are above.
+"""
 
 _MIN_SIDE_PX = 9
 _MIN_FILL = 0.86
 _MIN_NOTCHED_FILL = 0.55
 _MIN_SIDE_COVER = 0.65
-"""A letter that nearly touches a border cuts a notch into a low field: then all four sides must be there."""
+"""Minimum cover of each of the four sides if a letter close to a border cuts a notch into a low field."""
 
 _MAX_CARET_PX = (3, 60)
-"""How wide a text caret is with the pixels beside it at most, and how high a field whose inside it cuts in two."""
+"""Maximum width of a text caret including adjacent pixels, and maximum height of a field that it divides."""
 
 _CARET_HEIGHT_PX = (9, 48)
 _CARET_CONTRAST = 90
@@ -39,12 +41,12 @@ _MAX_LINE_THICKNESS_PX = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rectangle:
-    """A region of one colour with straight sides (corners may be round); its text and icons are holes in it.
+    """Region of one colour with straight sides (corners may be round); its text and icons are holes in it.
 
     Attributes:
-        box_px: Where it is, its border left out.
-        colour: Its fill, RGB, 0 to 255.
-        fill: Share of the box that the region and its holes cover, 0 to 1; round corners lower it a little.
+        box_px: Box without the border.
+        colour: Fill colour, RGB, 0 to 255.
+        fill: Share of the box that the region and its holes cover, 0 to 1; slightly lower with round corners.
     """
 
     box_px: Box
@@ -53,10 +55,10 @@ class Rectangle:
 
 
 def without_carets(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The image without text carets that stand right behind a letter: they join it, and cut its field in two.
+    """Return the image without text carets directly after a letter, which join it and divide its field.
 
-    A caret is a stroke of one colour, one or two pixels wide, on plain ground, taller than the letters before it at
-    both ends; no letter's stem is (an l stands on the base line).
+    A caret is a stroke of one colour, one or two pixels wide, on a plain background, taller than the letters before it
+    at both ends; no letter's stem is (an l ends at the baseline).
     """
     least, most = _CARET_HEIGHT_PX
     if image.shape[0] <= least or image.shape[1] <= _NEAR_CARET_PX:
@@ -74,7 +76,7 @@ def without_carets(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _find_caret(image: NDArray[np.uint8], right: int, top: int, bottom: int) -> Box | None:
-    """The caret whose last column is known, if what stands there is one."""
+    """Return the caret whose last column is known, or None."""
     if right < _NEAR_CARET_PX or right + _NEAR_CARET_PX >= image.shape[1] or top < 1 or bottom >= image.shape[0]:
         return None
     ground, colour = image[top, right + 1], image[top, right]
@@ -90,7 +92,7 @@ def _find_caret(image: NDArray[np.uint8], right: int, top: int, bottom: int) -> 
 
 
 def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Where colour changes between a pixel and its right or lower neighbour: (H, W) uint8, 0 or 1."""
+    """Return where colour changes between a pixel and its right or lower neighbour: (H, W) uint8, 0 or 1."""
     edges = np.zeros(image.shape[:2], dtype=np.uint8)
     if image.shape[0] > 1:
         edges[:-1] |= largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
@@ -102,13 +104,13 @@ def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def find_rectangles(
     image: NDArray[np.uint8], min_side_px: int = _MIN_SIDE_PX, barriers: Sequence[Box] = ()
 ) -> list[Rectangle]:
-    """Flat rectangular regions, smallest first; nested ones are all there.
+    """Find flat rectangular regions, smallest first, including nested ones.
 
-    A field that a text caret cuts in two is one region.
+    A field that a text caret divides is returned as one region.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        min_side_px: Smaller ones are left out.
+        min_side_px: Minimum side; smaller regions are left out.
         barriers: Boxes that no region may enter, such as a label that interrupts a border.
     """
     flat = 1 - find_edges(image)
@@ -128,14 +130,14 @@ def find_rectangles(
             continue
         colour = np.median(image[top : top + height, left : left + width][mask.astype(bool)], axis=0)
         red, green, blue = (int(value) for value in colour)
-        # An edge pixel lies left of or above its step, so the region starts one pixel late on neither side.
+        # An edge pixel is left of or above its step, so the region starts at the correct pixel on either side.
         box = Box(left, top, left + width + 1, top + height + 1).clipped(image.shape[1], image.shape[0])
         found.append(Rectangle(box_px=box, colour=(red, green, blue), fill=min(fill, 1.0)))
     return sorted(_join_at_carets(image, found), key=lambda rectangle: rectangle.box_px.area)
 
 
 def _join_at_carets(image: NDArray[np.uint8], found: Sequence[Rectangle]) -> list[Rectangle]:
-    """Join neighbours that only a text caret parts: unlike the line between two cells, it does not reach the border."""
+    """Join neighbours divided only by a text caret; unlike the line between two cells, it stops before the border."""
     ends: dict[int, list[Rectangle]] = {}
     for right in sorted(found, key=lambda rectangle: rectangle.box_px.left):
         near = range(right.box_px.left - _MAX_CARET_PX[0], right.box_px.left + 2)
@@ -162,7 +164,7 @@ def _is_caret_between(image: NDArray[np.uint8], left: Rectangle, right: Rectangl
 
 
 def _outline_area(mask: NDArray[np.uint8]) -> float:
-    """Pixels inside the outer outline of the only component of a mask, holes counted in."""
+    """Return the pixels inside the outer outline of the only component of a mask, including holes."""
     padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     largest = max(contours, key=len)
@@ -175,7 +177,7 @@ def _has_four_sides(mask: NDArray[np.uint8]) -> bool:
 
 
 def find_lines(image: NDArray[np.uint8]) -> list[Box]:
-    """Horizontal rules (separators, the line below a flat input), top to bottom, (H, W, 3) uint8 RGB."""
+    """Find horizontal rules (separators, the line below a flat input), top to bottom, (H, W, 3) uint8 RGB."""
     if image.shape[0] < 2 or image.shape[1] < _MIN_LINE_PX:
         return []
     below = np.zeros(image.shape[:2], dtype=np.uint8)
@@ -192,7 +194,7 @@ def find_lines(image: NDArray[np.uint8]) -> list[Box]:
 
 
 def find_dialog(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> Box | None:
-    """The panel of a modal dialog: in the middle across, much brighter than the page around it, which is dimmed."""
+    """Find the panel of a modal dialog: horizontally centered, much brighter than the dimmed page around it."""
     if not rectangles:
         return None
     height, width = image.shape[:2]
@@ -216,12 +218,12 @@ _MIN_KNOB_STEP = 18  # a white knob on the pale grey of phones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toggle:
-    """Something that is on or off.
+    """Widget that is on or off.
 
     Attributes:
-        box_px: Its outline, in pixels of the image.
+        box_px: Outline, in pixels of the image.
         kind: Square, round, or a switch with a knob.
-        is_on: Ticked, filled, or knob at the right.
+        is_on: True if ticked, filled, or with the knob at the right.
     """
 
     box_px: Box
@@ -230,7 +232,7 @@ class Toggle:
 
 
 def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_TOGGLE_PX) -> list[Toggle]:
-    """Toggles of at most `max_side_px` on an (H, W, 3) uint8 RGB image, or better on the part of it around a label."""
+    """Find toggles of at most `max_side_px` on an (H, W, 3) uint8 RGB image, preferably the part around a label."""
     if image.size == 0:
         return []
     background = find_background(image).astype(np.int16)
@@ -291,7 +293,10 @@ def _fill_outline(shape: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _is_outlined(shape: NDArray[np.uint8]) -> bool:
-    """Whether all four sides are drawn: letters seldom touch all of their box, boxes do along half of it."""
+    """Return True if all four sides are drawn.
+
+    Letters seldom touch all sides of their box; boxes do along half of it.
+    """
     height, width = shape.shape
     third = slice(height // 3, height - height // 3), slice(width // 3, width - width // 3)
     sides = (
@@ -304,7 +309,7 @@ def _is_outlined(shape: NDArray[np.uint8]) -> bool:
 
 
 def _is_marked(crop: NDArray[np.uint8], box: Box) -> bool:
-    """Whether the inside holds a tick or a dot, or is filled with strong colour."""
+    """Return True if the inside contains a tick or a dot, or is filled with strong colour."""
     margin = max(3, round(box.width * 0.22))
     inner = crop[margin:-margin, margin:-margin].astype(np.int16)
     if inner.size == 0:
@@ -315,7 +320,7 @@ def _is_marked(crop: NDArray[np.uint8], box: Box) -> bool:
 
 
 def _read_switch(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) -> Toggle | None:
-    """A pill with a knob: on when the knob, the part unlike the track, stands right of the middle."""
+    """Read a switch: on if the knob, the part that differs from the track, is right of the center."""
     outline = _fill_outline(shape)
     if float(outline.mean()) < 0.85 or float(outline[:2, :2].mean()) > 0.8 or box.height < 12:
         return None
@@ -330,7 +335,7 @@ def _read_switch(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box) ->
 
 
 def has_down_arrow(field: NDArray[np.uint8]) -> bool:
-    """Whether a field's inside ends in a small mark that is wider at its top than at its bottom."""
+    """Return True if a field's inside ends in a small mark that is wider at its top than at its bottom."""
     height, width = field.shape[:2]
     reach = min(44, width // 3)
     if reach < 8 or height < 12:

@@ -1,4 +1,4 @@
-"""Read charts: axes and what their pixels mean."""
+"""Read charts: axes and the values of their pixels."""
 
 from visual_tools.charts.axes import Axes, Axis, TickLabel, find_axes
 

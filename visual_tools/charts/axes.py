@@ -1,7 +1,7 @@
-"""Read the axes of a chart: which pixel is which value.
+"""Read the axes of a chart: the mapping from pixels to values.
 
-The rectangle that a chart is drawn in comes from axis lines, a frame, or the edge of the ground; ticks come from marks,
-a grid, or else the middle of their labels.
+The rectangle of the plot area is derived from axis lines, a frame, or the edge of the background; tick positions come
+from marks, a grid, or else the centers of their labels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import find_background, find_runs, largest_channel
 from visual_tools.ocr import OcrEngine, shared_engine
 
-# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
+# Heuristics without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _MAX_FRAMES = 8
 _MIN_STEP = 12
 _MIN_SHARE = 0.18
@@ -39,13 +39,13 @@ _MIN_FOUND_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A straight line or edge along a row or a column.
+    """Straight line or edge along a row or a column.
 
     Attributes:
         first: First row (of a horizontal one) or column that it covers.
-        last: Last one.
-        start: Where it begins along its direction.
-        end: Just after its end.
+        last: Last row or column that it covers.
+        start: Start along its direction.
+        end: End along its direction (exclusive).
     """
 
     first: int
@@ -55,7 +55,7 @@ class Line:
 
 
 def find_frames(image: NDArray[np.uint8]) -> list[Box]:
-    """Rectangles that a chart may be drawn in, largest first; the axis lines are just outside of them.
+    """Find rectangles that may be a plot area, largest first; the axis lines are just outside of them.
 
     A left and a bottom line (or edge) that meet in a corner make one; their lengths are its sides.
     """
@@ -67,7 +67,7 @@ def find_frames(image: NDArray[np.uint8]) -> list[Box]:
         Box(side, min(left.start, bottom.first), max(bottom.end, side), bottom.first)
         for left in columns
         for bottom in rows
-        for side in {left.last + 1, left.first}  # what looks like a broad line may be an edge and the first grid line
+        for side in {left.last + 1, left.first}  # an apparently broad line may be an edge and the first grid line
         if abs(left.end - bottom.first) <= slack + (left.last - left.first)
         and abs(bottom.start - left.last) <= slack + (bottom.last - bottom.first)
     }
@@ -76,7 +76,7 @@ def find_frames(image: NDArray[np.uint8]) -> list[Box]:
 
 
 def _frame_of_grid(rows: list[Line], columns: list[Line]) -> list[Box]:
-    """What the lines of a grid span, for charts without any axis line."""
+    """Return the box spanned by the lines of a grid, for charts without any axis line."""
     if len(rows) < 2 or len(columns) < 2:
         return []
     box = Box(
@@ -93,7 +93,7 @@ def _is_large(box: Box) -> bool:
 
 
 def find_lines(levels: NDArray[np.int16]) -> list[Line]:
-    """Long horizontal lines and edges of an image, (H, W, 3); pass it transposed for vertical ones."""
+    """Find long horizontal lines and edges of an image, (H, W, 3); pass it transposed for vertical ones."""
     width = levels.shape[1]
     if levels.shape[0] < 3 or width < 3:
         return []
@@ -108,7 +108,7 @@ def find_lines(levels: NDArray[np.int16]) -> list[Line]:
 
 
 def _join_edges(edges: list[tuple[int, int, int]]) -> list[Line]:
-    """Both edges of a thin line become one line: the rows between them."""
+    """Join both edges of a thin line into one line: the rows between them."""
     lines: list[Line] = []
     used: set[int] = set()
     for index, (row, start, end) in enumerate(edges):
@@ -133,7 +133,7 @@ def _join_edges(edges: list[tuple[int, int, int]]) -> list[Line]:
 
 
 def _distinct(boxes: list[Box]) -> list[Box]:
-    """Of boxes that are nearly the same only the first."""
+    """Remove boxes that are nearly equal to an earlier one."""
     kept: list[Box] = []
     for box in boxes:
         if not any(box.contains(other, _SAME_PX) and other.contains(box, _SAME_PX) for other in kept):
@@ -144,13 +144,13 @@ def _distinct(boxes: list[Box]) -> list[Box]:
 def place_ticks(
     image: NDArray[np.uint8], frame: Box, expected_px: list[float], slack_px: float, reach_px: int
 ) -> list[float]:
-    """The columns of the ticks of an axis below a chart.
+    """Return the columns of the ticks of an axis below a chart.
 
     Args:
-        image: (H, W, 3) uint8 RGB, turned so that the axis is at the bottom of the frame.
-        frame: Of the chart.
-        expected_px: Where they should be about.
-        slack_px: How far off they may be.
+        image: (H, W, 3) uint8 RGB, rotated so that the axis is at the bottom of the frame.
+        frame: Plot area of the chart.
+        expected_px: Expected positions.
+        slack_px: Maximum distance from the expected positions.
         reach_px: Rows between frame and labels.
     """
     for marks in _find_marks(image, frame, reach_px):
@@ -162,7 +162,7 @@ def place_ticks(
 
 
 def _find_marks(image: NDArray[np.uint8], frame: Box, reach_px: int) -> Iterator[list[float]]:
-    """Columns of marks outside the line, of marks inside it, and of grid lines."""
+    """Yield the columns of marks outside the line, of marks inside it, and of grid lines."""
     left, right = max(frame.left - 3, 0), min(frame.right + 3, image.shape[1])
     below = image[frame.bottom : frame.bottom + min(reach_px, 3 * _MAX_LINE_PX), left:right]
     above = image[max(frame.bottom - _MAX_LINE_PX, frame.top) : frame.bottom, left:right][::-1]
@@ -173,7 +173,7 @@ def _find_marks(image: NDArray[np.uint8], frame: Box, reach_px: int) -> Iterator
 
 
 def _find_stubs(strip: NDArray[np.uint8]) -> Iterator[list[float]]:
-    """Short marks that begin right after the line, which fills the first rows of a strip; the longest first."""
+    """Yield short marks that begin directly after the line, which fills the first rows of a strip; longest first."""
     if strip.shape[0] < _TICK_ROWS + 2:
         return
     ground = find_background(strip[_TICK_ROWS:])
@@ -181,13 +181,13 @@ def _find_stubs(strip: NDArray[np.uint8]) -> Iterator[list[float]]:
     is_line = (contrast >= _MIN_CONTRAST).mean(axis=1) > _LINE_SHARE
     lines = np.flatnonzero(is_line[: strip.shape[0] - _TICK_ROWS])
     first = int(lines[-1]) + 1 if lines.size else 0
-    first += int(first > 0)  # the row after a line may hold the rest of its softened edge
+    first += int(first > 0)  # the row after a line may contain the rest of its anti-aliased edge
     for depth in range(strip.shape[0], first + _TICK_ROWS - 1, -1):
         yield _centers(contrast[first:depth].min(axis=0), _MIN_CONTRAST)
 
 
 def _find_grid(inside: NDArray[np.uint8]) -> list[float]:
-    """Columns that stand out from those beside them over much of the height."""
+    """Return the columns that differ from adjacent ones over much of the height."""
     if inside.shape[1] < 7 or inside.shape[0] < 3:
         return []
     levels = inside[:: max(1, inside.shape[0] // 400)].astype(np.int16)
@@ -202,7 +202,7 @@ def _find_grid(inside: NDArray[np.uint8]) -> list[float]:
 
 
 def _centers(strength: NDArray[np.int16], least: int) -> list[float]:
-    """Middles of the thin runs, weighted by how strongly each column stands out."""
+    """Return the centers of the thin runs, weighted by the strength of each column."""
     found = []
     for start, end in find_runs(strength >= least):
         if end - start <= _MAX_TICK_WIDTH_PX:
@@ -212,7 +212,7 @@ def _centers(strength: NDArray[np.int16], least: int) -> list[float]:
     return found
 
 
-# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
+# Heuristics without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _GOOD_AXIS = 3
 _SLACK_HEIGHTS = 0.3
 _MIN_SLACK_PX = 2.5
@@ -220,12 +220,12 @@ _MIN_SLACK_PX = 2.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickLabel:
-    """A label of an axis.
+    """Label of an axis.
 
     Attributes:
-        text: As read.
-        px: Where its tick is along the axis, in pixels of the image.
-        value: What it was taken for; None for one that does not fit the others and was left out.
+        text: Recognized text.
+        px: Position of its tick along the axis, in pixels of the image.
+        value: Value assigned to it; None if it does not fit the others and was left out.
     """
 
     text: str
@@ -235,14 +235,14 @@ class TickLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Which pixel along one direction is which value. The middle of column (or row) 7 is 7.0.
+    """Mapping from pixels to values along one direction. The center of column (or row) 7 is 7.0.
 
     Attributes:
         kind: "linear" or "log".
         start: Value at the left (or lower) end of the frame.
         end: Value at the other end.
-        residual_px: How far the ticks are from a perfect scale, root mean square; above 1 means doubt.
-        num_used: How many labels agree.
+        residual_px: Root mean square distance of the ticks from a perfect scale; above 1 the scale is doubtful.
+        num_used: Number of consistent labels.
         labels: All labels that were read.
     """
 
@@ -256,15 +256,15 @@ class Axis:
     intercept: float = field(repr=False)
 
     def to_value(self, px: float) -> float:
-        """The value at a pixel; x for the horizontal axis, y (counted downward) for the vertical one."""
+        """Return the value at a pixel; x for the horizontal axis, y (counted downward) for the vertical one."""
         level = self.intercept + self.slope * px
         return float(10.0**level if self.kind == "log" else level)
 
     def to_px(self, value: float) -> float:
-        """The pixel of a value.
+        """Return the pixel of a value.
 
         Raises:
-            ImageError: The axis is logarithmic and the value is not above 0.
+            ImageError: If the axis is logarithmic and the value is not above 0.
         """
         if self.kind == "log" and value <= 0:
             raise ImageError(f"found the value {value}, expected one above 0: the axis is logarithmic")
@@ -273,12 +273,12 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The axes of a chart.
+    """Axes of a chart.
 
     Attributes:
-        frame: What they enclose, in pixels of the image.
-        x: The horizontal axis below; None when its labels are no numbers (names or dates).
-        y: The vertical axis at the left; None likewise.
+        frame: Plot area enclosed by the axes, in pixels of the image.
+        x: Horizontal axis at the bottom; None if its labels are not numbers (names or dates).
+        y: Vertical axis at the left; None if its labels are not numbers.
     """
 
     frame: Box
@@ -289,14 +289,14 @@ class Axes:
 def find_axes(image: ImageSource) -> Axes:
     """Find the axes of a chart and read their scales from the labels: linear or logarithmic.
 
-    Of several charts on an image the one with most readable labels is taken; crop the image for another.
+    If an image contains several charts, the one with most readable labels is used; crop the image for another.
     Axes at the top or at the right, and dates, are not read.
 
     Args:
         image: Anything `load_image` takes.
 
     Raises:
-        ImageError: There is no axis with at least two readable numbers.
+        ImageError: If there is no axis with at least two readable numbers.
 
     Example:
         >>> axes = find_axes("chart.png")                       # doctest: +SKIP
@@ -373,7 +373,7 @@ def _make_axis(
     reach_px: int,
     ends_px: tuple[int, int],
 ) -> Axis | None:
-    """Fit the middles of the labels, then the ticks near where that fit expects them."""
+    """Fit a scale to the centers of the labels, then to the ticks near the positions that it predicts."""
     rough = fit_scale([Mark(px=px, readings=label.readings) for label, px in zip(labels, centers_px, strict=True)])
     if rough is None:
         return None

@@ -1,4 +1,4 @@
-"""Cut out and read the labels that stand along the edges of a chart."""
+"""Crop and read the labels along the edges of a chart."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from visual_tools.charts.scales import Reading, parse_label, parse_multiplier
 from visual_tools.ink import find_ink, find_runs
 from visual_tools.ocr import OcrEngine
 
-# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
+# Heuristics without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _STRIP_SHARE = 0.25
 _TICK_SHARE = 0.03
 _TOUCH_PX = 3
@@ -25,12 +25,12 @@ _RAISED = 0.22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A piece of text along an axis.
+    """Text along an axis.
 
     Attributes:
-        box: Around its ink, in pixels of the image.
-        text: As read, the raised part after a ^.
-        readings: Numbers that it may mean.
+        box: Box of its ink, in pixels of the image.
+        text: Recognized text, with the superscript after a ^.
+        readings: Possible numbers.
     """
 
     box: Box
@@ -39,7 +39,7 @@ class Label:
 
 
 def find_labels_below(image: NDArray[np.uint8], frame: Box) -> list[Box]:
-    """Boxes of the labels in the first row of text below a frame, from left to right."""
+    """Return the boxes of the labels in the first row of text below a frame, from left to right."""
     reach = min(image.shape[0], frame.bottom + max(24, round(_STRIP_SHARE * image.shape[0])))
     strip = image[frame.bottom : reach]
     if strip.shape[0] < 6:
@@ -57,7 +57,7 @@ def find_labels_below(image: NDArray[np.uint8], frame: Box) -> list[Box]:
 
 
 def find_labels_left(image: NDArray[np.uint8], frame: Box) -> list[Box]:
-    """Boxes of the labels in the first column of text left of a frame, from top to bottom."""
+    """Return the boxes of the labels in the first column of text left of a frame, from top to bottom."""
     slack = max(6, round(0.03 * image.shape[0]))
     top, bottom = max(0, frame.top - slack), min(image.shape[0], frame.bottom + slack)
     strip = image[top:bottom, : frame.left]
@@ -78,14 +78,14 @@ def find_labels_left(image: NDArray[np.uint8], frame: Box) -> list[Box]:
 
 
 def read_labels(image: NDArray[np.uint8], boxes: list[Box], engine: OcrEngine) -> list[Label]:
-    """What each box says."""
+    """Read the label in each box."""
     return [label for box in boxes if (label := _read_label(image, box, engine)).text]
 
 
 def read_multiplier(
     image: NDArray[np.uint8], region: Box, engine: OcrEngine, *, is_at_right: bool
 ) -> tuple[float, float]:
-    """Factor and offset (1e6, ×10⁶, +2e3) written once near the end of an axis; 1 and 0 when there are none."""
+    """Read factor and offset (1e6, ×10⁶, +2e3) written once near the end of an axis; 1 and 0 if there are none."""
     region = region.clipped(image.shape[1], image.shape[0])
     if region.width < _MIN_TEXT_PX or region.height < _MIN_TEXT_PX:
         return 1.0, 0.0
@@ -105,7 +105,7 @@ def read_multiplier(
 
 
 def _gaps_to_try(ink: NDArray[np.bool_], height: int) -> Iterator[int]:
-    """Columns between two columns of text: first as wide as letters of the usual size suggest."""
+    """Yield candidate gaps between two columns of text, first as wide as typical letters suggest."""
     runs = [end - start for start, end in find_runs(ink.any(axis=1), max_gap=1) if end - start >= _MIN_TEXT_PX]
     usual = float(np.percentile(runs, 25)) if runs else height / 40
     yield max(2, round(_COLUMN_GAP * usual))
@@ -113,7 +113,7 @@ def _gaps_to_try(ink: NDArray[np.bool_], height: int) -> Iterator[int]:
 
 
 def _erase_ticks(ink: NDArray[np.bool_], side_px: int) -> None:
-    """Take away, in place, what touches the frame: the first rows are the rest of its line and the ticks."""
+    """Erase, in place, what touches the frame: the first rows are the rest of its line and the ticks."""
     runs = find_runs(ink.any(axis=1))
     tick_px = max(8, round(_TICK_SHARE * side_px))
     if runs and runs[0][0] <= _TOUCH_PX and runs[0][1] - runs[0][0] <= tick_px:
@@ -121,12 +121,12 @@ def _erase_ticks(ink: NDArray[np.bool_], side_px: int) -> None:
 
 
 def _first_text_run(runs: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """The first run that is high enough for text."""
+    """Return the first run that is high enough for text."""
     return next((run for run in runs if run[1] - run[0] >= _MIN_TEXT_PX), None)
 
 
 def _fit(ink: NDArray[np.bool_], box: Box) -> Box:
-    """Tight around the ink inside a box."""
+    """Return the tight box of the ink inside a box."""
     part = ink[box.top : box.bottom, box.left : box.right]
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
     if not rows.size:
@@ -143,12 +143,12 @@ def _read_label(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> Label:
         text, exponent = _read_box(image, box, engine), ""
         readings = parse_label(text)
     if min(box.left, box.top, image.shape[1] - box.right, image.shape[0] - box.bottom) <= 0:
-        readings = ()  # the image's border cuts it: digits may be missing
+        readings = ()  # cut by the image's border: digits may be missing
     return Label(box=box, text=f"{text}^{exponent}" if exponent else text, readings=readings)
 
 
 def _read_parts(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> tuple[str, str]:
-    """The text on the base line, and the exponent raised after it."""
+    """Read the text on the baseline, and the superscript after it."""
     split = _find_raised(image, box)
     if split is None:
         return _read_box(image, box, engine), ""
@@ -163,7 +163,7 @@ def _read_box(image: NDArray[np.uint8], box: Box, engine: OcrEngine) -> str:
 
 
 def _cut(image: NDArray[np.uint8], box: Box, pad: int) -> NDArray[np.uint8]:
-    """A box with a margin in the colour of its ground, so that no neighbour looks in."""
+    """Crop a box with a margin in its background colour, so that no neighbouring text is included."""
     part = image[box.top : box.bottom, box.left : box.right]
     around = box.padded(1).clipped(image.shape[1], image.shape[0])
     ground = np.median(image[around.top : around.bottom, around.left : around.right].reshape(-1, 3), axis=0)
@@ -174,7 +174,7 @@ def _cut(image: NDArray[np.uint8], box: Box, pad: int) -> NDArray[np.uint8]:
 
 
 def _find_raised(image: NDArray[np.uint8], box: Box) -> tuple[Box, Box] | None:
-    """Base and raised part of a label like 10²; None when all of it stands on one line."""
+    """Return base and superscript boxes of a label like 10²; None if all of it is on one line."""
     part = image[box.top : box.bottom, box.left : box.right]
     ink = find_ink(part)
     marks = []

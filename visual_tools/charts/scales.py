@@ -1,4 +1,4 @@
-"""What number the label of a tick may mean, and which pixels the numbers mean, though some may be misread."""
+"""Parse the labels of ticks, and fit a scale from pixels to numbers despite misread labels."""
 
 import math
 import re
@@ -23,7 +23,7 @@ _SCALE = re.compile(
 )
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺º°", "0123456789-+00", strict=True))
 _TAIL = re.compile(f"^(?P<base>.*10)(?P<exponent>[{''.join(_RAISED)}]+)$")
-# Rules of thumb without another source; `tests/visual_tools/charts` holds the charts that they must read.
+# Heuristics without another source; `tests/visual_tools/charts` holds the charts that they must read.
 _LIKELY, _UNLIKELY = 1.0, 0.6
 _MAX_LABEL_CHARS = 60
 Kind = Literal["linear", "log"]
@@ -34,12 +34,12 @@ _POWER_BONUS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A number that a label may mean.
+    """Possible number of a label.
 
     Attributes:
         value: The number.
-        weight: How likely, 0 to 1.
-        is_power: Whether the label is a power such as 10².
+        weight: Probability, 0 to 1.
+        is_power: True if the label is a power such as 10².
     """
 
     value: float
@@ -48,7 +48,7 @@ class Reading:
 
 
 def parse_label(text: str, exponent: str = "") -> tuple[Reading, ...]:
-    """The numbers that a label (with its raised part) may mean, likeliest first; nothing for one that is no number."""
+    """Parse a label (with its superscript) to its possible numbers, most likely first; empty if not a number."""
     text, exponent = text.strip().translate(_MINUS), exponent.strip().translate(_MINUS)
     text = re.sub(r"^[·_.](?=[\d.])", "-", text) if not re.match(r"^\.\d+$", text) else text
     raised = _TAIL.match(text)
@@ -65,9 +65,9 @@ def parse_label(text: str, exponent: str = "") -> tuple[Reading, ...]:
 
 
 def parse_multiplier(text: str, exponent: str = "") -> tuple[float, float] | None:
-    """What all labels of an axis are multiplied by, and what is added then ("1e6", "×10⁶", "+2e3").
+    """Parse the factor and the offset of all labels of an axis ("1e6", "×10⁶", "+2e3").
 
-    Such a text stands once beside an axis; None for any other text.
+    Such a text appears once next to an axis; None for any other text.
     """
     plain = "".join(_RAISED.get(char, char) for char in (text.strip() + exponent.strip()).translate(_MINUS))
     found = _SCALE.match(plain.replace(" ", ""))
@@ -102,7 +102,7 @@ def _parse_power(text: str, exponent: str) -> tuple[Reading, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A tick: its pixel along the axis, and the numbers that its label may mean."""
+    """Tick: its pixel along the axis, and the possible numbers of its label."""
 
     px: float
     readings: tuple[Reading, ...]
@@ -110,11 +110,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """A line through ticks: `intercept + slope * px` is the value, or its decimal logarithm.
+    """Line through ticks: `intercept + slope * px` is the value, or its decimal logarithm.
 
     Attributes:
-        values: For each mark the number it was taken for; None for one that does not fit.
-        residual_px: Root mean square of how far the ticks that fit are from the line.
+        values: Number assigned to each mark; None if it does not fit.
+        residual_px: Root mean square distance from the line of the ticks that fit.
     """
 
     kind: Kind
@@ -125,7 +125,7 @@ class Scale:
 
 
 def fit_scale(marks: Sequence[Mark]) -> Scale | None:
-    """The scale that most marks agree on; None when fewer than half, or fewer than three of three, do.
+    """Return the scale on which most marks agree; None if fewer than half, or fewer than three of three, do.
 
     Every pair of readings proposes a line, and the others vote (random sample consensus, without the randomness).
 
@@ -151,7 +151,7 @@ def fit_scale(marks: Sequence[Mark]) -> Scale | None:
 
 
 def transform(value: float, kind: Kind) -> float:
-    """What is linear in pixels."""
+    """Transform a value to the scale that is linear in pixels."""
     return math.log10(value) if kind == "log" else value
 
 

@@ -1,4 +1,4 @@
-"""Colours: which there are, how much of a pie, of bars or of an image each takes, and where one is."""
+"""Colours of an image: a palette, the share of each colour in a pie, in bars or in an image, and colour masks."""
 
 from visual_tools.colors.measure import color_share
 from visual_tools.colors.palette import ColorMask, color_mask

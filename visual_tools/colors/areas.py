@@ -1,6 +1,6 @@
-"""One-coloured areas of a drawn image: edges, thin lines and writing are handed to what lies around them.
+"""One-coloured areas of a drawn image; edges, thin lines and text are assigned to the surrounding areas.
 
-Edges are found to parts of a pixel: what mixture of colours a pixel is, and where the side of a box ends.
+Edges are located with subpixel accuracy: the mixture of colours of a pixel, and the end of a box's side.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 from visual_tools.errors import require
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NOISE = 20.0
 _INWARDS_PX = 12
 _OUTWARDS_PX = 5
@@ -37,20 +37,20 @@ _MAX_GROUND = 0.7
 def unmix(
     own: NDArray[np.float32], first: NDArray[np.float32], second: NDArray[np.float32], third: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Parts of three colours that together look most like a pixel.
+    """Return the proportions of three colours whose mixture is closest to a pixel.
 
-    Where the three lie in one line, or the third is one of the other two, the pixel is taken for a mixture of the
+    If the three are collinear, or the third equals one of the other two, the pixel is treated as a mixture of the
     first two.
 
     Args:
         own: Colours of the pixels, (N, 3).
-        first: One colour, (N, 3) or (3,).
-        second: Another one, likewise.
-        third: Another one, likewise.
+        first: First colour, (N, 3) or (3,).
+        second: Second colour, (N, 3) or (3,).
+        third: Third colour, (N, 3) or (3,).
 
     Returns:
-        The parts, (3, N), which add up to 1 and are outside 0 to 1 for colours that are no mixture; and how far the
-        mixture is from the pixel, (N,), in levels of 0 to 255.
+        The proportions, (3, N), which add up to 1 and are outside 0 to 1 for colours that are not a mixture; and the
+        distance of the mixture from the pixel, (N,), in levels of 0 to 255.
 
     Source:
         Least squares for own = first + x (second - first) + y (third - first), with a ridge on y.
@@ -69,14 +69,14 @@ def unmix(
 
 
 def find_edge_shift(image: NDArray[np.uint8], box: Box, side: str, inner_rgb: NDArray[np.uint8]) -> float:
-    """How far outside (positive) or inside one side of a box the colour in it really ends, in pixels.
+    """Return the true end of the colour at one side of a box, in pixels outside (positive) or inside.
 
-    Where a line is drawn on the edge, the edge is in its middle. Else the pixels between the inner colour and the outer
-    one are mixtures of them. What is farther in or out, of a grid or of writing, is left alone.
+    If a line is drawn on the edge, the edge is at its center. Otherwise the pixels between the inner and the outer
+    colour are mixtures of them. Parts of a grid or of text that are further in or out are ignored.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        box: About the area of one colour.
+        box: Approximate area of one colour.
         side: `"top"`, `"bottom"`, `"left"` or `"right"`.
         inner_rgb: The colour.
     """
@@ -95,7 +95,7 @@ def find_edge_shift(image: NDArray[np.uint8], box: Box, side: str, inner_rgb: ND
 
 
 def _find_middle(line: NDArray[np.float32], peak: int) -> float:
-    """The middle of a line of which a part is in each pixel and much in one of them."""
+    """Return the center of a line that contributes to every pixel and dominates one of them."""
     below = np.flatnonzero(line < _MUCH)
     first, last = below[below < peak].max(initial=0), below[below > peak].min(initial=len(line) - 1)
     weights = np.clip(line[first : last + 1], 0, 1)
@@ -103,7 +103,7 @@ def _find_middle(line: NDArray[np.float32], peak: int) -> float:
 
 
 def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float32]:
-    """The colours from inside a bar over one of its edges to outside, the median along the edge; (N, 3).
+    """Return the colours from inside a bar across one of its edges to outside, as the median along the edge; (N, 3).
 
     The edge of the box is before the last `_OUTWARDS_PX` of them.
     """
@@ -124,14 +124,14 @@ def _across(image: NDArray[np.uint8], box: Box, side: str) -> NDArray[np.float32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Area:
-    """A connected area of one colour.
+    """Connected area of one colour.
 
     Attributes:
-        number: Its number in `Areas.map`.
-        color: Its number in the palette.
-        area_px: Pixels.
-        box_px: Tight around it.
-        thickness_px: How thick it is on the whole; of a strip its width.
+        number: Number in `Areas.map`.
+        color: Number in the palette.
+        area_px: Number of pixels.
+        box_px: Tight bounding box.
+        thickness_px: Typical thickness; of a strip its width.
     """
 
     number: int
@@ -143,7 +143,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Areas:
-    """An image cut into one-coloured areas, nothing left over.
+    """Image divided completely into one-coloured areas.
 
     Attributes:
         map: Number of the area of each pixel, (H, W) int32.
@@ -156,17 +156,17 @@ class Areas:
     items: tuple[Area, ...]
 
     def mask(self, area: Area) -> NDArray[np.bool_]:
-        """The pixels of an area within its box."""
+        """Return the pixels of an area within its box."""
         box = area.box_px
         mask: NDArray[np.bool_] = self.map[box.top : box.bottom, box.left : box.right] == area.number
         return mask
 
 
 def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
-    """Cut a drawn image into areas; None when nothing in it is one.
+    """Divide a drawn image into areas; None if there are none.
 
-    An area starts where one colour is some pixels thick. What belongs to none (anti-aliased edges, outlines,
-    grid lines, letters) goes to the area that it has more of, or that is nearest.
+    An area starts where one colour is some pixels thick. Other pixels (anti-aliased edges, outlines, grid lines,
+    letters) are assigned to the neighbouring area that dominates their mixture, or to the nearest one.
     """
     labels = _drop_thin_lines(apply_lut(image, palette.lut), palette)
     first = _measure(labels, max(1.5, _MIN_REACH * min(labels.shape)))
@@ -178,7 +178,7 @@ def find_areas(image: NDArray[np.uint8], palette: Palette) -> Areas | None:
 
 
 def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.uint8]:
-    """Take the colour from grid lines and letters that are black, grey or white, even where an area has it too."""
+    """Remove black, grey or white grid lines and letters from the labels, even if an area has the same colour."""
     side = 1 + 2 * max(1, round(_LINE_WIDTH * min(labels.shape)))
     kernel = np.ones((side, side), np.uint8)
     for color in np.flatnonzero(np.hypot(palette.lab[:, 1], palette.lab[:, 2]) < _LINE_CHROMA):
@@ -189,7 +189,7 @@ def _drop_thin_lines(labels: NDArray[np.uint8], palette: Palette) -> NDArray[np.
 
 
 def fill_from(areas: Areas, kept: Iterable[Area]) -> Areas:
-    """Keep these areas alone and hand every other pixel to the nearest of them."""
+    """Keep only these areas and assign every other pixel to the nearest of them."""
     seeds = _mark(areas, kept)
     _, nearest = cv2.distanceTransformWithLabels(
         (~seeds).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
@@ -209,24 +209,24 @@ def _mark(areas: Areas, kept: Iterable[Area]) -> NDArray[np.bool_]:
 def _hand_out(
     labels: NDArray[np.uint8], seeds: NDArray[np.bool_], image: NDArray[np.uint8], palette: Palette
 ) -> NDArray[np.uint8]:
-    """Give every pixel outside the seeds to one of the two colours nearest to it.
+    """Assign every pixel outside the seeds to one of the two nearest colours.
 
-    A pixel at an edge whose own colour is a mixture of the two goes to the one it has more of; an outline, a letter
-    or a grid line is no mixture and goes to the one that is closer.
+    A pixel at an edge that is a mixture of the two is assigned to the dominant one; an outline, a letter or a grid line
+    is not a mixture and is assigned to the closer one.
     """
     open_pixels = np.flatnonzero(~seeds)
     if not len(open_pixels):
         return labels
     filled = np.where(seeds, labels, NO_COLOR)
     nearest, away = _find_nearest(filled, open_pixels)
-    # a strip that a line has cut off is too thin for an area, but not far from the rest of its own
+    # a strip separated by a line is too thin for an area, but close to the rest of its own area
     is_strip = (labels.ravel()[open_pixels] == nearest[1]) & (away[1] < _STRIP_PX)
     filled.ravel()[open_pixels] = np.where(is_strip, nearest[1], nearest[0])
     at_edge = away[1] < _EDGE_PX
     open_pixels, nearest = open_pixels[at_edge], nearest[:, at_edge]
     rgb = palette.rgb.astype(np.float32)
     first, second = rgb[nearest]
-    # two areas drawn one after the other do not hide the ground at the edge between them
+    # two areas drawn one after the other do not hide the background at the edge between them
     ground = rgb[np.bincount(border_of(labels), minlength=NO_COLOR + 1)[:NO_COLOR].argmax()]
     parts, beside = unmix(image.reshape(-1, 3)[open_pixels].astype(np.float32), first, second, ground)
     tolerance = np.maximum(_MIXTURE * np.linalg.norm(second - first, axis=1), _MIN_MIXTURE)
@@ -237,12 +237,12 @@ def _hand_out(
 
 
 def border_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The outermost pixels of an image, the corners twice."""
+    """Return the outermost pixels of an image, the corners twice."""
     return np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
 
 
 def _find_nearest(labels: NDArray[np.uint8], pixels: NDArray[np.intp]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """The two colours nearest to each of these pixels and how far they are, (2, N) both, nearest first."""
+    """Return the two nearest colours of each of these pixels and their distances, (2, N) both, nearest first."""
     away = np.full((2, len(pixels)), np.inf, np.float32)
     nearest = np.zeros((2, len(pixels)), np.uint8)
     for color in np.unique(labels[labels != NO_COLOR]):
@@ -255,7 +255,7 @@ def _find_nearest(labels: NDArray[np.uint8], pixels: NDArray[np.intp]) -> tuple[
 
 
 def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
-    """The connected areas of equal labels; listed are those that are thick enough."""
+    """Return the connected areas of equal labels; only sufficiently thick ones are listed."""
     ndimage, measure = (require(name, "visual") for name in ("scipy.ndimage", "skimage.measure"))
     numbers = measure.label(labels, background=-1, connectivity=1).astype(np.int32)
     sizes = np.bincount(numbers.ravel())
@@ -265,7 +265,7 @@ def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
     away = cv2.distanceTransform((~is_edge).astype(np.uint8), cv2.DIST_L2, 3)
     reaches = np.zeros(len(sizes), np.float32)
     np.maximum.at(reaches, numbers.ravel(), away.ravel())
-    # the pixels of a strip are on the whole a quarter of its width from its edges
+    # on average the pixels of a strip are a quarter of its width from its edges
     thick = np.maximum(4 * np.bincount(numbers.ravel(), away.ravel()) / np.maximum(sizes, 1), 1)
     color_of = np.zeros(len(sizes), np.uint8)
     color_of[numbers] = labels
@@ -287,7 +287,7 @@ def _measure(labels: NDArray[np.uint8], min_reach_px: float = 0.0) -> Areas:
 
 
 def _is_line(area: Area, lab: NDArray[np.float32]) -> bool:
-    """Whether it is an outline, a frame or a grid: long, thin, hollow and colourless."""
+    """Return True for an outline, a frame or a grid: long, thin, hollow and colourless."""
     return bool(
         area.area_px / area.thickness_px**2 > _LINE_SLENDERNESS
         and area.area_px < _LINE_FILL * area.box_px.area

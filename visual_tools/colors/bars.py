@@ -1,4 +1,4 @@
-"""Bars: rectangles that stand on one line or on each other."""
+"""Bars: rectangles on a common line or stacked on each other."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas, find_edge_shift
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _EQUAL_PX = 1.5
 _EQUAL = 0.03
 _RAGGED = 0.07
@@ -24,13 +24,13 @@ _MIN_WRITING = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar, or a layer of a stacked one.
+    """Bar, or one layer of a stacked bar.
 
     Attributes:
-        area: Its pixels.
-        box_px: The straight edges that most of its rows and columns agree on.
-        width_px: From left to right, edges found to parts of a pixel.
-        height_px: From top to bottom, likewise.
+        area: Pixels of the bar.
+        box_px: Straight edges on which most of its rows and columns agree.
+        width_px: Width, with subpixel edges.
+        height_px: Height, with subpixel edges.
     """
 
     area: Area
@@ -42,7 +42,7 @@ class Bar:
 def find_bars(
     image: NDArray[np.uint8], rgb: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
 ) -> list[Bar]:
-    """The bars of an image; empty when its areas are not mainly bars."""
+    """Return the bars of an image; empty if its areas are not mainly bars."""
     least = _MIN_AREA * areas.map.size
     boxes = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= least]
     rectangles = [_measure_bar(image, rgb, item, box) for item, box in boxes if _is_rectangle(areas, item, box)]
@@ -59,7 +59,7 @@ def find_bars(
 def join_cut_bars(
     image: NDArray[np.uint8], palette: Palette, areas: Areas, candidates: list[Area]
 ) -> tuple[Areas, list[Area]]:
-    """Make one area again of the two that writing across a thin bar leaves of it."""
+    """Join the two areas into which text across a thin bar divides it."""
     items = list(candidates)
     boxes = {item: _straight_box(areas, item) for item in items if item.area_px >= _MIN_AREA * areas.map.size}
     while boxes:
@@ -77,7 +77,7 @@ def join_cut_bars(
 
 
 def _find_gap(one: Box, other: Box) -> Box | None:
-    """The short gap between two boxes that go on in line with each other; None when they do not."""
+    """Return the short gap between two aligned boxes, or None."""
     top, bottom = max(one.top, other.top), min(one.bottom, other.bottom)
     left, right = max(one.left, other.left), min(one.right, other.right)
     if max(abs(one.top - other.top), abs(one.bottom - other.bottom)) <= _IN_LINE_PX:
@@ -90,13 +90,13 @@ def _find_gap(one: Box, other: Box) -> Box | None:
 
 
 def _is_written_over(image: NDArray[np.uint8], palette: Palette, gap: Box, color: int) -> bool:
-    """Whether there is writing on a colour, and no other area."""
+    """Return True if there is text on a colour, and no other area."""
     colors = apply_lut(image[gap.top : gap.bottom, gap.left : gap.right], palette.lut)
     return bool(np.isin(colors, (NO_COLOR, color)).mean() > _MIN_WRITING)
 
 
 def _join(areas: Areas, one: Area, other: Area, gap: Box) -> tuple[Areas, Area]:
-    """Two areas and the gap between them as one."""
+    """Join two areas and the gap between them."""
     numbers, colors = areas.map.copy(), areas.colors.copy()
     numbers[numbers == other.number] = one.number
     numbers[gap.top : gap.bottom, gap.left : gap.right] = one.number
@@ -106,7 +106,7 @@ def _join(areas: Areas, one: Area, other: Area, gap: Box) -> tuple[Areas, Area]:
 
 
 def weigh_bars(bars: list[Bar]) -> list[float]:
-    """How large each bar is: its length where all are equally wide, give or take the pixel grid; else its area."""
+    """Return the size of each bar: its length if all widths are equal within the pixel grid, otherwise its area."""
     sizes = np.array([(bar.width_px, bar.height_px) for bar in bars])
     across = int(np.argmin(sizes.std(axis=0)))
     is_equal = sizes[:, across].std() <= _EQUAL_PX + _EQUAL * sizes[:, across].mean()
@@ -119,13 +119,13 @@ def _total(bars: list[Bar]) -> int:
 
 
 def _straight_box(areas: Areas, item: Area) -> Box:
-    """Edges at which at least half of the rows and columns begin and end."""
+    """Return the edges at which at least half of the rows and columns begin and end."""
     mask = areas.mask(item)
     return Box(*_middle_edges(mask, item.box_px))
 
 
 def _is_rectangle(areas: Areas, item: Area, box: Box) -> bool:
-    """Whether an area fills its straight box and nothing else, a pixel of ragged edge granted."""
+    """Return True if an area fills exactly its straight box, with a tolerance of one pixel at the edges."""
     if min(box.width, box.height) < 2:
         return False
     mask, inner = areas.mask(item), box.moved(-item.box_px.left, -item.box_px.top)
@@ -135,7 +135,7 @@ def _is_rectangle(areas: Areas, item: Area, box: Box) -> bool:
 
 
 def _measure_bar(image: NDArray[np.uint8], rgb: NDArray[np.uint8], item: Area, box: Box) -> Bar:
-    """Each edge moved to where the colours change."""
+    """Measure a bar, with each edge moved to where the colours change."""
     top, bottom, left, right = (
         find_edge_shift(image, box, side, rgb[item.color]) for side in ("top", "bottom", "left", "right")
     )
@@ -157,10 +157,10 @@ def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int
 
 
 def _on_one_line(bars: list[Bar], slack: int, *, is_upright: bool) -> list[Bar]:
-    """The bars that touch the line that carries most of them, directly or standing on each other."""
+    """Return the bars that touch the line with the most bars, directly or stacked on each other."""
 
     def edges(bar: Bar) -> tuple[int, int, int, int]:
-        """Start and end along the bar, then across it."""
+        """Return start and end along the bar, then across it."""
         box = bar.box_px
         return (box.top, box.bottom, box.left, box.right) if is_upright else (box.left, box.right, box.top, box.bottom)
 
@@ -179,6 +179,6 @@ def _on_one_line(bars: list[Bar], slack: int, *, is_upright: bool) -> list[Bar]:
 
 
 def _touches(one: tuple[int, int, int, int], other: tuple[int, int, int, int], slack: int) -> bool:
-    """Whether two bars of the same width follow on each other."""
+    """Return True if two bars of the same width adjoin."""
     same_width = abs(one[2] - other[2]) <= slack and abs(one[3] - other[3]) <= slack
     return same_width and min(abs(one[0] - other[1]), abs(one[1] - other[0])) <= slack

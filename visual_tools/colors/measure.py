@@ -1,8 +1,8 @@
-"""`color_share`: what part each colour has in a pie, in bars, or in any image.
+"""Measure the share of each colour in a pie, in bars, or in any image (`color_share`).
 
-First it is found out what a drawn image holds: the grounds, the areas that may count, the legend, the writing.
+The parts of a drawn image are identified first: the backgrounds, the areas to measure, the legend, the text.
 
-Words belong to a colour by a legend's swatches, or by writing beside the sectors of a pie.
+Text is matched to colours by a legend's swatches, or by its position next to the sectors of a pie.
 """
 
 import functools
@@ -27,7 +27,7 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ocr import TextLine, read_text
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MAX_SWATCH_AREA = 0.006
 _MIN_SWATCH_FILL = 0.75
 _MIN_RATIO = 2.5
@@ -38,7 +38,7 @@ _MAX_READ_PX = 2600
 
 
 def find_swatches(areas: Areas, candidates: list[Area], grounds: Collection[int]) -> list[Area]:
-    """Small filled boxes or dots of a colour that a much larger area has too, away from everything else."""
+    """Find legend swatches: isolated small filled boxes or dots whose colour a much larger area has too."""
     largest: dict[int, int] = {}
     for item in candidates:
         largest[item.color] = max(largest.get(item.color, 0), item.area_px)
@@ -54,7 +54,7 @@ def find_swatches(areas: Areas, candidates: list[Area], grounds: Collection[int]
 
 
 def _is_alone(areas: Areas, item: Area, grounds: Collection[int]) -> bool:
-    """Whether the pixels around an area, or around its outline, are background."""
+    """Return True if the pixels around an area, or around its outline, are background."""
     height, width = areas.map.shape
     for gap in _GAPS_PX:
         box, inner = (item.box_px.padded(size).clipped(width, height) for size in (gap, gap - _GAPS_PX[0]))
@@ -67,9 +67,9 @@ def _is_alone(areas: Areas, item: Area, grounds: Collection[int]) -> bool:
 
 
 def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[Area]) -> list[TextLine]:
-    """The writing of an image, of its legend alone where that names most of it (which is much quicker).
+    """Read the text of an image, or of its legend only if that names most colours (which is much faster).
 
-    There is none where no reader is installed, or the image is too large to read quickly.
+    Returns no lines if no OCR package is installed, or the image is too large to read quickly.
     """
     box = Box(0, 0, image.shape[1], image.shape[0])
     named = {swatch.color for swatch in swatches}
@@ -88,7 +88,7 @@ def read_lines(image: NDArray[np.uint8], candidates: list[Area], swatches: list[
 
 
 def match_swatches(swatches: list[Area], lines: list[TextLine]) -> dict[int, str]:
-    """For each colour with a swatch the words right of it."""
+    """Return the text right of the swatch, for each colour with a swatch."""
     labels: dict[int, str] = {}
     for swatch in swatches:
         box = swatch.box_px
@@ -99,7 +99,7 @@ def match_swatches(swatches: list[Area], lines: list[TextLine]) -> dict[int, str
 
 
 def _text_right_of(box: Box, others: list[Box], lines: list[TextLine]) -> str:
-    """The words that start close to the right of a box, up to the next swatch of the row."""
+    """Return the text that starts directly right of a box, up to the next swatch of the row."""
     limit = min(
         (other.left for other in others if other.overlap_y(box) > 0 and other.left >= box.right), default=1 << 30
     )
@@ -117,7 +117,7 @@ def _text_right_of(box: Box, others: list[Box], lines: list[TextLine]) -> str:
 
 
 def match_sectors(pie: Pie, lines: list[TextLine]) -> dict[int, str]:
-    """For each sector (by the number of its area) the words outside the rim that its middle points to."""
+    """Return for each sector (by the number of its area) the text outside the rim in the direction of its center."""
     found: dict[int, tuple[float, str]] = {}
     radius = pie.circle.radius_px
     for line in lines:
@@ -143,7 +143,7 @@ def _nearest_point(box: Box, x: float, y: float) -> tuple[float, float]:
     return float(np.clip(x, box.left, box.right)), float(np.clip(y, box.top, box.bottom))
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _MIN_BORDER = 0.6
 _MAX_PAPER_CHROMA = 12.0
 _MIN_TINTED_LIGHTNESS = 85.0
@@ -162,17 +162,17 @@ _MIN_MAIN = 0.55
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A drawn image, cut up.
+    """Drawn image divided into its parts.
 
     Attributes:
         image: (H, W, 3) uint8 RGB.
-        palette: Its colours.
-        areas: It, cut into areas.
+        palette: Colours of the image.
+        areas: Areas of the image.
         background: Number of the background's colour.
-        grounds: Numbers of the colours that everything lies on: the background and a chart's tinted ground.
-        candidates: The areas that may count.
-        swatches: Those of them that explain a colour in a legend.
-        lines: The writing.
+        grounds: Numbers of the colours behind everything: the background and a chart's tinted plot area.
+        candidates: Areas that may be measured.
+        swatches: Candidates that explain a colour in a legend.
+        lines: Text lines.
     """
 
     image: NDArray[np.uint8] = field(repr=False)
@@ -188,7 +188,7 @@ class Scene:
 def make_scene(
     image: NDArray[np.uint8], palette: Palette, areas: Areas, background: ColorLike | None, *, read_labels: bool
 ) -> Scene:
-    """Tell grounds, legend and writing from what may count."""
+    """Separate backgrounds, legend and text from the areas to measure."""
     ground = _find_background(areas, palette) if background is None else find_color(palette, background)
     candidates = [item for item in areas.items if item.color != ground]
     panel = _find_panel(candidates, areas, palette) if background is None else None
@@ -209,7 +209,7 @@ def make_scene(
 
 
 def find_color(palette: Palette, wanted: ColorLike) -> int | None:
-    """Number of the colour that somebody means; None when none is near, or for `"none"`."""
+    """Return the number of the requested colour; None if none is close, or for `"none"`."""
     if isinstance(wanted, str) and wanted == "none":
         return None
     away = np.linalg.norm(palette.lab - to_lab(np.array([parse_color(wanted)], np.uint8)), axis=1)
@@ -217,7 +217,7 @@ def find_color(palette: Palette, wanted: ColorLike) -> int | None:
 
 
 def _find_background(areas: Areas, palette: Palette) -> int | None:
-    """Number of the background's colour: white, grey or black along most of the border."""
+    """Return the number of the background's colour: white, grey or black along most of the border."""
     border = border_of(areas.colors)
     counts = np.bincount(border)
     color = int(np.argmax(counts))
@@ -230,7 +230,7 @@ def _find_background(areas: Areas, palette: Palette) -> int | None:
 
 
 def _find_panel(candidates: list[Area], areas: Areas, palette: Palette) -> int | None:
-    """Number of the colour of a chart's tinted ground: colourless, along a whole side, with the rest cut out of it."""
+    """Return the number of the plot area's colour: colourless, along a whole side, with the other areas inside it."""
     large = [item for item in candidates if item.area_px >= _MIN_PANEL_PIECE * areas.map.size]
     if not large:
         return None
@@ -257,7 +257,7 @@ def _cut(array: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
 
 
 def _is_letter(item: Area, line: TextLine) -> bool:
-    """Whether an area is part of a written line."""
+    """Return True if an area is part of a text line."""
     return line.box_px.contains(item.box_px, 3) and item.area_px < 0.5 * line.box_px.area
 
 
@@ -270,25 +270,24 @@ def color_share(
     kind: Wanted = "auto",
     read_labels: bool = True,
 ) -> ColorShares:
-    """What part each colour has: of a pie, of bars, of stacked areas, of a photograph.
+    """Measure the share of each colour in a pie, in bars, in stacked areas, or in a photograph.
 
-    Titles, labels, legends, axes, grid lines, outlines, shadows and the background are left out; writing on a
-    sector counts for the sector. Pies are measured by the angles of their sectors, bars by their rectangles,
-    everything else by its pixels. `method` of the result says which it was. Above 4 megapixels a smaller copy
-    is measured.
+    Titles, labels, legends, axes, grid lines, outlines, shadows and the background are left out; text on a sector
+    counts for the sector. Pies are measured by the angles of their sectors, bars by their rectangles, everything else
+    by its pixels. `method` of the result names the method used. Above 4 megapixels a downscaled copy is measured.
 
     Args:
         image: Image (array, path, bytes).
-        num_colors: How many colours there are, background not counted; None finds out.
-        box: Look only here.
-        background: The colour to leave out; None takes a white, grey or black border for background;
-            `"none"` leaves nothing out.
-        kind: What the image is; `"auto"` finds out, `"area"` counts pixels.
-        read_labels: Read the legend or the writing beside the sectors (half a second); needs an OCR package,
+        num_colors: Number of colours without the background; None to detect it.
+        box: Part of the image to measure.
+        background: Colour to leave out; None uses a white, grey or black border as background; `"none"` leaves nothing
+            out.
+        kind: Type of the image; `"auto"` detects it, `"area"` counts pixels.
+        read_labels: True to read the legend or the text next to the sectors (half a second); needs an OCR package,
             without it there are no labels.
 
     Raises:
-        ImageError: The image is empty, of the wrong type, or has no pie or bars where `kind` asks for them.
+        ImageError: If the image is empty, of the wrong type, or has no pie or bars although `kind` requests them.
 
     Example:
         >>> color_share(load_image("pie.png"))
@@ -309,7 +308,7 @@ def color_share(
 
 
 def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A copy that is a whole number of times smaller where the image is large."""
+    """Return a large image reduced by an integer factor, or the image itself."""
     step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MAX_PIXELS))
     height, width = image.shape[0] // step, image.shape[1] // step
     if step <= 1 or min(height, width) < 1:
@@ -436,7 +435,7 @@ def _measure_photo(image: NDArray[np.uint8], request: _Request) -> Measured:
 
 
 def _one_area_each(colors: NDArray[np.uint8], num_colors: int) -> tuple[Areas, list[Area]]:
-    """All pixels of a colour as one area."""
+    """Return all pixels of a colour as one area."""
     items = []
     for color in range(num_colors):
         mask = colors == color

@@ -1,7 +1,4 @@
-"""The colours that an image is made of: clusters of its histogram, not of its pixels.
-
-`color_mask` gives the pixels of one colour.
-"""
+"""Palette of an image: clusters of its colour histogram, and masks of single colours."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +12,7 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import any_channel, largest_channel
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 NO_COLOR = 255
 
 _MAX_COLORS = 254
@@ -46,8 +43,8 @@ class Palette:
 
     Attributes:
         rgb: (N, 3) uint8.
-        lab: Their L*a*b*, (N, 3) float32.
-        lut: Colour number of each of the 64 x 64 x 64 cells of RGB, `NO_COLOR` where none is near; (64, 64, 64) uint8.
+        lab: L*a*b* of the colours, (N, 3) float32.
+        lut: Colour number of each of the 64 x 64 x 64 cells of RGB, `NO_COLOR` if none is close; (64, 64, 64) uint8.
     """
 
     rgb: NDArray[np.uint8] = field(repr=False)
@@ -56,22 +53,22 @@ class Palette:
 
 
 def find_flat(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Pixels whose eight neighbours look the same: inside of areas, without edges, text and thin lines."""
+    """Return pixels similar to their eight neighbours: inside areas, without edges, text and thin lines."""
     spread = cv2.morphologyEx(image, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
     flat: NDArray[np.bool_] = largest_channel(spread) <= _FLAT_RANGE
     return flat
 
 
 def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness: float = 1.0) -> Palette | None:
-    """Colours of a drawn image; None for a photograph, whose colours run into each other.
+    """Find the colours of a drawn image; None for a photograph, whose colours blend into each other.
 
-    The flat pixels are counted in cells of RGB; cells that stand out from their surroundings are linked
-    when they are close in L*a*b*. So a light gradient stays one colour, and two blues stay two.
+    The flat pixels are counted in cells of RGB; cells that exceed their surroundings are linked if they are close in
+    L*a*b*. So a light gradient stays one colour, and two blues stay two.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        flat: What `find_flat` says.
-        closeness: Below 1 tells closer colours apart; without JPEG noise they are told closer anyway.
+        flat: Result of `find_flat`.
+        closeness: Values below 1 separate closer colours; without JPEG noise closer colours are separated anyway.
     """
     spatial, csgraph, sparse = (require(f"scipy.{name}", "visual") for name in ("spatial", "sparse.csgraph", "sparse"))
     if flat.mean() < 0.5:
@@ -103,7 +100,7 @@ def find_palette(image: NDArray[np.uint8], flat: NDArray[np.bool_], *, closeness
 
 
 def apply_lut(image: NDArray[np.uint8], lut: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The number that a table (64, 64, 64) uint8 has for each pixel, (H, W) uint8."""
+    """Look up each pixel in a table (64, 64, 64) uint8, (H, W) uint8."""
     labels = np.empty(image.shape[:2], np.uint8)
     table = lut.ravel()
     height = max(_STRIP_PIXELS // max(image.shape[1], 1), 1)
@@ -114,7 +111,7 @@ def apply_lut(image: NDArray[np.uint8], lut: NDArray[np.uint8]) -> NDArray[np.ui
 
 
 def count_cells(image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-    """How many pixels fall into each of the 64 x 64 x 64 cells of RGB, as (262144,), red slowest."""
+    """Count the pixels in each of the 64 x 64 x 64 cells of RGB, as (262144,), red slowest."""
     counts = cv2.calcHist(
         [np.ascontiguousarray(image)],
         [0, 1, 2],
@@ -127,7 +124,7 @@ def count_cells(image: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None)
 
 
 def _is_noisy(image: NDArray[np.uint8], flat: NDArray[np.bool_]) -> bool:
-    """Whether flat pixels often differ from their neighbour, as JPEG leaves them."""
+    """Return True if flat pixels often differ from their neighbour, as after JPEG compression."""
     pairs = flat[:, 1:] & flat[:, :-1]
     differs = any_channel(image[:, 1:] != image[:, :-1]) & pairs
     return bool(differs.sum() > _NOISE_SHARE * max(pairs.sum(), 1))
@@ -136,7 +133,7 @@ def _is_noisy(image: NDArray[np.uint8], flat: NDArray[np.bool_]) -> bool:
 def _drop_tails(
     cells: NDArray[np.intp], lab: NDArray[np.float32], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float64]]:
-    """Without the cells that are noise of a much stronger one nearby."""
+    """Remove cells that are noise of a much stronger one nearby."""
     tree = require("scipy.spatial", "visual").cKDTree(lab)
     strongest = np.argsort(-weights)
     is_kept = np.ones(len(cells), bool)
@@ -154,7 +151,7 @@ def _join_specks(
     totals: NDArray[np.float64],
     closeness: float,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Give a cluster that is rarer than another and almost its colour to that one (JPEG shifts whole blocks)."""
+    """Join clusters with a more frequent cluster of almost the same colour (JPEG shifts whole blocks)."""
     count = len(totals)
     sums = [np.bincount(color_of, weights * lab[:, axis], count).astype(np.float64) for axis in range(3)]
     means = np.stack(sums, axis=1) / totals[:, None]
@@ -174,7 +171,7 @@ def _join_specks(
 def _is_spread_out(
     lab: NDArray[np.float32], weights: NDArray[np.float64], color_of: NDArray[np.intp], order: NDArray[np.intp]
 ) -> bool:
-    """Whether a main cluster fills much of the colour space, as the tones of a photograph do."""
+    """Return True if a main cluster fills much of the colour space, like the tones of a photograph."""
     for color in order[:3]:
         members = color_of == color
         middle = np.average(lab[members], axis=0, weights=weights[members])
@@ -199,7 +196,7 @@ def _make_lut(
 def _measure_colors(
     image: NDArray[np.uint8], flat: NDArray[np.bool_], lut: NDArray[np.uint8], num_colors: int
 ) -> NDArray[np.uint8]:
-    """The median of each colour's flat pixels."""
+    """Return the median of each colour's flat pixels."""
     places = np.flatnonzero(flat)
     pixels = image.reshape(-1, 3)[places[:: max(len(places) // 400_000, 1)]]
     labels = lut.ravel()[_cell_of(pixels)]
@@ -214,9 +211,9 @@ def _measure_colors(
 def _join_shades(
     image: NDArray[np.uint8], lut: NDArray[np.uint8], rgb: NDArray[np.uint8], closeness: float
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Give a colour that is only found within some pixels of a similar, more common one to that one.
+    """Join colours that occur only within some pixels of a similar, more common one with that one.
 
-    JPEG blurs the colour of a line over the blocks that it crosses and makes bands of another shade along it.
+    JPEG blurs the colour of a line over the blocks that it crosses and creates bands of another shade along it.
     """
     lab, labels, number = to_lab(rgb), apply_lut(image, lut), np.arange(len(rgb))
     totals = np.maximum(np.bincount(labels.ravel(), minlength=NO_COLOR + 1), 1)
@@ -240,15 +237,15 @@ def _cell_of(pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColorMask:
-    """Where a colour is.
+    """Pixels of one colour.
 
     Attributes:
         mask: (H, W) bool.
-        color_rgb: The mean colour of these pixels; the one asked for where there are none.
-        color_name: A plain word for the colour asked for.
-        area_px: How many pixels.
-        share: Of the whole image, 0 to 1.
-        box_px: Tight around them; None where there are none.
+        color_rgb: Mean colour of these pixels; the requested one if there are none.
+        color_name: Common name of the requested colour.
+        area_px: Number of pixels.
+        share: Share of the whole image, 0 to 1.
+        box_px: Tight bounding box; None if there are no pixels.
     """
 
     mask: NDArray[np.bool_] = field(repr=False)
@@ -260,17 +257,17 @@ class ColorMask:
 
 
 def color_mask(image: ImageSource, color: ColorLike, *, tolerance: float | None = None) -> ColorMask:
-    """The pixels of one colour.
+    """Find the pixels of one colour.
 
     Args:
         image: Image (array, path, bytes).
-        color: A plain word like `"red"` takes everything that a person would call so, light and dark;
-            `"#1f77b4"`, a CSS name or three numbers take what is close to it.
-        tolerance: Distance in L*a*b* (CIE76: 2 is just visible, 10 a different shade, 50 another colour) up to
-            which a pixel counts; None is 15, and a plain word is taken as a word.
+        color: A common name like `"red"` selects all shades with that name, light and dark; `"#1f77b4"`, a CSS name or
+            three numbers select similar colours.
+        tolerance: Maximum distance in L*a*b* (CIE76: 2 is just visible, 10 a different shade, 50 another colour); None
+            is 15, and a common name is then treated as a name.
 
     Raises:
-        ImageError: Not an image, not a colour, or a negative tolerance.
+        ImageError: If it is not an image or not a colour, or the tolerance is negative.
 
     Source:
         CIE 1976 colour difference, the Euclidean distance in L*a*b*.

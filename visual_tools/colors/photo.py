@@ -1,4 +1,4 @@
-"""The main colours of a photograph: k-means on the cells of its histogram instead of on its pixels."""
+"""Main colours of a photograph, by k-means on the cells of its histogram."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from visual_tools.colors.palette import NO_COLOR, Palette, count_cells
 from visual_tools.colors.words import cell_lab, to_lab
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _START_COLORS = 10
 _MIN_DELTA_E = 14.0
 _MIN_SHARE = 0.01
@@ -22,12 +22,12 @@ _SETTLED_DELTA_E = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clusters:
-    """Weighted cluster centres.
+    """Weighted cluster centers.
 
     Attributes:
-        lab: Centres in L*a*b*, (N, 3) float32.
+        lab: Centers in L*a*b*, (N, 3) float32.
         weights: Weight of each, (N,).
-        inertia: Sum over points of weight times squared distance to the centre.
+        inertia: Sum over points of weight times squared distance to the center.
     """
 
     lab: NDArray[np.float32] = field(repr=False)
@@ -36,10 +36,10 @@ class Clusters:
 
 
 def cluster_weighted(lab: NDArray[np.float32], weights: NDArray[np.float64], num_colors: int) -> Clusters:
-    """Lloyd's k-means of points (N, 3) with weights (N,), the best of some starts; the same answer each time.
+    """Cluster points (N, 3) with weights (N,) by Lloyd's k-means, best of several starts; deterministic.
 
     Source:
-        The starts are those of Arthur and Vassilvitskii (2007), k-means++.
+        Initialization of Arthur and Vassilvitskii (2007), k-means++.
     """
     rng = np.random.default_rng(0)
     draws = [np.ones(num_colors), *rng.uniform(size=(_NUM_STARTS - 1, num_colors))]
@@ -68,7 +68,7 @@ def _settle(
 
 
 def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palette:
-    """The main colours of an image; `num_colors` None joins those that look alike and drops those under 1 %."""
+    """Return the main colours of an image; with `num_colors` None, similar ones are joined, those under 1 % dropped."""
     counts = count_cells(image)
     used = np.flatnonzero(counts)
     lab, weights = cell_lab()[used], counts[used]
@@ -91,7 +91,7 @@ def find_main_colors(image: NDArray[np.uint8], num_colors: int | None) -> Palett
 def _thin_out(
     used: NDArray[np.intp], lab: NDArray[np.float32], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Join neighbouring cells until there are few: their means with their weights."""
+    """Join neighbouring cells until few remain; return their means and weights."""
     for bits in (0, 1, 2):
         red, green, blue = used >> 12 >> bits, (used >> 6 & 63) >> bits, (used & 63) >> bits
         coarse, group = np.unique((red << 12) | (green << 6) | blue, return_inverse=True)
@@ -103,7 +103,7 @@ def _thin_out(
 
 
 def _nearest(lab: NDArray[np.float32], centers: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """For each point the nearest centre and its squared distance."""
+    """Return the nearest center of each point and its squared distance."""
     middle = centers.mean(axis=0)
     points, targets = lab - middle, centers - middle
     scores = points @ (-2 * targets.T) + (targets**2).sum(axis=1)
@@ -115,9 +115,9 @@ def _nearest(lab: NDArray[np.float32], centers: NDArray[np.float32]) -> tuple[ND
 def _spread_centers(
     lab: NDArray[np.float32], weights: NDArray[np.float64], draws: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Points chosen one by one, each with a chance in proportion to its weight and squared distance to the others.
+    """Choose points one by one, with probability proportional to weight and squared distance to the others.
 
-    A draw of 1 takes the one with the best chance.
+    A draw of 1 selects the most probable one.
     """
     chosen: list[int] = []
     away = np.ones(len(lab))
@@ -134,7 +134,7 @@ def _spread_centers(
 
 
 def _merge_alike(centers: NDArray[np.float32], totals: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Join the two most alike until all differ, then drop what is rare."""
+    """Join the two most similar centers until all differ, then drop rare ones."""
     whole = totals.sum()
     while len(centers) > 1:
         gaps = np.linalg.norm(centers[:, None] - centers[None], axis=2)

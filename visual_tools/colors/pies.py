@@ -1,4 +1,4 @@
-"""Sectors of a pie, measured by their angles, and the circle that it is drawn on."""
+"""Sectors of a pie, measured by their angles, and the circle of the pie."""
 
 import dataclasses
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from visual_tools.colors.areas import Area, Areas, fill_from
 from visual_tools.errors import require
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Shares of colours".
 _NUM_AREAS = 24
 _NUM_TRIPLES = 80
 _MAX_POINTS = 4000
@@ -33,7 +33,7 @@ _INNER = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circle:
-    """A circle in pixels of the image; centres of pixels have whole coordinates."""
+    """Circle in pixels of the image; pixel centers have integer coordinates."""
 
     x_px: float
     y_px: float
@@ -41,9 +41,9 @@ class Circle:
 
 
 def find_circle(areas: Areas, candidates: list[Area]) -> Circle | None:
-    """The circle with the longest way along edges of areas; None when none is worth the name.
+    """Return the circle with the longest arc along edges of areas; None if there is no clear one.
 
-    Random triples of edge points of one area make circles; the one that the edges of all areas cover best wins.
+    Random triples of edge points of one area define circles; the one best covered by the edges of all areas is chosen.
     """
     contours = [edge_points(areas, area) for area in candidates[:_NUM_AREAS]]
     if not contours:
@@ -65,7 +65,7 @@ def find_circle(areas: Areas, candidates: list[Area]) -> Circle | None:
     points = np.concatenate(contours)
     points = rng.permutation(points)[:_MAX_POINTS]
     coverages = np.array([_coverage(points, circle) for circle in circles])
-    # of circles that are covered alike, the outer one: the hole of a doughnut is a circle too
+    # of circles covered equally, the outer one: the hole of a doughnut is a circle too
     best = int(np.argmax(coverages * circles[:, 2] ** 0.25))
     if coverages[best] < _MIN_COVERAGE:
         return None
@@ -74,7 +74,7 @@ def find_circle(areas: Areas, candidates: list[Area]) -> Circle | None:
 
 
 def edge_points(areas: Areas, area: Area) -> NDArray[np.float64]:
-    """The outermost pixels of an area, (N, 2) x and y."""
+    """Return the outermost pixels of an area, (N, 2) x and y."""
     contours, _ = cv2.findContours(
         areas.mask(area).astype(np.uint8),
         cv2.RETR_EXTERNAL,
@@ -86,7 +86,7 @@ def edge_points(areas: Areas, area: Area) -> NDArray[np.float64]:
 
 
 def _circles_through(points: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Circles (x, y, radius) through random triples of points."""
+    """Return circles (x, y, radius) through random triples of points."""
     a, b, c = (points[rng.integers(len(points), size=_NUM_TRIPLES)] for _ in range(3))
     ab, ac = b - a, c - a
     cross = 2 * (ab[:, 0] * ac[:, 1] - ab[:, 1] * ac[:, 0])
@@ -99,7 +99,7 @@ def _circles_through(points: NDArray[np.float64], rng: np.random.Generator) -> N
 
 
 def _coverage(points: NDArray[np.float64], circle: NDArray[np.float64]) -> float:
-    """Share of the way around a circle that has an edge point on it."""
+    """Return the share of the circumference that has an edge point on it."""
     x, y = points[:, 0] - circle[0], points[:, 1] - circle[1]
     on = np.abs(np.hypot(x, y) - circle[2]) < max(1.2, 0.006 * circle[2])
     bins = ((np.arctan2(y[on], x[on]) / (2 * np.pi) + 0.5) * _NUM_BINS).astype(int) % _NUM_BINS
@@ -121,13 +121,13 @@ def _refine(points: NDArray[np.float64], circle: NDArray[np.float64]) -> tuple[f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sector:
-    """A slice of a pie.
+    """Sector of a pie.
 
     Attributes:
-        area: Its pixels.
-        angle_rad: How wide it is.
-        direction_rad: Where its middle points, from x to the right towards y downwards.
-        apex_px: Its tip, x and y: the middle of the pie, or beside it when the slice is pulled out.
+        area: Pixels of the sector.
+        angle_rad: Angular width.
+        direction_rad: Direction of its center line, from x to the right towards y downwards.
+        apex_px: Apex, x and y: the center of the pie, or next to it if the sector is pulled out.
     """
 
     area: Area
@@ -138,7 +138,7 @@ class Sector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pie:
-    """A pie: its circle (before slices are pulled out), its sectors, and the areas with writing filled in."""
+    """Pie: its circle (before sectors are pulled out), its sectors, and the areas with text filled in."""
 
     circle: Circle
     sectors: tuple[Sector, ...]
@@ -146,12 +146,12 @@ class Pie:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the sectors add up to a full turn, so that nothing was missed or counted twice."""
+        """True if the sectors add up to a full turn, so that nothing was missed or counted twice."""
         return bool(abs(sum(sector.angle_rad for sector in self.sectors) / (2 * np.pi) - 1) < _MAX_ANGLE_GAP)
 
 
 def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
-    """The pie of an image; None when there is none of at least two sectors."""
+    """Find the pie of an image; None if there is none with at least two sectors."""
     least = max(_MIN_AREA * areas.map.size, 12)
     circle = find_circle(areas, [item for item in areas.items if item.color not in grounds and item.area_px >= least])
     if circle is None:
@@ -166,7 +166,7 @@ def find_pie(areas: Areas, grounds: Collection[int]) -> Pie | None:
 
 
 def _measure_slices(areas: Areas, slices: list[Area], circle: Circle) -> Pie | None:
-    """The pie of these slices, each measured around its own tip."""
+    """Return the pie of these sectors, each measured around its own apex."""
     if len(slices) < 2:
         return None
     circle, apexes = _fit_apexes(areas, slices, circle)
@@ -185,10 +185,10 @@ def _measure_slices(areas: Areas, slices: list[Area], circle: Circle) -> Pie | N
 
 
 def _measure_joined(pie: Pie) -> Pie:
-    """Measure a pie of which nothing is pulled out once more, all sectors on the same circles: for much writing.
+    """Measure a pie without pulled-out sectors again, all sectors on the same circles; for pies with much text.
 
-    Together they must make a full turn at every radius. What is missing there is the outline, which takes the same
-    from each of them; so no slope needs to be found, and the median over the radii gives the angle.
+    Together the sectors must make a full turn at every radius. What is missing is the outline, which takes the same
+    from each of them; so no slope is needed, and the median over the radii gives the angle.
     """
     circle = pie.circle
     middle = circle.x_px, circle.y_px
@@ -207,7 +207,7 @@ def _measure_joined(pie: Pie) -> Pie:
 
 
 def _fill_writing(areas: Areas, circle: Circle, grounds: Collection[int]) -> Areas:
-    """Hand small areas inside the circle (thick letters and what they enclose) to the sectors around them."""
+    """Assign small areas inside the circle (thick letters and what they enclose) to the sectors around them."""
     kept = []
     for item in areas.items:
         x, y = item.box_px.center
@@ -220,7 +220,7 @@ def _fill_writing(areas: Areas, circle: Circle, grounds: Collection[int]) -> Are
 
 
 def _polar(areas: Areas, item: Area, apex: tuple[float, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distance and direction of an area's pixels from a point."""
+    """Return distance and direction of an area's pixels from a point."""
     rows, columns = np.nonzero(areas.mask(item))
     x, y = columns + item.box_px.left - apex[0], rows + item.box_px.top - apex[1]
     return np.hypot(x, y), np.arctan2(y, x)
@@ -229,7 +229,7 @@ def _polar(areas: Areas, item: Area, apex: tuple[float, float]) -> tuple[NDArray
 def _rim(
     areas: Areas, item: Area, apex: tuple[float, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Per spoke that an area touches: direction, smallest and largest distance."""
+    """Return direction, smallest and largest distance for each spoke that an area touches."""
     away, direction = _polar(areas, item, apex)
     spoke = ((direction / (2 * np.pi) + 0.5) * _NUM_SPOKES).astype(int) % _NUM_SPOKES
     used = np.unique(spoke)
@@ -240,9 +240,10 @@ def _rim(
 
 
 def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:
-    """Whether an area reaches the rim from well inside, thick along the spokes (shadows and swatches do not).
+    """Return True if an area reaches the rim from well inside and is thick along the spokes.
 
-    How thick is said by most of its pixels, not by most of its spokes: a thin strip beside a neighbour has many spokes.
+    Shadows and swatches are not. Thickness is measured over pixels rather than spokes: a thin strip next to a neighbour
+    has many spokes.
     """
     _, near, far = _rim(areas, item, (circle.x_px, circle.y_px))
     rim, thick = float(np.percentile(far, 90)), np.sort(far - near)
@@ -252,7 +253,7 @@ def _is_slice(areas: Areas, item: Area, circle: Circle) -> bool:
 
 
 def _fit_apexes(areas: Areas, slices: list[Area], circle: Circle) -> tuple[Circle, list[tuple[float, float]]]:
-    """The circle that all slices share, each moved out along its own middle so far that its rim fits."""
+    """Fit the circle shared by all sectors, each moved out along its center line until its rim fits."""
     optimize = require("scipy.optimize", "visual")
     x_px, y_px, radius_px = circle.x_px, circle.y_px, circle.radius_px
     pulled = np.zeros(len(slices))
@@ -292,7 +293,7 @@ def _unit(x: float, y: float) -> tuple[float, float]:
 
 
 def _find_inner(areas: Areas, item: Area, apex: tuple[float, float]) -> float:
-    """Where an area starts, seen from a point."""
+    """Return the distance from a point to the start of an area."""
     return float(np.percentile(_polar(areas, item, apex)[0], 1))
 
 
@@ -304,7 +305,7 @@ def _radii(inner_px: float, radius_px: float) -> NDArray[np.float64]:
 def _measure_cover(
     areas: Areas, item: Area, apex: tuple[float, float], radii: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """The angle that an area covers on each circle around a point, and the direction of its middle."""
+    """Return the angle that an area covers on each circle around a point, and the direction of its center."""
     num_steps = int(np.clip(8 * radii[-1], 1024, 16384))
     angles = np.arange(num_steps) * (2 * np.pi / num_steps)
     columns = np.rint(apex[0] + radii[:, None] * np.cos(angles)).astype(np.intp)
@@ -316,12 +317,12 @@ def _measure_cover(
 
 
 def _extrapolate(radii: NDArray[np.float64], covered: NDArray[np.float64]) -> tuple[float, float]:
-    """How wide a sector is, from what it covers on circles around its tip, and how far the circles disagree.
+    """Return the angle of a sector from its cover on circles around its apex, and the disagreement of the circles.
 
     At radius r it covers angle + offset / r: an outline takes the same length from it at every radius, and so does,
-    to first order, a tip that is misplaced along its middle. The line through these over 1 / r therefore meets
-    1 / r = 0 at the true angle. The median of the slopes of all pairs of radii (Theil and Sen) makes it deaf to the
-    radii where writing crosses an edge.
+    to first order, an apex that is misplaced along the center line. The line through these over 1 / r therefore meets
+    1 / r = 0 at the true angle. The median of the slopes of all pairs of radii (Theil and Sen) makes it robust against
+    radii where text crosses an edge.
     """
     x = 1 / radii
     left, right = np.triu_indices(len(x), k=len(x) // 6)

@@ -1,7 +1,4 @@
-"""How much of an image each colour takes: the result types and their short text.
-
-`draw_share` makes an image on which a person sees what was measured.
-"""
+"""Result types of colour shares, their short text, and an image that shows the measurement (`draw_share`)."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,10 +24,10 @@ class Piece:
     """One connected part of a colour: a sector, a bar, a patch.
 
     Attributes:
-        share: Of everything that was measured, 0 to 1.
-        area_px: Its pixels.
-        box_px: Tight around it, in pixels of the image.
-        center_px: A point well inside it, x and y.
+        share: Share of everything measured, 0 to 1.
+        area_px: Number of pixels.
+        box_px: Tight bounding box, in pixels of the image.
+        center_px: Point well inside it, x and y.
     """
 
     share: float
@@ -41,17 +38,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one colour takes.
+    """Share of one colour.
 
     Attributes:
-        color_rgb: The colour, red, green and blue of 0 to 255.
-        color_name: A plain word for it.
-        share: Of everything that was measured, 0 to 1.
-        area_px: Its pixels, writing on it included.
-        label: What the legend, or the writing beside it, calls it.
-        box_px: Tight around all its pieces, in pixels of the image.
-        center_px: A point well inside its largest piece, x and y.
-        pieces: Its connected parts, largest first.
+        color_rgb: The colour, red, green and blue from 0 to 255.
+        color_name: Common name of the colour.
+        share: Share of everything measured, 0 to 1.
+        area_px: Number of pixels, including text on it.
+        label: Name in the legend, or in the text next to it.
+        box_px: Tight bounding box of all its pieces, in pixels of the image.
+        center_px: Point well inside its largest piece, x and y.
+        pieces: Connected parts, largest first.
     """
 
     color_rgb: tuple[int, int, int]
@@ -65,7 +62,7 @@ class Share:
 
     @property
     def color_hex(self) -> str:
-        """Like `#1f77b4`."""
+        """Colour as hexadecimal code, such as `#1f77b4`."""
         return "#{:02x}{:02x}{:02x}".format(*self.color_rgb)
 
     def __str__(self) -> str:
@@ -75,13 +72,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ColorShares:
-    """The colours of an image, largest first.
+    """Colours of an image, largest first.
 
     Attributes:
         shares: One for each colour; they add up to 1.
-        background_rgb: The colour that was left out as background; None when there was none.
-        method: How the shares were measured, in words.
-        kind: What the image was taken for.
+        background_rgb: Colour that was left out as background; None if there was none.
+        method: Description of the measuring method.
+        kind: Detected type of the image.
         labels: Number in `shares` of each pixel, -1 for what was left out; (H, W) int16.
     """
 
@@ -106,18 +103,18 @@ class ColorShares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured on an image, before it is put into words.
+    """Raw measurement of an image, before it is converted to shares.
 
     Attributes:
-        areas: The image cut into areas.
-        items: The areas that count.
-        weights: How much each of them is, in any unit.
-        rgb: The palette, (N, 3) uint8.
+        areas: Areas of the image.
+        items: Areas that are measured.
+        weights: Size of each of them, in any unit.
+        rgb: Palette, (N, 3) uint8.
         background: Number of the background's colour.
-        color_labels: Words for colours, from the legend.
-        item_labels: Words for areas (by their number), from writing beside them.
-        kind: What the image was taken for.
-        method: How the weights came about.
+        color_labels: Text for colours, from the legend.
+        item_labels: Text for areas (by their number), from text next to them.
+        kind: Detected type of the image.
+        method: Description of how the weights were measured.
     """
 
     areas: Areas
@@ -132,18 +129,18 @@ class Measured:
 
     @property
     def colors(self) -> set[int]:
-        """Numbers of the colours that count."""
+        """Numbers of the measured colours."""
         return {item.color for item in self.items}
 
 
 def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colors: int | None = None) -> ColorShares:
-    """Put what was measured into shares of the whole image.
+    """Convert a measurement to shares of the whole image.
 
     Args:
-        measured: What was measured on the cut-out.
-        frame: Where the cut-out lies on the image; what was measured may be a smaller copy of it.
+        measured: Measurement of the crop.
+        frame: Position of the crop on the image; the measured crop may be a downscaled copy.
         shape: Rows and columns of the image.
-        num_colors: At most so many; the most similar ones are joined.
+        num_colors: Maximum number of colours; the most similar ones are joined.
     """
     total = sum(measured.weights) or 1.0
     group_of = _join_alike(measured, num_colors)
@@ -170,7 +167,7 @@ def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colo
 
 
 def _join_alike(measured: Measured, num_colors: int | None) -> dict[int, int]:
-    """For each colour the one that stands for it: itself, unless there are too many."""
+    """Return for each colour the one that replaces it: itself, unless there are too many."""
     group_of = {color: color for color in measured.colors}
     sizes = dict.fromkeys(group_of, 0.0)
     for item, weight in zip(measured.items, measured.weights, strict=True):
@@ -216,7 +213,7 @@ def _make_piece(areas: Areas, item: Area, part: float, frame: Box) -> Piece:
 
 
 def _find_middle(mask: NDArray[np.bool_]) -> tuple[int, int]:
-    """The pixel farthest from the edge; of several the one nearest to their middle."""
+    """Return the pixel farthest from the edge; if there are several, the one nearest to their center."""
     away = cv2.distanceTransform(np.pad(mask, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
     rows, columns = np.nonzero(away >= 0.98 * away.max())
     nearest = int(np.argmin(np.hypot(rows - rows.mean(), columns - columns.mean())))
@@ -228,19 +225,19 @@ def _rgb(color: NDArray[np.uint8]) -> tuple[int, int, int]:
 
 
 def draw_share(image: ImageSource, result: ColorShares) -> NDArray[np.uint8]:
-    """The image with each colour's areas outlined and their percent written on, and all of them as one bar below.
+    """Draw the outline and percentage of each colour's areas on the image, and one bar of all colours below.
 
-    What was left out is faded.
+    Parts that were left out are faded.
 
     Args:
-        image: The image that was measured, (H, W, 3) uint8 RGB.
-        result: What `color_share` said of it.
+        image: Image that was measured, (H, W, 3) uint8 RGB.
+        result: Result of `color_share` for it.
 
     Returns:
-        The image, higher by the bar.
+        The image, extended by the bar.
 
     Raises:
-        ImageError: The result is of an image of another size.
+        ImageError: If the result is of an image of another size.
     """
     image = load_image(image)
     if image.shape[:2] != result.labels.shape:
@@ -262,7 +259,7 @@ def draw_share(image: ImageSource, result: ColorShares) -> NDArray[np.uint8]:
 
 
 def _tint(image: NDArray[np.uint8], result: ColorShares, width: int) -> NDArray[np.uint8]:
-    """Fade what was left out, and draw a line around what counts."""
+    """Fade parts that were left out, and draw an outline around the others."""
     labels = result.labels
     tinted = image.copy()
     left_out = labels < 0
@@ -277,7 +274,7 @@ def _tint(image: NDArray[np.uint8], result: ColorShares, width: int) -> NDArray[
 
 
 def _write_pieces(draw: Any, share: Share, font: Any, width: int, num_shares: int) -> None:
-    """The percent (and label) on the largest piece, the percent alone on others that are large."""
+    """Draw the percentage (and label) on the largest piece, and the percentage alone on other large pieces."""
     for index, piece in enumerate(share.pieces):
         if piece.share < _MIN_WRITTEN and index:
             break
@@ -290,7 +287,7 @@ def _write_pieces(draw: Any, share: Share, font: Any, width: int, num_shares: in
 
 
 def _write_plate(draw: Any, center: tuple[int, int], text: str, font: Any, width: int) -> None:
-    """Black on a white plate, which hides what was written there, moved so that it stays on the image."""
+    """Draw black text on a white plate, which hides text below it, moved to stay on the image."""
     left, top, right, bottom = draw.multiline_textbbox(center, text, font=font, anchor="mm", align="center")
     x = center[0] + max(6 - left, 0) - max(right + 6 - width, 0)
     y = center[1] + max(4 - top, 0)
@@ -301,7 +298,7 @@ def _write_plate(draw: Any, center: tuple[int, int], text: str, font: Any, width
 
 
 def _draw_bar(draw: Any, result: ColorShares, font: Any, frame: tuple[int, int, int, int]) -> None:
-    """One bar of all shares, largest left."""
+    """Draw one bar of all shares, largest left."""
     left, top, right, bottom = frame
     margin = max((bottom - top) // 8, 2)
     start, length = float(left + margin), right - left - 2 * margin

@@ -1,4 +1,4 @@
-"""Plain words for colours, colours from what people write, and the distance between two colours."""
+"""Common names of colours, parsing of colours, and the distance between two colours."""
 
 import functools
 from collections.abc import Sequence
@@ -47,13 +47,14 @@ _GREY = {"grey": "gray", "dark grey": "dark gray", "light grey": "light gray", "
 
 
 def parse_color(color: ColorLike) -> tuple[int, int, int]:
-    """The colour that somebody means, as (red, green, blue) of 0 to 255.
+    """Parse a colour to (red, green, blue) from 0 to 255.
 
     Args:
-        color: A plain word (`"red"`, `"light blue"`), a CSS name, `"#1f77b4"`, `"rgb(31, 119, 180)"`, or three numbers.
+        color: A common name (`"red"`, `"light blue"`), a CSS name, `"#1f77b4"`, `"rgb(31, 119, 180)"`, or three
+            numbers.
 
     Raises:
-        ImageError: It is none of these.
+        ImageError: If it is none of these.
     """
     if isinstance(color, str):
         word = _plain(color)
@@ -74,21 +75,21 @@ def parse_color(color: ColorLike) -> tuple[int, int, int]:
 
 
 def color_name(rgb: Sequence[int] | NDArray[np.integer]) -> str:
-    """A plain word for a colour: `color_name((31, 119, 180))` is `"blue"`."""
+    """Return the common name of a colour: `color_name((31, 119, 180))` is `"blue"`."""
     words, _, tree = _anchor_tree()
     _, index = tree.query(to_lab(np.asarray([rgb], dtype=np.uint8)))
     return words[int(index[0])]
 
 
 def is_plain_word(color: ColorLike) -> bool:
-    """Whether a colour is given as one of the words that `color_name` uses."""
+    """Return True if a colour is given as one of the names that `color_name` returns."""
     return isinstance(color, str) and _plain(color) in _ANCHORS
 
 
 def word_lut(word: ColorLike) -> NDArray[np.bool_]:
-    """Which colours a plain word means, by their upper six bits of red, green and blue: (64, 64, 64) bool.
+    """Return the colours with a common name, by their upper six bits of red, green and blue: (64, 64, 64) bool.
 
-    A word without "light" or "dark" means these too: "blue" covers "light blue" and "dark blue".
+    A name without "light" or "dark" includes both: "blue" covers "light blue" and "dark blue".
     """
     wanted = _plain(str(word))
     words, kinds, _ = _anchor_tree()
@@ -101,7 +102,7 @@ def word_lut(word: ColorLike) -> NDArray[np.bool_]:
 
 
 def to_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """CIE L*a*b* (D65; L 0 to 100) of colours (N, 3) uint8, as (N, 3) float32."""
+    """Convert colours (N, 3) uint8 to CIE L*a*b* (D65; L 0 to 100), (N, 3) float32."""
     scaled = np.ascontiguousarray(rgb, dtype=np.float32).reshape(1, -1, 3) / np.float32(255)
     lab: NDArray[np.float32] = cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB)[0]
     return lab
@@ -109,7 +110,7 @@ def to_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @functools.cache
 def cell_lab() -> NDArray[np.float32]:
-    """L*a*b* of the middle of each of the 64 x 64 x 64 cells of RGB, as (262144, 3), red slowest."""
+    """Return L*a*b* of the center of each of the 64 x 64 x 64 cells of RGB, as (262144, 3), red slowest."""
     levels = np.arange(64, dtype=np.uint8) * 4 + 2
     grid = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), axis=-1).reshape(-1, 3)
     return to_lab(grid)
@@ -117,7 +118,7 @@ def cell_lab() -> NDArray[np.float32]:
 
 @functools.cache
 def _anchor_tree() -> tuple[list[str], NDArray[np.intp], Any]:
-    """The words of all anchors, the nearest anchor of each cell, and the search tree of the anchors."""
+    """Return the names of all anchors, the nearest anchor of each cell, and the search tree of the anchors."""
     spatial = require("scipy.spatial", "visual")
     words = [word for word, colors in _ANCHORS.items() for _ in colors.split()]
     colors = np.array([ImageColor.getrgb(color) for text in _ANCHORS.values() for color in text.split()], np.uint8)

@@ -1,4 +1,4 @@
-"""Where two images differ, as a person would list it."""
+"""Differences between two images, grouped as a person would list them."""
 
 from visual_tools.diff.compare import pixel_diff
 from visual_tools.diff.halves import split_halves

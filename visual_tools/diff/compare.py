@@ -1,6 +1,6 @@
-"""Compare two images, or the two halves of one, and name the kind of each difference.
+"""Compare two images, or the two halves of one, and classify each difference.
 
-What vanished in one place appeared in another when one shift explains both.
+A region that vanished and a region that appeared are a move if one shift explains both.
 """
 
 import itertools
@@ -28,39 +28,39 @@ from visual_tools.diff.result import Difference, Differences, Halves, Transform,
 from visual_tools.errors import ImageError
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
-_MAX_ERROR = 0.16  # squared, of what staying in place would cost
-_AS_GOOD = 0.03  # of shifts that explain it as well, the shortest is meant
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Differences".
+_MAX_ERROR = 0.16  # squared error relative to no move
+_AS_GOOD = 0.03  # tolerance for equally good shifts, of which the shortest is chosen
 _MIN_SHAPE_OVERLAP = 0.4
-_DISTINCT = 0.3  # what a shift costs at the median, if only one will do
-_MAX_MOVED_SIDE_PX = 96  # matching is done no larger than this
+_DISTINCT = 0.3  # minimum median error of all shifts for the best one to be distinct
+_MAX_MOVED_SIDE_PX = 96  # maximum size for matching
 _NEAR_PX = 3
 _MIN_SHIFT_PX = 2
 _RIM_SHARE = 0.7
-_MIN_PART = 0.35  # of each side of a region that covers both places: one of the places
-_NOWHERE = -1000.0  # a level unlike any, beyond the image's edge
-_NEARBY_SHARE = 0.08  # of the diagonal: how far a thing may have moved to be the same one
-_NEARBY_SIZES = 3.0  # the same by its size; the larger counts
-_NEARBY_SIZES_UNSURE = 2.0  # the same where it is not plain which is the old place
+_MIN_PART = 0.35  # minimum size of the old or new place, as a share of each side of a region that covers both
+_NOWHERE = -1000.0  # a level that matches no pixel, beyond the image's edge
+_NEARBY_SHARE = 0.08  # of the diagonal: maximum distance of a moved object
+_NEARBY_SIZES = 3.0  # the same in object sizes; the larger of the two limits applies
+_NEARBY_SIZES_UNSURE = 2.0  # the same if it is unclear which is the old place
 _MAX_PAIRED = 60
 _GOOD_ERROR = 0.08
 _AROUND_PX = 6
 _UNLIKE = 20.0  # levels
 _AREA_RATIO = 3.0
-_MUCH_CLOSER = 0.5  # to what the surroundings make one expect, for "removed" and "added"
+_MUCH_CLOSER = 0.5  # relative distance to the expected surroundings for "removed" and "added"
 _SAME_EDGES = 0.5
-_MAX_SIDE_PX = 160  # regions are looked at no larger than this
+_MAX_SIDE_PX = 160  # maximum size for inspecting regions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """A move: where a thing was and is, in the first image's frame.
+    """Move of an object, in the first image's frame.
 
     Attributes:
-        old_box: Before.
-        new_box: After.
-        error: Squared, as a share of what not moving would cost.
-        is_distinct: Whether most other shifts are much worse.
+        old_box: Box before the move.
+        new_box: Box after the move.
+        error: Squared error relative to no move.
+        is_distinct: True if most other shifts are much worse.
     """
 
     old_box: Box
@@ -70,14 +70,14 @@ class Shift:
 
     @property
     def length_px(self) -> float:
-        """How far it goes."""
+        """Length of the move in pixels."""
         return math.dist(self.old_box.center, self.new_box.center)
 
 
 def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
-    """The shift under which the first image's pixels of `old` are the second's of `new`, None where there is none.
+    """Return the shift that maps the first image's pixels of `old` to the second's of `new`, or None.
 
-    Two cases: places apart, of one shape; and places that overlap, of which only the rims differ.
+    Two cases: separate places of the same shape; and overlapping places, of which only the rims differ.
     """
     step = _step(old, new)
     (x, y), (to_x, to_y) = old.box.center, new.box.center
@@ -97,13 +97,13 @@ def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArr
 
 
 def _is_rim(part: Box, whole: Box, slack_px: int) -> bool:
-    """Whether a part is inside the whole and follows most of one of its sides."""
+    """Return True if a part is inside the whole and follows most of one of its sides."""
     spans = part.width >= _RIM_SHARE * whole.width or part.height >= _RIM_SHARE * whole.height
     return spans and whole.contains(part, slack_px)
 
 
 def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
-    """The same for a region that covers both the old and the new place."""
+    """Return the shift within a region that covers both the old and the new place, or None."""
     step = _step(region, region)
     reach = region.box.width // step - 2, region.box.height // step - 2
     search = _Search(region, region, first, second, step)
@@ -123,7 +123,7 @@ class _Best:
 
 
 def _within(both: Box, best: _Best) -> Shift | None:
-    """Old and new place inside the box around both, one shift apart."""
+    """Return old and new place, one shift apart, inside the box around both."""
     dx, dy = best.dx, best.dy
     old = Box(both.left + max(-dx, 0), both.top + max(-dy, 0), both.right - max(dx, 0), both.bottom - max(dy, 0))
     if max(abs(dx), abs(dy)) < _MIN_SHIFT_PX or old.width < 2 or old.height < 2:
@@ -137,7 +137,7 @@ def _step(old: Region, new: Region) -> int:
 
 
 def _shape_overlap(old: Region, new: Region, dx: int, dy: int) -> float:
-    """Shared pixels of the two masks by all of them, after the shift."""
+    """Return the intersection over union of the two masks after the shift."""
     moved = old.box.moved(dx, dy)
     both = moved.union(new.box)
     canvas = np.zeros((2, both.height, both.width), np.bool_)
@@ -148,7 +148,7 @@ def _shape_overlap(old: Region, new: Region, dx: int, dy: int) -> float:
 
 
 class _Search:
-    """Squared error of shifts, both of what vanished and of what appeared; every `step`-th pixel of both images."""
+    """Squared error of shifts, over vanished and appeared pixels; every `step`-th pixel of both images."""
 
     def __init__(
         self, old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8], step: int
@@ -159,7 +159,7 @@ class _Search:
         self._staying = [_error_in_place(self._first, self._second, *one) for one in (self._old, self._new)]
 
     def best(self, xs: tuple[int, int], ys: tuple[int, int]) -> _Best | None:
-        """The best shift within these ranges of steps."""
+        """Return the best shift within these ranges of steps."""
         vanished = _errors(self._first, self._second, *self._old, xs, ys)
         appeared = _errors(self._second, self._first, *self._new, (-xs[1], -xs[0]), (-ys[1], -ys[0]))
         if vanished is None or appeared is None or min(self._staying) == 0:
@@ -183,7 +183,7 @@ class _Search:
 
 
 def _thinned(region: Region, step: int) -> tuple[int, int, NDArray[np.float32]]:
-    """Left, top and mask of a region on the grid of every `step`-th pixel."""
+    """Return left, top and mask of a region on the grid of every `step`-th pixel."""
     left, top = -(-region.box.left // step), -(-region.box.top // step)
     mask = region.mask[top * step - region.box.top :: step, left * step - region.box.left :: step]
     return left, top, mask.astype(np.float32)
@@ -206,7 +206,7 @@ def _errors(
     xs: tuple[int, int],
     ys: tuple[int, int],
 ) -> NDArray[np.float32] | None:
-    """Mean squared error of the masked pixels of `source` laid on `target`, for each shift; None at no pixels."""
+    """Return the mean squared error of masked pixels of `source` on `target` for each shift; None without pixels."""
     height, width = mask.shape
     if not mask.any():
         return None
@@ -225,7 +225,7 @@ def _errors(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A difference in the first image's frame; both boxes are equal unless something moved."""
+    """Difference in the first image's frame; both boxes are equal unless something moved."""
 
     kind: str
     first_box: Box
@@ -237,7 +237,7 @@ class Finding:
 def find_findings(
     regions: tuple[Region, ...], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> tuple[Finding, ...]:
-    """Name each region, after pairing those between which something moved."""
+    """Classify each region, after pairing the regions of moved objects."""
     alone = [_name(region, first, second) for region in regions]
     pairs = _pair_moved(regions, [one.kind for one in alone], first, second)
     taken = {at for pair in pairs for at in pair}
@@ -248,10 +248,10 @@ def find_findings(
 def _pair_moved(
     regions: tuple[Region, ...], kinds: list[str], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> dict[tuple[int, int], Shift]:
-    """Which region holds what left and which what arrived; each is used once, the nearest good fits first.
+    """Match regions that an object left with regions where it arrived; each is used once, nearest good fits first.
 
-    The bare ground that shows where something left is also what was covered elsewhere, so either the kinds must
-    say which is which or the content must be such that no other shift would do.
+    The background revealed by a move equals the background that was covered elsewhere, so either the kinds must
+    determine the direction, or the content must be such that no other shift fits.
     """
     reach_px = _NEARBY_SHARE * math.hypot(*first.shape[:2])
     largest = sorted(range(len(regions)), key=lambda at: -regions[at].area_px)[:_MAX_PAIRED]
@@ -278,7 +278,7 @@ def _pair_moved(
 
 
 def _has_core(shift: Shift, first: NDArray[np.uint8]) -> bool:
-    """Whether the object itself, unlike its surroundings, is between the rims of a small shift."""
+    """Return True if the object itself, unlike its surroundings, is between the rims of a small shift."""
     old, new = shift.old_box, shift.new_box
     core = Box(max(old.left, new.left), max(old.top, new.top), min(old.right, new.right), min(old.bottom, new.bottom))
     if core.width < 1 or core.height < 1:
@@ -310,7 +310,7 @@ def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -
 def _close_up(
     region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Both images around a region and its mask (0, 255), shrunk where the region is large."""
+    """Return crops of both images around a region and its mask (0, 255), downscaled if the region is large."""
     margin = max(8, max(region.box.width, region.box.height) // 8)
     area = region.box.padded(margin).clipped(first.shape[1], first.shape[0])
     mask = np.zeros((area.height, area.width), np.uint8)
@@ -324,7 +324,7 @@ def _close_up(
 
 
 def _edge_agreement(before: NDArray[np.uint8], after: NDArray[np.uint8], around: NDArray[np.uint8]) -> float:
-    """Correlation of the strength of edges inside a mask, -1 to 1."""
+    """Return the correlation of the edge strengths inside a mask, -1 to 1."""
     strengths = []
     for image in (before, after):
         smooth = cv2.GaussianBlur(image, (3, 3), 0).astype(np.float32)
@@ -355,12 +355,12 @@ def _confidence(region: Region) -> float:
     return round(1 - 1 / max(region.strength, 1.0), 2)
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Differences".
 _THRESHOLD = 10.0  # units of Lab
 _MERGE_SHARE = 0.015  # of the diagonal
 _AREA_SHARE = 2.5e-5  # of the image
-_MAX_SHARE = 0.5  # of the pixels may differ in images of the same thing
-_MAX_SHARE_UNALIKE = 0.25  # the same where not even fine detail agrees
+_MAX_SHARE = 0.5  # maximum share of pixels that differ in images of the same content
+_MAX_SHARE_UNALIKE = 0.25  # the same if not even fine detail agrees
 _MIN_AGREEMENT, _MIN_SIMILARITY = 0.25, 0.4
 _EDGE_PX = 3  # of the overlap, where an image's frame is resampled
 
@@ -374,23 +374,23 @@ def pixel_diff(
     sensitivity: float = 1.0,
     merge_px: int | None = None,
 ) -> Differences:
-    """Find where two images differ, as a person would list it: one moved cup is one difference.
+    """Find the differences between two images, as a person would list them: one moved cup is one difference.
 
-    The second image is laid on the first (shift, scale, small turn), a brightness or contrast that differs all over
-    is taken out, and noise of compression and resampling is let off.
+    The second image is registered to the first (shift, scale, small rotation), a global difference of brightness or
+    contrast is removed, and noise of compression and resampling is ignored.
 
     Args:
-        first: (H, W, 3) uint8 RGB; grey, RGBA and Pillow images will do. With `second` left out, one image that
-            holds both side by side or one above the other.
-        second: The image to compare with, of any size when `register` is on.
-        register: Whether to look for shift, scale and turn; off, images must be of one size.
-        min_area_px: Fewest differing pixels of a difference; None is 0.0025 % of the image, at least 9.
-        sensitivity: 2 finds differences of half the contrast, 0.5 only those of twice.
-        merge_px: Differing pixels this near each other are one difference; None is 1.5 % of the diagonal.
+        first: (H, W, 3) uint8 RGB; grey, RGBA and Pillow images are accepted. If `second` is omitted, one image that
+            contains both side by side or one above the other.
+        second: Image to compare with, of any size if `register` is True.
+        register: True to detect shift, scale and rotation; False requires images of one size.
+        min_area_px: Minimum number of differing pixels of a difference; None is 0.0025 % of the image, at least 9.
+        sensitivity: 2 detects differences of half the contrast, 0.5 only those of twice the contrast.
+        merge_px: Maximum distance of differing pixels of one difference; None is 1.5 % of the diagonal.
 
     Raises:
-        ImageError: The images differ in size with `register` off, one image holds no two halves, or an image
-            or option is unfit.
+        ImageError: If the images differ in size with `register` False, one image does not contain two halves, or an
+            image or option is invalid.
 
     Example:
         >>> result = pixel_diff(load_image("before.png"), load_image("after.png"))
@@ -433,7 +433,7 @@ def pixel_diff(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Laid:
-    """The second image in the first one's frame; `covered` is 255 where it has something to show."""
+    """Second image in the first one's frame; `covered` is 255 where it has content."""
 
     transform: Transform
     agreement: float
@@ -483,7 +483,7 @@ def _number(
     other: tuple[int, ...],
     halves: Halves | None,
 ) -> tuple[Difference, ...]:
-    """Differences in reading order, with boxes in each image's own pixels."""
+    """Return the differences in reading order, with boxes in each image's own pixels."""
     band = max(shape[0] // 12, 1)
     ordered = sorted(findings, key=lambda one: (one.first_box.center[1] // band, one.first_box.left))
     found = []

@@ -1,4 +1,4 @@
-"""Cut an image that holds two, side by side or one above the other, into these two."""
+"""Split an image that contains two images, side by side or one above the other."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,20 +19,20 @@ _MIN_SIMILARITY = 0.4
 _MIN_AGREEMENT = 0.5
 _SCALES = (1.0, 0.94, 1.06, 0.87, 1.15)
 _FLAT = 5.0  # levels of standard deviation along a line of one colour
-_NEAR = 24  # levels: the same colour
+_NEAR = 24  # levels: maximum difference within one colour
 _MIDDLE = (0.33, 0.67)
-_BARE = 0.995  # of a line has the sheet's colour
+_BARE = 0.995  # minimum share of a line in the sheet's colour
 _CAPTION_SHARE = 0.14  # of the height of a half
 
 
 def split_halves(image: Any) -> Halves:
-    """Find the two images in one: separators, margins (also unequal ones) and captions are left off.
+    """Find the two images in one, without separators, margins (also unequal ones) and captions.
 
     Args:
-        image: (H, W, 3) uint8 RGB; grey, RGBA and Pillow images will do.
+        image: (H, W, 3) uint8 RGB; grey, RGBA and Pillow images are accepted.
 
     Raises:
-        ImageError: No two parts of the image are alike.
+        ImageError: If no two parts of the image are similar.
 
     Example:
         >>> halves = split_halves(load_image("puzzle.png"))
@@ -69,7 +69,7 @@ def _no_halves(best: float) -> ImageError:
 
 
 def _agreement(rgb: NDArray[np.uint8], first_box: Box, second_box: Box) -> float:
-    """How well the detail of two parts agrees once one is laid on the other, -1 to 1."""
+    """Return the correlation of the detail of two parts after registration, -1 to 1."""
     parts = [cv2.cvtColor(_part(rgb, box), cv2.COLOR_RGB2GRAY) for box in (first_box, second_box)]
     factor = min(1.0, _SMALL_PX / max(parts[0].shape))
     first, second = (cv2.resize(part, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA) for part in parts)
@@ -89,7 +89,7 @@ def _small_grey(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _likeness(grey: NDArray[np.float32]) -> float:
-    """How well a patch from the left half is found in the right one, at about the same height; -1 to 1."""
+    """Return how well patches of the left half match the right one at about the same height; -1 to 1."""
     height, width = grey.shape
     patch = grey[round(0.2 * height) : round(0.8 * height), round(0.12 * width) : round(0.42 * width)]
     target = grey[round(0.08 * height) : round(0.92 * height), width // 2 :]
@@ -111,7 +111,7 @@ class _Run:
 
 
 def _cut(rgb: NDArray[np.uint8], layout: str) -> tuple[Box, Box]:
-    """The two images of a layout, without margins and captions."""
+    """Return the two images of a layout, without margins and captions."""
     if layout == "side by side":
         cut = _parts_beside(rgb)
     else:
@@ -122,7 +122,7 @@ def _cut(rgb: NDArray[np.uint8], layout: str) -> tuple[Box, Box]:
 
 
 def _parts_beside(rgb: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """The parts left and right of the gutter, or of the seam where there is none."""
+    """Return the parts left and right of the gutter, or of the seam if there is no gutter."""
     height, width = rgb.shape[:2]
     flat, colours = _flat_columns(rgb)
     gutter = _find_gutter(flat, colours)
@@ -135,14 +135,14 @@ def _parts_beside(rgb: NDArray[np.uint8]) -> tuple[Box, ...]:
 
 
 def _flat_columns(rgb: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which columns are of one colour, and the mean colour of each, (W, 3)."""
+    """Return which columns are of one colour, and the mean colour of each, (W, 3)."""
     columns = np.ascontiguousarray(rgb.transpose(1, 0, 2))
     both = [cv2.meanStdDev(column[None]) for column in columns]
     return np.array([spread.max() for _, spread in both]) < _FLAT, np.array([mean.ravel() for mean, _ in both])
 
 
 def _find_gutter(flat: NDArray[np.bool_], colours: NDArray[np.float64]) -> _Run | None:
-    """The widest run of columns of one colour near the middle; a thin line within it belongs to it."""
+    """Return the widest run of columns of one colour near the middle, including a thin line within it."""
     width = flat.size
     low, high = (round(share * width) for share in _MIDDLE)
     near = colours[low:high][flat[low:high]]
@@ -170,7 +170,7 @@ def _runs(mask: NDArray[np.bool_]) -> list[_Run]:
 
 
 def _find_seam(rgb: NDArray[np.uint8], middle: int) -> int:
-    """The column near the middle at which nearly every row jumps, else the middle."""
+    """Return the column near the middle at which nearly every row jumps, otherwise the middle."""
     reach = max(2, rgb.shape[1] // 25)
     start = max(middle - reach, 1)
     window = rgb[:, start - 1 : middle + reach].astype(np.int16)
@@ -181,7 +181,7 @@ def _find_seam(rgb: NDArray[np.uint8], middle: int) -> int:
 
 
 def _sheet_colour(rgb: NDArray[np.uint8], cut: tuple[Box, ...]) -> NDArray[np.float64] | None:
-    """The colour of the paper both images stand on: of two outer edges, of the gutter, of one edge that is white."""
+    """Return the sheet's colour: of two outer edges, of the gutter, or of one edge that is white."""
     lines = [line for line in (rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]) if line.std(axis=0).max() < _FLAT]
     colours = [_median_colour(line) for line in lines]
     for at, colour in enumerate(colours):
@@ -200,7 +200,7 @@ def _median_colour(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def _trimmed(rgb: NDArray[np.uint8], box: Box, sheet: NDArray[np.float64] | None) -> Box:
-    """`box` without margins of the sheet's colour, and without a caption above or below."""
+    """Return `box` without margins of the sheet's colour, and without a caption above or below."""
     if sheet is None:
         return box
     paper = largest_channel(np.abs(_part(rgb, box).astype(np.int16) - sheet)) <= _NEAR
@@ -210,7 +210,7 @@ def _trimmed(rgb: NDArray[np.uint8], box: Box, sheet: NDArray[np.float64] | None
 
 
 def _inner(paper: NDArray[np.bool_], caption_px: int) -> tuple[int, int]:
-    """First and end of the columns that are image, by which pixels have the sheet's colour."""
+    """Return first and end column of the image, given which pixels have the sheet's colour."""
     shares = paper.mean(axis=0)
     ends = max(2, paper.shape[0] // 60)
     spans = ~paper[:ends].all(axis=0) & ~paper[-ends:].all(axis=0)  # an image reaches both ends, a caption does not
@@ -221,7 +221,7 @@ def _inner(paper: NDArray[np.bool_], caption_px: int) -> tuple[int, int]:
 
 
 def _skip(bare: NDArray[np.bool_], full: NDArray[np.bool_], caption_px: int) -> int:
-    """How many lines to leave off: bare ones, and a caption up to where the image begins with a whole line."""
+    """Return the number of lines to remove: bare ones, and a caption up to the first full line of the image."""
     start = _first_true(~bare)
     edge = _first_true(full)
     is_caption = start < edge < full.size and edge - start <= caption_px and bare[max(edge - 3, 0) : edge].any()
@@ -234,7 +234,7 @@ def _first_true(flags: NDArray[np.bool_]) -> int:
 
 
 def _same_size(first: Box, second: Box) -> tuple[Box, Box]:
-    """Boxes that differ by a pixel or two only are made equal."""
+    """Make boxes equal in size if they differ by only a pixel or two."""
     width, height = min(first.width, second.width), min(first.height, second.height)
     slack = max(abs(first.width - second.width), abs(first.height - second.height))
     if slack > 3:

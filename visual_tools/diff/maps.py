@@ -1,8 +1,8 @@
-"""From two images of one size to regions that differ, each what a person would point at with one finger.
+"""Find differing regions of two images of one size, each one difference for a person.
 
-First pixel by pixel: how far the images differ, and how alike their structure is. Both go over the images in strips,
-so that a large image needs little more memory than itself. A brightness or contrast that differs over the whole image
-is no difference: it is measured and taken out.
+First, the difference and the structural similarity are computed for each pixel. Both process the images in strips,
+so that a large image needs little more memory than itself. A difference of brightness or contrast over the whole image
+is not a difference: it is measured and removed.
 """
 
 from collections.abc import Iterator
@@ -17,39 +17,39 @@ from visual_tools.packages import cv2
 
 _STRIP_PX = 128
 _REACH_PX = 4  # rows beyond a strip that its result depends on
-_EDGE_SHARE = 0.35  # of the local contrast that resampling and compression may change
+_EDGE_SHARE = 0.35  # share of the local contrast that resampling and compression may change
 _MAX_LIMIT = 150.0  # a structural similarity of 0.6
-_MIN_APART = 1.2  # times the threshold: lightness must differ so far, in levels, for structure to count
+_MIN_APART = 1.2  # multiple of the threshold, in levels of lightness, above which structure counts
 _DETAIL = 25  # levels of lightness within 5 x 5 pixels
-_WINDOW_PX = 7  # as scikit-image's
+_WINDOW_PX = 7  # as in scikit-image
 # Source: see `find_structure`
 _K1, _K2, _LEVELS = 0.01, 0.03, 255
 _SAMPLES = 20_000
 _TRIALS = 300
 _NEAR = 5  # levels
 _GAINS = (0.5, 2.0)
-_ENOUGH = 0.45  # of the pixels must agree with a tone curve
+_ENOUGH = 0.45  # minimum share of pixels that must agree with a tone curve
 _BETTER_BY = 0.15
-_MIN_SPREAD = 8.0  # levels: in an image of one colour nothing tells a tone from a change
+_MIN_SPREAD = 8.0  # levels: in an image of one colour, a tone change cannot be distinguished from a content change
 _MAX_SHIFT = 70.0  # levels at middle grey
 
 
 def find_excess(
     first: NDArray[np.uint8], second: NDArray[np.uint8], covered: NDArray[np.uint8], threshold: float
 ) -> NDArray[np.uint8]:
-    """How far each pixel differs beyond what noise, resampling and a pixel's shift explain.
+    """Return the difference of each pixel beyond what noise, resampling and a shift of a pixel explain.
 
     Colour: in Lab, so that a change of hue alone counts. A pixel is compared with the range of the other image's
-    3 x 3 neighbours, both ways round, and a share of the contrast that both images have around it is let off.
+    3 x 3 neighbours, in both directions, and a share of the local contrast of both images is subtracted.
 
-    Structure: where that lets too much off (one word in the place of another), a low structural similarity counts,
-    low by the measure of these two images: what most of their detail reaches is taken as unchanged.
+    Structure: where that subtracts too much (one word replaced by another), a low structural similarity counts. Its
+    limit depends on these two images: the similarity of most of their detail is treated as unchanged.
 
     Args:
         first: (H, W, 3) uint8 RGB.
-        second: The same size.
-        covered: (H, W) uint8, 0 where the second shows nothing; the result is 0 there.
-        threshold: The excess that will count as different.
+        second: (H, W, 3) uint8 RGB, the same size.
+        covered: (H, W) uint8, 0 where the second image has no content; the result is 0 there.
+        threshold: Difference from which a pixel will count as different.
 
     Returns:
         (H, W) uint8; one unit is about one unit of CIE Lab in a or b, 0.8 in lightness.
@@ -77,7 +77,7 @@ def find_excess(
 
 
 def _structure_limit(spread: NDArray[np.int64]) -> float:
-    """Below which similarity (0 to 255) detail counts as different, given how many detailed pixels reach which."""
+    """Return the similarity (0 to 255) below which detail is different, from the histogram of similarities."""
     reached = np.cumsum(spread)
     if reached[-1] < 200:
         return _MAX_LIMIT
@@ -86,7 +86,7 @@ def _structure_limit(spread: NDArray[np.int64]) -> float:
 
 
 def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], ...]:
-    """Excess of colour, structural similarity times 255, plain difference of lightness, 1 where both have detail."""
+    """Return colour excess, structural similarity times 255, difference of lightness, and 1 where both have detail."""
     near = np.ones((3, 3), np.uint8)
     labs = [cv2.cvtColor(cv2.GaussianBlur(image, (3, 3), 0), cv2.COLOR_RGB2Lab) for image in (first, second)]
     lows, highs = [cv2.erode(lab, near) for lab in labs], [cv2.dilate(lab, near) for lab in labs]
@@ -107,9 +107,9 @@ def _compare_strip(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
 
 
 def find_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Structural similarity around each pixel of two (H, W) uint8 grey images, (H, W) float32, -1 to 1.
+    """Compute the structural similarity around each pixel of two (H, W) uint8 grey images, (H, W) float32, -1 to 1.
 
-    Windows of 7 x 7 of equal weight (less on smaller images), reflected at the edge.
+    Windows are 7 x 7 with equal weights (smaller on smaller images), reflected at the edge.
 
     Source: Wang, Bovik, Sheikh, Simoncelli, "Image quality assessment: from error visibility to structural
     similarity", 2004, equation 13, K1 = 0.01, K2 = 0.03, with sample covariance.
@@ -128,7 +128,7 @@ def find_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArr
 
 
 def mean_structure(similarity: NDArray[np.float32], covered: NDArray[np.uint8]) -> float:
-    """Mean of a structure map over the covered pixels whose window lies inside the image."""
+    """Return the mean of a structure map over the covered pixels whose window is inside the image."""
     margin = min(_WINDOW_PX // 2, (min(similarity.shape) - 1) // 2)
     height, width = similarity.shape
     inside = slice(margin, height - margin), slice(margin, width - margin)
@@ -157,7 +157,7 @@ def _structure_strip(first: NDArray[np.uint8], second: NDArray[np.uint8], window
 
 
 def _strips(height: int, reach_px: int) -> Iterator[tuple[int, int, int, int]]:
-    """Strips as first row, row after the last, and the same with the rows they depend on."""
+    """Yield strips as first row, row after the last, and the same including the rows they depend on."""
     for start in range(0, height, _STRIP_PX):
         end = min(start + _STRIP_PX, height)
         yield start, end, max(start - reach_px, 0), min(end + reach_px, height)
@@ -166,15 +166,15 @@ def _strips(height: int, reach_px: int) -> Iterator[tuple[int, int, int, int]]:
 def match_tone(
     first: NDArray[np.uint8], second: NDArray[np.uint8], covered: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Both images with one gain and offset a channel taken out, found on what most pixels agree on.
+    """Remove one gain and offset per channel between two images, estimated where most pixels agree.
 
-    The darker one of the two is made brighter or the other way round, so that what was clipped at 255 is clipped
-    in both. Nothing is done where most pixels already agree.
+    The darker image is brightened or the lighter one darkened, such that values clipped at 255 are clipped in both.
+    Nothing is changed if most pixels already agree.
 
     Args:
         first: (H, W, 3) uint8.
-        second: The same size.
-        covered: (H, W) uint8, 0 where the second shows nothing.
+        second: (H, W, 3) uint8, the same size.
+        covered: (H, W) uint8, 0 where the second image has no content.
     """
     rng = np.random.default_rng(0)
     rows, columns = (rng.integers(0, side, _SAMPLES) for side in covered.shape)
@@ -203,7 +203,7 @@ def _share(errors: NDArray[np.float32], near: float) -> float:
 
 
 def _fit_tone(before: NDArray[np.float32], after: NDArray[np.float32], rng: np.random.Generator) -> tuple[float, float]:
-    """Gain and offset that most pixels agree on: a plain offset, or the line through two pixels."""
+    """Return the gain and offset on which most pixels agree: a plain offset, or the line through two pixels."""
     trials = rng.integers(0, before.size, (2, _TRIALS))
     (low, high), (low_after, high_after) = before[trials], after[trials]
     apart = np.abs(high - low) > 40
@@ -227,9 +227,9 @@ def _apply(image: NDArray[np.uint8], gains: NDArray[np.floating], offsets: NDArr
     return np.stack([table[:, channel][image[:, :, channel]] for channel in range(3)], axis=2)
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Differences".
 _SCRAP_SHARE, _SCRAP_REACH = 0.15, 0.4  # of the larger region's box and of its longer side
-_SURE = 2.0  # a region needs pixels this many times above the threshold
+_SURE = 2.0  # minimum peak of a region, as a multiple of the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +237,9 @@ class Region:
     """Differing pixels that belong together, in the first image's frame.
 
     Attributes:
-        box: Around them.
+        box: Bounding box.
         mask: (box.height, box.width) bool.
-        strength: Mean excess of the pixels over the threshold, 1 is just at it.
+        strength: Mean excess of the pixels divided by the threshold.
     """
 
     box: Box
@@ -248,12 +248,12 @@ class Region:
 
     @property
     def area_px(self) -> int:
-        """Differing pixels."""
+        """Number of differing pixels."""
         return int(np.count_nonzero(self.mask))
 
 
 def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int) -> tuple[Region, ...]:
-    """Group pixels above `threshold` that lie within `merge_px` of each other, and drop what is too small or faint."""
+    """Group pixels above `threshold` within `merge_px` of each other, and drop small and faint groups."""
     rows, columns = _without_specks(excess >= max(threshold, 1), max(min(3, min_area_px), min_area_px // 4))
     found = []
     for own in _group(rows, columns, excess.shape, merge_px):
@@ -265,7 +265,7 @@ def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, 
 
 
 def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ...]:
-    """Join a small region to a much larger one beside it: parts of a large object may be further apart."""
+    """Join a small region with a much larger one next to it: parts of a large object may be further apart."""
     kept: list[Region] = []
     for region in sorted(regions, key=lambda one: -one.box.area):
         for at, large in enumerate(kept):
@@ -280,7 +280,7 @@ def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ..
 
 
 def paint(regions: tuple[Region, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """All their pixels, (H, W) bool."""
+    """Return all pixels of the regions, (H, W) bool."""
     mask = np.zeros(shape[:2], np.bool_)
     for region in regions:
         box = region.box
@@ -289,7 +289,7 @@ def paint(regions: tuple[Region, ...], shape: tuple[int, ...]) -> NDArray[np.boo
 
 
 def join(regions: tuple[Region, ...]) -> Region:
-    """Several regions as one."""
+    """Join several regions into one."""
     box = regions[0].box
     for region in regions[1:]:
         box = box.union(region.box)
@@ -310,7 +310,7 @@ def _make_region(rows: NDArray[np.intp], columns: NDArray[np.intp], strength: fl
 
 
 def _without_specks(mask: NDArray[np.bool_], min_px: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns of the pixels of `mask` that hang together in numbers."""
+    """Return rows and columns of the pixels of `mask` in sufficiently large components."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=8)
     rows, columns = np.divmod(np.flatnonzero(mask), mask.shape[1])
     keep = stats[labels[rows, columns], cv2.CC_STAT_AREA] >= min_px
@@ -320,7 +320,7 @@ def _without_specks(mask: NDArray[np.bool_], min_px: int) -> tuple[NDArray[np.in
 def _group(
     rows: NDArray[np.intp], columns: NDArray[np.intp], shape: tuple[int, ...], merge_px: int
 ) -> list[NDArray[np.intp]]:
-    """Which of the pixels belong together, as indices; found on a grid coarser than the pixels."""
+    """Group pixels that belong together, as indices; computed on a grid coarser than the pixels."""
     if rows.size == 0:
         return []
     cell = max(1, merge_px // 6)

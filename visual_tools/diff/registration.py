@@ -1,7 +1,7 @@
-"""How one image lies on another: shift, scale and a small turn, accepted only where they make the images agree.
+"""Register one image to another: shift, scale and a small rotation, accepted only if the images then agree.
 
-Several guesses are made (same place, same size, phase correlation, matched features), each is judged by how well
-the fine detail of both images then agrees, and the best is refined by tracking corners to a fraction of a pixel.
+Several candidates are made (same place, same size, phase correlation, matched features), each is scored by how well
+the fine detail of both images then agrees, and the best is refined by tracking corners to subpixel accuracy.
 """
 
 import math
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from visual_tools.diff.result import Transform
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Differences".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Differences".
 _COARSE_PX = 1000
 _FINE_PX = 2400
 _MIN_SIDE_PX = 16
 _MIN_OVERLAP = 0.2  # of the smaller image
-_MIN_KEPT = 0.4  # of the detail of one of the images must lie in the overlap
-_PLAIN = 0.15  # mean size of detail, in levels, of an image that has none to go by
-_BETTER_BY = 0.03  # a guess must beat the plainer ones by this much correlation
+_MIN_KEPT = 0.4  # minimum share of the detail of one of the images inside the overlap
+_PLAIN = 0.15  # mean size of detail, in levels, below which an image has none
+_BETTER_BY = 0.03  # correlation by which a candidate must exceed the simpler ones
 _FEW = 8
 _SCALES = (0.25, 4.0)
 
@@ -29,15 +29,15 @@ IDENTITY: Matrix = np.array([[1.0, 0, 0], [0, 1, 0]])
 
 
 def find_transform(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple[Transform, float]:
-    """Lay `second` on `first`.
+    """Register `second` to `first`.
 
     Args:
         first: (H, W) uint8 grey.
         second: (H, W) uint8 grey, of any size.
 
     Returns:
-        The transform, and how well fine detail agrees under it: correlation, -1 to 1; 1 where there is none to
-        go by, and the images are taken to lie in the same place.
+        The transform, and the correlation of fine detail under it, -1 to 1; 1 if there is no detail, and the images are
+        assumed to be in the same place.
     """
     if min(*first.shape, *second.shape) < _MIN_SIDE_PX:
         return make_transform(IDENTITY, "same place"), 1.0
@@ -58,7 +58,7 @@ def find_transform(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
 
 
 def make_transform(matrix: Matrix, method: str) -> Transform:
-    """A transform from a (2, 3) matrix that turns, scales and shifts."""
+    """Make a transform from a (2, 3) matrix that rotates, scales and shifts."""
     return Transform(
         shift_px=(float(matrix[0, 2]), float(matrix[1, 2])),
         scale=math.hypot(matrix[0, 0], matrix[1, 0]),
@@ -68,11 +68,11 @@ def make_transform(matrix: Matrix, method: str) -> Transform:
 
 
 def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """`image` as seen in the first image's frame of `shape`; its edge goes on where it has nothing."""
+    """Warp `image` to the first image's frame of `shape`; its edge is replicated outside."""
     if np.array_equal(matrix, IDENTITY) and image.shape[:2] == tuple(shape[:2]):
         return image
     scale = math.hypot(matrix[0, 0], matrix[1, 0])
-    if scale > 1.2:  # shrinking: what is finer than the new pixels must go first
+    if scale > 1.2:  # low-pass filter before downscaling
         image = cv2.GaussianBlur(image, (0, 0), 0.5 * math.sqrt(scale * scale - 1))
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     warped: NDArray[np.uint8] = cv2.warpAffine(
@@ -82,7 +82,7 @@ def warp_onto(image: NDArray[np.uint8], matrix: Matrix, shape: tuple[int, ...]) 
 
 
 def find_overlap(matrix: Matrix, shape: tuple[int, ...], other: tuple[int, ...]) -> NDArray[np.uint8]:
-    """(H, W) uint8, 255 on the pixels of the first image that the second shows too."""
+    """Return 255 on the pixels of the first image that the second covers too: (H, W) uint8."""
     full = np.full(other[:2], 255, np.uint8)
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
     covered: NDArray[np.uint8] = cv2.warpAffine(full, matrix, (shape[1], shape[0]), flags=flags, borderValue=(0,))
@@ -106,7 +106,7 @@ class _Judge:
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         moved = cv2.warpAffine(self._second, matrix, (shape[1], shape[0]), flags=flags)
         first, second = self._first[covered], moved[covered]
-        area = abs(float(np.linalg.det(matrix[:, :2])))  # pixels of the second image in one of the first
+        area = abs(float(np.linalg.det(matrix[:, :2])))  # pixels of the second image per pixel of the first
         energies = float(first @ first), float(second @ second)
         if max(energies[0] / self._energies[0], area * energies[1] / self._energies[1]) < _MIN_KEPT:
             return -1.0
@@ -161,7 +161,7 @@ def _feature_match(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matri
 
 
 def _fit(start: Any, end: Any, within_px: float) -> Matrix | None:
-    """The turn, scale and shift that most point pairs agree on."""
+    """Return the rotation, scale and shift on which most point pairs agree."""
     if len(start) < _FEW:
         return None
     matrix, kept = cv2.estimateAffinePartial2D(
@@ -174,7 +174,7 @@ def _fit(start: Any, end: Any, within_px: float) -> Matrix | None:
 
 
 def _refined(first: NDArray[np.uint8], second: NDArray[np.uint8], matrix: Matrix, score: float) -> tuple[Matrix, float]:
-    """Track corners of the first image into the second as it is laid on it now, twice."""
+    """Refine a transform by tracking corners of the first image in the warped second image, twice."""
     factor = min(1.0, _FINE_PX / max(*first.shape, *second.shape))
     small, other = _shrunk(first, factor), _shrunk(second, factor)
     judge, best = _Judge(small, other), _rescaled(matrix, 1 / factor)
@@ -211,15 +211,15 @@ def _shrunk(image: NDArray[np.uint8], factor: float) -> NDArray[np.uint8]:
 
 
 def _rescaled(matrix: Matrix, factor: float) -> Matrix:
-    """A transform between images that were shrunk by `factor`, as one between the full images."""
-    offset = (factor - 1) / 2  # pixel centres, not corners, have whole coordinates
+    """Convert a transform between images downscaled by `factor` to one between the full images."""
+    offset = (factor - 1) / 2  # pixel centers, not corners, have integer coordinates
     full = matrix.copy()
     full[:, 2] = (matrix[:, :2] @ [offset, offset] + matrix[:, 2] - offset) / factor
     return full
 
 
 def _snapped(matrix: Matrix, shape: tuple[int, ...]) -> Matrix:
-    """A shift by whole pixels where that is what it is, give or take a tenth: nothing has to be resampled then."""
+    """Round to a shift by whole pixels if within a tenth of one, so that nothing is resampled."""
     whole = IDENTITY.copy()
     whole[:, 2] = np.rint(matrix[:, 2])
     corners = np.array([[x, y, 1.0] for x in (0, shape[1]) for y in (0, shape[0])])

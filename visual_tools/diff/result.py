@@ -1,4 +1,4 @@
-"""What a comparison takes and gives, and how its differences are shown: both images, each difference numbered in both.
+"""Input and result types of a comparison, and a drawing of both images with the differences numbered.
 
 Images are (H, W, 3) uint8 RGB.
 """
@@ -16,14 +16,14 @@ from visual_tools.errors import ImageError
 
 
 def as_rgb(image: Any, name: str = "image") -> NDArray[np.uint8]:
-    """The image as (H, W, 3) uint8 RGB: grey is repeated, alpha is laid over white, bool becomes 0 and 255.
+    """Convert an image to (H, W, 3) uint8 RGB: grey is repeated, alpha is put on white, bool becomes 0 and 255.
 
     Args:
         image: uint8 or bool array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4); or a Pillow image.
-        name: What to call it in an error.
+        name: Name in error messages.
 
     Raises:
-        ImageError: Another shape or type of number, or no pixels.
+        ImageError: If it has another shape or dtype, or no pixels.
     """
     if not isinstance(image, np.ndarray) and hasattr(image, "convert"):
         image = np.asarray(image.convert("RGBA" if "A" in image.getbands() else "RGB"))
@@ -54,15 +54,15 @@ def _over_white(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
-    """Two images that stood in one.
+    """Two images cut from one.
 
     Attributes:
-        first: The left or upper one, (H, W, 3) uint8 RGB.
-        second: The right or lower one.
+        first: Left or upper image, (H, W, 3) uint8 RGB.
+        second: Right or lower image.
         layout: `"side by side"` or `"stacked"`.
-        first_box: Where `first` was cut out, in pixels of the image given.
-        second_box: Where `second` was cut out.
-        similarity: How well their fine detail agrees once one is laid on the other: correlation, -1 to 1.
+        first_box: Box of `first` in the given image, in pixels.
+        second_box: Box of `second` in the given image, in pixels.
+        similarity: Correlation of their fine detail after registration, -1 to 1.
     """
 
     first: NDArray[np.uint8] = field(repr=False)
@@ -75,12 +75,12 @@ class Halves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """Where a point of the first image lies in the second: turned and scaled about (0, 0), then shifted.
+    """Mapping from the first image to the second: rotation and scale about (0, 0), then a shift.
 
     Attributes:
-        shift_px: Where the first image's (0, 0) lies in the second, x and y in pixels.
-        scale: Size in the second image by size in the first.
-        rotation_deg: Turn, clockwise as seen on a screen.
+        shift_px: Position of the first image's (0, 0) in the second, x and y in pixels.
+        scale: Size in the second image divided by size in the first.
+        rotation_deg: Rotation, clockwise as displayed.
         method: How it was found: `"same place"`, `"same size"`, `"phase correlation"` or `"features"`.
     """
 
@@ -91,17 +91,17 @@ class Transform:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """(2, 3) float64: second = matrix @ (x, y, 1) of first."""
+        """Matrix, (2, 3) float64: second = matrix @ (x, y, 1) of first."""
         cos, sin = (self.scale * part(math.radians(self.rotation_deg)) for part in (math.cos, math.sin))
         return np.array([[cos, -sin, self.shift_px[0]], [sin, cos, self.shift_px[1]]])
 
     @property
     def is_identity(self) -> bool:
-        """Whether each point lies in the same place in both images."""
+        """True if every point is at the same position in both images."""
         return self.shift_px == (0.0, 0.0) and self.scale == 1.0 and self.rotation_deg == 0.0
 
     def map_box(self, box: Box) -> Box:
-        """The box in the second image around the place of `box` in the first."""
+        """Map a box of the first image to its bounding box in the second."""
         edges = np.array([[x, y, 1.0] for x in (box.left, box.right) for y in (box.top, box.bottom)])
         points = (edges - [0.5, 0.5, 0]) @ self.matrix.T + 0.5
         (left, top), (right, bottom) = np.rint(points.min(axis=0)), np.rint(points.max(axis=0))
@@ -115,10 +115,10 @@ class Difference:
     Attributes:
         number: 1, 2, 3... in reading order.
         kind: `"removed"`, `"added"`, `"moved"`, `"recoloured"` or `"changed"` (another text, form or size).
-        first_box: Where it shows in the first image, in that image's pixels; the old place of what moved.
-        second_box: Where it shows in the second image, in that one's pixels; the new place of what moved.
-        area_px: How many pixels of the first image differ.
-        confidence: 0 to 1: how far it stands above what still counts as noise.
+        first_box: Box in the first image, in its pixels; the old position of a moved object.
+        second_box: Box in the second image, in its pixels; the new position of a moved object.
+        area_px: Number of differing pixels of the first image.
+        confidence: Distance above the noise level, 0 to 1.
     """
 
     number: int
@@ -131,18 +131,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """How two images differ.
+    """Differences between two images.
 
     Attributes:
-        differences: In reading order of the first image; none where nothing differs or nothing can be compared.
-        comparable: Whether the images show the same thing, so that single differences mean something.
-        reason: Why not; empty where they are comparable.
-        similarity: Mean structural similarity (SSIM) of the lightness where the images overlap, -1 to 1; equal is 1.
-        transform: Where points of the first image lie in the second.
-        overlap_box: The part of the first image that both show.
-        halves: How one image was cut in two; boxes are then in pixels of that one image. None for two images.
-        mask: (H, W) bool, pixels of the first image (or first half) that differ.
-        aligned: The second image laid on the first, (H, W, 3) uint8; its edge goes on where it has nothing.
+        differences: In reading order of the first image; empty if nothing differs or nothing can be compared.
+        comparable: True if the images show the same content, so that single differences are meaningful.
+        reason: Why they are not comparable; empty if they are.
+        similarity: Mean structural similarity (SSIM) of the lightness in the overlap, -1 to 1; 1 is equal.
+        transform: Mapping from the first image to the second.
+        overlap_box: Part of the first image that both show.
+        halves: How one image was split in two; boxes are then in pixels of that image. None for two images.
+        mask: (H, W) bool, differing pixels of the first image (or first half).
+        aligned: Second image warped to the first, (H, W, 3) uint8; its edge is replicated outside.
     """
 
     differences: tuple[Difference, ...]
@@ -157,7 +157,7 @@ class Differences:
 
     @property
     def count(self) -> int:
-        """How many differences were found."""
+        """Number of differences."""
         return len(self.differences)
 
     def __repr__(self) -> str:
@@ -193,20 +193,20 @@ _PAD_PX = 6
 
 
 def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]:
-    """Both images side by side with a numbered frame around each difference, and a list of them below.
+    """Draw both images side by side with a numbered frame around each difference, and a list below.
 
-    What moved has a thin frame at its old place in the second image, with a line to the new one.
+    A moved object has a thin frame at its old position in the second image, with a line to the new one.
 
     Args:
-        first: The first image, or the one image with two halves; not changed.
-        second: The second image; None for the one image with two halves.
-        result: What `pixel_diff` gave for them.
+        first: First image, or the one image with two halves; not changed.
+        second: Second image; None for the one image with two halves.
+        result: Result of `pixel_diff` for them.
 
     Returns:
         (H, W, 3) uint8, a new image.
 
     Raises:
-        ImageError: An image is missing or unfit.
+        ImageError: If an image is missing or invalid.
 
     Example:
         >>> save_image(draw_diff(before, after, pixel_diff(before, after)), "differences.png")
@@ -226,7 +226,7 @@ def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]
 
 
 def _images(first: Any, second: Any, result: Differences) -> tuple[list[NDArray[np.uint8]], list[tuple[int, int]]]:
-    """Both images, and where the (0, 0) of each lies in the frame of its boxes."""
+    """Return both images, and the position of the (0, 0) of each in the frame of its boxes."""
     halves = result.halves
     if halves is None:
         if second is None:
@@ -239,7 +239,7 @@ def _images(first: Any, second: Any, result: Differences) -> tuple[list[NDArray[
 def _framed(
     image: NDArray[np.uint8], result: Differences, at: int, corner: tuple[int, int], factor: float, size_px: int
 ) -> Image.Image:
-    """One image, faded a little, with its frames and numbers."""
+    """Draw one image, slightly faded, with its frames and numbers."""
     size = max(round(image.shape[1] * factor), 1), max(round(image.shape[0] * factor), 1)
     panel = Image.fromarray(image).resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.BOX)
     panel = Image.blend(panel, Image.new("RGB", size, "white"), 0.15)
@@ -269,7 +269,7 @@ def _scaled(box: Box, factor: float, size: tuple[int, int]) -> Box:
 def _old_place(
     one: Difference, result: Differences, corner: tuple[int, int], factor: float, size: tuple[int, int]
 ) -> Box:
-    """Where in the second image a moved thing would stand had it not moved."""
+    """Return the position in the second image where a moved object would be without the move."""
     box = one.first_box
     if result.halves is not None:
         box = box.moved(-result.halves.first_box.left, -result.halves.first_box.top)
@@ -284,7 +284,7 @@ def _draw_trail(draw: Any, old: Box, new: Box, colour: str) -> None:
 
 
 def _draw_tag(draw: Any, text: str, box: Box, colour: str, size_px: int, size: tuple[int, int]) -> None:
-    """The number on a plate above the frame, or below where there is no room."""
+    """Draw the number on a plate above the frame, or below if there is not enough space."""
     font = ImageFont.load_default(size_px)
     left, top, right, bottom = (int(side) for side in draw.textbbox((0, 0), text, font=font))
     width, height = right - left + 8, bottom - top + 6
@@ -295,7 +295,7 @@ def _draw_tag(draw: Any, text: str, box: Box, colour: str, size_px: int, size: t
 
 
 def _legend(result: Differences, width: int) -> Image.Image:
-    """What was found, in words, as many columns as fit."""
+    """Draw the list of differences in as many columns as fit."""
     font = ImageFont.load_default(16)
     items = [(f"{one.number}  {one.kind}", _COLOURS.get(one.kind, "#d9720a")) for one in result.differences]
     if not items:

@@ -1,4 +1,4 @@
-"""Load, save, cut, turn and mark images."""
+"""Load, save, crop, rotate and annotate images."""
 
 from visual_tools.images.files import ImageSource, load_image, save_image
 from visual_tools.images.marks import BoxMark, Color, Mark, PathMark, PointMark, TextMark, annotate, overlay_grid

@@ -1,4 +1,4 @@
-"""Turn arrays and images in any of Pillow's pixel formats into (H, W, 3) uint8 RGB in sRGB."""
+"""Convert arrays and images in any of Pillow's pixel formats to (H, W, 3) uint8 RGB in sRGB."""
 
 import io
 from typing import Any
@@ -16,10 +16,10 @@ _WHITE_IS_ZERO = 0
 
 
 def image_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
-    """An (H, W, 3) uint8 array is handed back as it is; see `load_image` for the others.
+    """Convert an array to an image; an (H, W, 3) uint8 array is returned unchanged, see `load_image` for the others.
 
     Raises:
-        ImageError: Shape, type or values are not those of an image.
+        ImageError: If shape, dtype or values are not those of an image.
     """
     _check_shape(array, max_pixels)
     levels = _to_levels(array)
@@ -31,9 +31,9 @@ def image_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
 
 
 def flatten_alpha(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What an (H, W, 4) uint8 RGBA image looks like on white: (H, W, 3) uint8."""
+    """Blend an (H, W, 4) uint8 RGBA image with white: (H, W, 3) uint8."""
     result = np.empty((*levels.shape[:2], 3), np.uint8)
-    rows = max(1, 2**22 // max(levels.shape[1], 1))  # a band at a time bounds the memory
+    rows = max(1, 2**22 // max(levels.shape[1], 1))  # processing in bands bounds the memory
     for top in range(0, levels.shape[0], rows):
         band = levels[top : top + rows]
         alpha = band[:, :, 3:].astype(np.uint32)
@@ -42,12 +42,12 @@ def flatten_alpha(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def levels_from_16_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """0 to 65535 becomes 0 to 255, rounded."""
+    """Scale 0 to 65535 to 0 to 255, rounded."""
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
 def levels_from_share(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """0.0 to 1.0 becomes 0 to 255, rounded; values beyond are clipped, NaN becomes 0."""
+    """Scale 0.0 to 1.0 to 0 to 255, rounded; values beyond are clipped, NaN becomes 0."""
     levels: NDArray[np.uint8] = np.rint(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
     return levels
 
@@ -64,10 +64,10 @@ def _check_shape(array: NDArray[Any], max_pixels: int) -> None:
 
 
 def check_num_pixels(width: int, height: int, max_pixels: int) -> None:
-    """Raise when an image is larger than the caller wants to handle.
+    """Check that an image is not larger than the caller's limit.
 
     Raises:
-        ImageError: It is.
+        ImageError: If it is larger.
     """
     if width * height > max_pixels:
         raise ImageError(
@@ -99,14 +99,14 @@ def _to_levels(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _range_of(array: NDArray[Any]) -> tuple[float, float]:
-    """Lowest and highest value, those that are not a number apart."""
+    """Return the lowest and highest value, ignoring NaN."""
     if np.issubdtype(array.dtype, np.floating):
         return float(np.fmin.reduce(array, axis=None)), float(np.fmax.reduce(array, axis=None))
     return float(array.min()), float(array.max())
 
 
 def array_from_image(image: Image.Image) -> NDArray[np.uint8]:
-    """Colours as a screen shows them, transparent parts on white; a fresh, writable array."""
+    """Convert colours as displayed, transparent parts on white, to a new, writable array."""
     if image.mode.startswith(_GREY_DEPTHS):
         return _from_deep_grey(image)
     if not image.has_transparency_data:
@@ -130,12 +130,12 @@ def _from_deep_grey(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _is_white_zero(image: Any) -> bool:
-    """Whether a TIFF stores white as 0; Pillow turns that round for 8 bits only."""
+    """Return True if a TIFF stores white as 0; Pillow inverts that for 8 bits only."""
     return bool(getattr(image, "tag_v2", {}).get(_PHOTOMETRIC_TAG) == _WHITE_IS_ZERO)
 
 
 def _stretched(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values from 0 to 1 as they are, others from their lowest to their highest."""
+    """Return values from 0 to 1 unchanged; stretch others from their lowest to their highest."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if (low >= 0.0 and high <= 1.0) or high == low:
@@ -144,7 +144,7 @@ def _stretched(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _to_srgb(image: Image.Image) -> Image.Image:
-    """As RGB; through the embedded profile where there is one that can be used."""
+    """Convert to RGB, using the embedded profile if there is a usable one."""
     profile = image.info.get("icc_profile")
     if image.mode == "LAB":
         return _through_profile(image, None) or image.convert("L").convert("RGB")
@@ -154,7 +154,7 @@ def _to_srgb(image: Image.Image) -> Image.Image:
 
 
 def _through_profile(image: Image.Image, profile: bytes | None) -> Image.Image | None:
-    """None when the profile is sRGB already, damaged, or made for another kind of image."""
+    """Convert with a profile; None if it is sRGB already, damaged, or made for another image mode."""
     from PIL import ImageCms
 
     try:

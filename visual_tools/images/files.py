@@ -19,16 +19,16 @@ from visual_tools.errors import ImageError
 from visual_tools.images.arrays import array_from_image, check_num_pixels, image_from_array
 
 ImageSource = str | os.PathLike[str] | bytes | bytearray | memoryview | Image.Image | NDArray[Any]
-"""What every function here takes for an image."""
+"""Types that every function accepts as an image."""
 
 MAX_PIXELS = 200_000_000
-"""A limit of memory: 600 MB as RGB, and larger than scanners and cameras make."""
+"""Default limit to bound memory: 600 MB as RGB, and larger than the images of scanners and cameras."""
 
 BROKEN_FILE = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, OverflowError, MemoryError),
     *(RuntimeError, AssertionError, struct.error, zlib.error, Image.DecompressionBombError),
 )
-"""What Pillow raises for files that are cut off, damaged or no images."""
+"""Exceptions that Pillow raises for files that are truncated, damaged or not images."""
 
 _VIDEO_SUFFIXES = {
     ".mp4",
@@ -67,25 +67,25 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-    """An image as an array, whatever it was stored as.
+    """Load an image as an array, regardless of its storage format.
 
-    Files: PNG, JPEG, WEBP, GIF, BMP, TIFF and the others that Pillow reads. The rotation that a camera noted (EXIF) is
-    applied, colours of an embedded profile become sRGB, transparent parts are shown on white, and of several frames
-    or pages the first is taken (`load_pages` reads all). 16-bit grey values are scaled to 8 bits (0 to 65535 becomes
-    0 to 255). Floating-point and 32-bit files hold 0 to 1 and 0 to 65535; others are stretched from lowest to highest.
+    Files: PNG, JPEG, WEBP, GIF, BMP, TIFF and the others that Pillow reads. The EXIF orientation is applied, colours of
+    an embedded profile are converted to sRGB, transparent parts are shown on white, and of several frames or pages the
+    first is used (`load_pages` reads all). 16-bit grey values are scaled to 8 bits (0 to 65535 becomes 0 to 255).
+    Floating-point and 32-bit files contain 0 to 1 and 0 to 65535; others are stretched from lowest to highest.
 
     Arrays: (H, W), (H, W, 1), (H, W, 3) RGB or (H, W, 4) RGBA of uint8, uint16 (0 to 65535), bool, float (0 to 1), or
-    other integers from 0 to 255. An (H, W, 3) uint8 array is handed back as it is, not copied.
+    other integers from 0 to 255. An (H, W, 3) uint8 array is returned unchanged, not copied.
 
     Args:
         source: Path, bytes of a file, Pillow image or array.
-        max_pixels: Refuse larger images, before they are decoded.
+        max_pixels: Maximum number of pixels; larger images are refused before they are decoded.
 
     Returns:
         (H, W, 3) uint8 RGB.
 
     Raises:
-        ImageError: There is no such file, it is damaged, no image or too large; or the array is no image.
+        ImageError: If the file is missing, damaged, not an image or too large; or the array is not an image.
 
     Example:
         >>> load_image(np.array([[0.0, 1.0]])).tolist()
@@ -103,10 +103,10 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[
 
 
 def load_alpha(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8] | None:
-    """How opaque each pixel of an image is: (H, W) uint8, 255 is opaque; None for an image without transparency.
+    """Return the opacity of each pixel, (H, W) uint8, 255 is opaque; None for an image without transparency.
 
     Raises:
-        ImageError: As in `load_image`.
+        ImageError: If the image cannot be loaded, see `load_image`.
     """
     if isinstance(source, np.ndarray):
         is_rgba = source.ndim == 3 and source.shape[2] == 4
@@ -129,10 +129,10 @@ def _alpha_of(image: Image.Image) -> NDArray[np.uint8] | None:
 
 @contextmanager
 def open_image(source: Any) -> Iterator[Image.Image]:
-    """An image file with its header read; Pillow's own limit of size is off until it is closed again.
+    """Open an image file and read its header; Pillow's own size limit is disabled until the image is closed.
 
     Raises:
-        ImageError: It is no image.
+        ImageError: If it is not an image.
     """
     data, name = _without_texts(read_bytes(source)), name_of(source)
     with _without_pillow_limit():
@@ -142,13 +142,13 @@ def open_image(source: Any) -> Iterator[Image.Image]:
             raise ImageError(_explain(data, name)) from error
         with image:
             check_has_pixels(image, name)
-            if isinstance(image, ImageFile.ImageFile):  # it reads in blocks, slowly where many make up one row
+            if isinstance(image, ImageFile.ImageFile):  # Pillow reads in blocks, which is slow if many make up one row
                 image.decodermaxblock = max(image.decodermaxblock, 4 * image.width)
             yield image
 
 
 def _without_texts(data: bytes) -> bytes:
-    """A PNG without its text chunks, which are no part of the image and may unpack to anything."""
+    """Return a PNG without its text chunks, which are not part of the image and may decompress to any size."""
     if not data.startswith(_PNG_START):
         return data
     kept, start, has_texts = [data[: len(_PNG_START)]], len(_PNG_START), False
@@ -165,20 +165,20 @@ def _without_texts(data: bytes) -> bytes:
 
 
 def check_has_pixels(image: Image.Image, name: str) -> None:
-    """Raise for an image without any.
+    """Check that an image has pixels.
 
     Raises:
-        ImageError: It has none.
+        ImageError: If it has none.
     """
     if 0 in image.size:
         raise ImageError(f"{name} has {image.width}x{image.height} pixels, expected at least 1x1")
 
 
 def read_bytes(source: Any) -> bytes:
-    """The bytes of a file, given as such or by path.
+    """Return the bytes of a file, given as bytes or by path.
 
     Raises:
-        ImageError: There is no such file, or it is empty.
+        ImageError: If the file is missing or empty.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         data = bytes(source)
@@ -192,7 +192,7 @@ def read_bytes(source: Any) -> bytes:
 
 
 def name_of(source: Any) -> str:
-    """How to speak of a source in an error."""
+    """Return the name of a source for error messages."""
     return f"{Path(source)}" if isinstance(source, str | os.PathLike) else f"the file of {len(source)} bytes"
 
 
@@ -225,7 +225,7 @@ def _decode(image: Image.Image, name: str) -> NDArray[np.uint8]:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Turned as the camera noted; a note that cannot be read is none."""
+    """Rotate an image according to its EXIF orientation; an unreadable one is ignored."""
     try:
         is_upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
         return image if is_upright else ImageOps.exif_transpose(image)
@@ -234,7 +234,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _explain(data: bytes, name: str) -> str:
-    """Why a file is no image, and what reads it."""
+    """Explain why a file is not an image, and which function reads it."""
     start = data[:1024].lstrip()
     if start.startswith(b"%PDF"):
         return f"{name} is a PDF, expected an image. Use visual_tools.load_pages."
@@ -249,7 +249,10 @@ def _explain(data: bytes, name: str) -> str:
 
 @contextmanager
 def _without_pillow_limit() -> Iterator[None]:
-    """Pillow's limit is one global for the process, lower than ours, and warns besides; ours is checked instead."""
+    """Disable Pillow's size limit, which is global for the process, lower than ours, and causes warnings.
+
+    `check_num_pixels` applies our limit instead.
+    """
     with _pillow_limit:
         before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
@@ -259,19 +262,19 @@ def _without_pillow_limit() -> Iterator[None]:
 
 
 def save_image(image: ImageSource, path: str | os.PathLike[str]) -> Path:
-    """Write an image; the suffix of the path chooses the format. PNG, WEBP, BMP and TIFF keep every pixel as it is.
+    """Write an image; the suffix of the path selects the format. PNG, WEBP, BMP and TIFF are lossless.
 
-    The file appears whole or not at all; one that is there already is replaced. Missing folders are made.
+    The file is written atomically and replaces an existing one. Missing folders are created.
 
     Args:
         image: Anything `load_image` takes.
-        path: Where to.
+        path: Output path.
 
     Returns:
         The path.
 
     Raises:
-        ImageError: The suffix is none of a known format, the format cannot hold the image, or the disk refuses.
+        ImageError: If the suffix is unknown, the format cannot store the image, or writing fails.
     """
     path = Path(path).expanduser()
     kind = _FORMATS.get(path.suffix.lower())

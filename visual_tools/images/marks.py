@@ -1,4 +1,4 @@
-"""Things to draw onto an image and the drawing of them; a grid with coordinates to name places in it."""
+"""Draw marks onto an image, and a grid with coordinates to name positions in it."""
 
 import difflib
 import math
@@ -17,20 +17,20 @@ from visual_tools.images.views import BoxLike, make_box
 from visual_tools.packages import cv2
 
 Color = str | Sequence[int]
-"""A name or code as in CSS ("red", "#ff8800"), or red, green, blue from 0 to 255."""
+"""CSS name or code ("red", "#ff8800"), or red, green, blue from 0 to 255."""
 _FAR_PX = 2.0**28
-"""Farther out nothing is drawn: OpenCV takes int32, with some bits of fraction."""
+"""Maximum coordinate that is drawn: OpenCV takes int32, with some bits of fraction."""
 _LIGHT = 140
 _STEPS = (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 2500, 5000)
 _NUM_LINES = 12
 _STRENGTH = 0.65
-"""How much of a grid line covers the image: a look."""
+"""Opacity of the grid lines, chosen by appearance."""
 _DASH_PX = 4
 
 
 @lru_cache(maxsize=32)
 def load_font(size_px: int) -> Any:
-    """DejaVu Sans, which knows most alphabets, from matplotlib; without it Pillow's own letters."""
+    """Load DejaVu Sans, which covers most alphabets, from matplotlib; otherwise Pillow's own font."""
     try:
         path = find_package_dir("matplotlib", "sandbox") / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
         return ImageFont.truetype(str(path), size_px)
@@ -40,13 +40,13 @@ def load_font(size_px: int) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointMark:
-    """A ring with a dot in its middle.
+    """Ring with a dot at its center.
 
     Attributes:
         x_px: Column.
         y_px: Row.
-        label: Text beside it.
-        color: Of ring and label.
+        label: Text next to it.
+        color: Colour of ring and label.
     """
 
     x_px: float
@@ -57,12 +57,12 @@ class PointMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxMark:
-    """A frame.
+    """Rectangular frame.
 
     Attributes:
         box: A `Box`, or left, top, right, bottom in pixels.
         label: Text above its top left corner.
-        color: Of frame and label.
+        color: Colour of frame and label.
     """
 
     box: BoxLike
@@ -72,14 +72,14 @@ class BoxMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathMark:
-    """A line through points.
+    """Line through points.
 
     Attributes:
         points: x and y of each, in pixels: (N, 2).
         label: Text at its first point.
-        color: Of line and label.
-        width_px: Thickness; None fits the size of the image.
-        is_closed: Whether the last point is joined to the first.
+        color: Colour of line and label.
+        width_px: Thickness; None adapts to the size of the image.
+        is_closed: True to join the last point to the first.
     """
 
     points: Sequence[Sequence[float]] | NDArray[Any] = field(repr=False)
@@ -91,13 +91,13 @@ class PathMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMark:
-    """Text on a ground of its own.
+    """Text on its own background.
 
     Attributes:
         x_px: Left edge of the text.
-        y_px: Its lower edge.
-        text: What to write.
-        color: Of the ground; the letters are black or white, whichever can be read on it.
+        y_px: Lower edge of the text.
+        text: Text to draw.
+        color: Colour of the background; the letters are black or white, whichever is more readable.
     """
 
     x_px: float
@@ -110,9 +110,9 @@ Mark = PointMark | BoxMark | PathMark | TextMark
 
 
 def annotate(image: ImageSource, marks: Mark | Iterable[Mark]) -> NDArray[np.uint8]:
-    """Draw marks onto a copy of an image, in their order, the labels above all.
+    """Draw marks onto a copy of an image, in the given order, with the labels on top.
 
-    Lines and letters are sized by the image; what reaches over the border is cut, labels are moved inside.
+    Lines and letters are scaled to the image; marks are clipped at the border, labels are moved inside.
 
     Args:
         image: Anything `load_image` takes.
@@ -122,7 +122,7 @@ def annotate(image: ImageSource, marks: Mark | Iterable[Mark]) -> NDArray[np.uin
         (H, W, 3) uint8 RGB, a new image.
 
     Raises:
-        ImageError: A mark, a colour or a coordinate is none.
+        ImageError: If a mark, a colour or a coordinate is invalid.
 
     Example:
         >>> image = annotate(np.zeros((90, 160, 3), np.uint8), [BoxMark(box=(10, 30, 60, 80), label="door")])
@@ -145,16 +145,16 @@ def annotate(image: ImageSource, marks: Mark | Iterable[Mark]) -> NDArray[np.uin
 
 
 def choose_line_px(image: NDArray[np.uint8]) -> int:
-    """How thick a line must be to be seen when all of the image is looked at."""
+    """Return the line thickness that is visible when the whole image is viewed."""
     longer_px = max(image.shape[:2])
     return 1 if longer_px <= 150 else 1 + max(1, round(longer_px / 500))
 
 
 def parse_color(color: Color) -> tuple[int, int, int]:
-    """Red, green, blue from 0 to 255.
+    """Parse a colour to red, green, blue from 0 to 255.
 
     Raises:
-        ImageError: It is no colour.
+        ImageError: If it is not a colour.
     """
     if isinstance(color, str):
         try:
@@ -173,7 +173,7 @@ def parse_color(color: Color) -> tuple[int, int, int]:
 def draw_label(
     draw: Any, size: tuple[int, int], left_bottom: tuple[float, float], text: str, color: tuple[int, int, int]
 ) -> None:
-    """Text on a ground of a colour, moved so that it lies on an image of this width and height."""
+    """Draw text on a coloured background, moved to stay inside an image of this width and height."""
     font = load_font(max(11, min(48, round(max(size) / 60))))
     left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font)
     pad = max(2, round(font.size / 6))
@@ -208,7 +208,7 @@ def _draw_line(
 
 
 def _draw_point(image: NDArray[np.uint8], point: NDArray[np.int32], color: tuple[int, int, int], line_px: int) -> None:
-    """A coloured ring between two thin ones that are seen on its own colour too."""
+    """Draw a coloured ring between two thin ones that make it visible on its own colour."""
     center, radius = (int(point[0]), int(point[1])), 3 * line_px + 2
     edge = (0, 0, 0) if sum(color) > 3 * _LIGHT else (255, 255, 255)
     cv2.circle(image, center, radius, edge, 3 * line_px, cv2.LINE_AA)
@@ -229,7 +229,7 @@ def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[n
 
 
 def _label_of(mark: Mark, line_px: int) -> tuple[float, float, str, tuple[int, int, int]]:
-    """Left, bottom, text and colour of what is written for a mark."""
+    """Return left, bottom, text and colour of a mark's label."""
     color = parse_color(mark.color)
     if isinstance(mark, TextMark):
         if not (math.isfinite(mark.x_px) and math.isfinite(mark.y_px)):
@@ -243,20 +243,20 @@ def _label_of(mark: Mark, line_px: int) -> tuple[float, float, str, tuple[int, i
 
 
 def overlay_grid(image: ImageSource, step_px: int | None = None) -> NDArray[np.uint8]:
-    """A copy of an image with a line every `step_px` pixels and the coordinates at the border.
+    """Return a copy of an image with a line every `step_px` pixels and the coordinates at the border.
 
-    Lines are dashed dark and light, labels are dark on a light ground, so both are seen on any image.
+    Lines are dashed dark and light, labels are dark on a light background, so both are visible on any image.
     Labels that would touch each other are left out.
 
     Args:
         image: Anything `load_image` takes.
-        step_px: Pixels between lines; None chooses a round number for about a dozen lines.
+        step_px: Pixels between lines; None selects a round number for about a dozen lines.
 
     Returns:
-        (H, W, 3) uint8 RGB, a new image of the same size: coordinates read from it are those of the original.
+        (H, W, 3) uint8 RGB, a new image of the same size: its coordinates are those of the original.
 
     Raises:
-        ImageError: The step is below 2 pixels.
+        ImageError: If the step is below 2 pixels.
     """
     drawn = load_image(image).copy()
     height, width = drawn.shape[:2]
@@ -274,19 +274,19 @@ def overlay_grid(image: ImageSource, step_px: int | None = None) -> NDArray[np.u
 
 
 def choose_step_px(width: int, height: int) -> int:
-    """A round number that gives about a dozen lines over the longer side."""
+    """Return a round step that gives about a dozen lines along the longer side."""
     return next((step for step in _STEPS if max(width, height) / step <= _NUM_LINES), _STEPS[-1])
 
 
 def _draw_dashes(strip: NDArray[np.uint8]) -> None:
-    """Blend dashes, dark and light in turn, into a strip (length, thickness, 3), in place."""
+    """Blend dashes, alternating dark and light, into a strip (length, thickness, 3), in place."""
     dash = _DASH_PX * strip.shape[1]
     levels = np.where(np.arange(len(strip)) // dash % 2 == 0, 40, 225)[:, None, None]
     strip[:] = np.rint(strip * (1 - _STRENGTH) + levels * _STRENGTH).astype(np.uint8)
 
 
 def _draw_labels(canvas: Image.Image, step: int) -> None:
-    """Columns along the top, rows along the left side."""
+    """Draw the column numbers along the top and the row numbers along the left side."""
     draw = ImageDraw.Draw(canvas)
     size_px = max(9, min(40, round(max(canvas.size) / 90)))
     font = load_font(size_px)

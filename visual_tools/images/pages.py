@@ -1,4 +1,4 @@
-"""Read documents of many pages: PDF, TIFF, animated images."""
+"""Read multi-page documents: PDF, TIFF, animated images."""
 
 import os
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ _NUM_CHARS_SHOWN = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a document, or one frame of an animated image.
+    """Page of a document, or frame of an animated image.
 
     Attributes:
-        number: From 1.
+        number: Number from 1.
         image: (H, W, 3) uint8 RGB.
-        text: Its text as stored in a PDF; "" for a scanned page and for images (`read_text` reads those).
+        text: Text as stored in a PDF; "" for a scanned page and for images (`read_text` reads those).
     """
 
     number: int
@@ -40,11 +40,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages(ResultSequence[Page]):
-    """Pages of a document; may be indexed and looped over.
+    """Pages of a document; may be indexed and iterated.
 
     Attributes:
-        pages: Those that were read, in the order asked for.
-        num_pages: How many the document has.
+        pages: Pages that were read, in the requested order.
+        num_pages: Number of pages of the document.
     """
 
     _items = "pages"
@@ -59,17 +59,17 @@ def load_pages(
     pages: int | Iterable[int] | None = None,
     max_pages: int = 50,
 ) -> Pages:
-    """The pages of a PDF or TIFF, or the frames of an animated image, as images; a still image has one page.
+    """Load the pages of a PDF or TIFF, or the frames of an animated image, as images; a still image has one page.
 
     Args:
         path: Path or bytes of the file.
-        dpi: Pixels an inch that the pages of a PDF are drawn with; other files have pixels of their own.
-        pages: Number or numbers of the pages wanted, from 1; None is the first `max_pages`.
-        max_pages: Read no more than these at once.
+        dpi: Pixels per inch for rendering the pages of a PDF; other files have their own pixels.
+        pages: Number or numbers of the requested pages, from 1; None is the first `max_pages`.
+        max_pages: Maximum number of pages to read at once.
 
     Raises:
-        ImageError: There is no such file, it is damaged, encrypted or no document; a page is not in it; too many pages
-            or too many pixels are asked for.
+        ImageError: If the file is missing, damaged, encrypted or not a document; a page does not exist; too many pages
+            or too many pixels are requested.
 
     Example:
         >>> document = load_pages("report.pdf", pages=[1, 2])  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Look at part of an image: cut, enlarge, turn."""
+"""Crop, zoom and rotate images."""
 
 import math
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ BoxLike = Box | Sequence[float]
 """A `Box`, or left, top, right, bottom."""
 
 _MAX_SCALE = 64.0
-"""A pixel as a square of 64 px is as large as anybody looks at."""
+"""Maximum scale: a pixel becomes a square of 64 px."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zoom:
-    """Part of an image, enlarged.
+    """Enlarged part of an image.
 
     Attributes:
         image: (H, W, 3) uint8 RGB.
-        box: The part of the original that it shows.
-        scale: How many times larger than in the original.
+        box: Part of the original that it shows.
+        scale: Size relative to the original.
     """
 
     image: NDArray[np.uint8] = field(repr=False)
@@ -34,20 +34,20 @@ class Zoom:
     scale: float
 
     def to_original(self, x_px: float, y_px: float) -> tuple[float, float]:
-        """Where a point of the enlarged image lies in the original, in its pixels."""
+        """Map a point of the enlarged image to the original, in its pixels."""
         height, width = self.image.shape[:2]
         return self.box.left + x_px * self.box.width / width, self.box.top + y_px * self.box.height / height
 
 
 def crop(image: ImageSource, box: BoxLike) -> NDArray[np.uint8]:
-    """The part of an image inside a box, as an image of its own. What reaches over the border is left out.
+    """Return the part of an image inside a box as a separate image, clipped at the border.
 
     Args:
         image: Anything `load_image` takes.
-        box: A `Box`, or left, top, right, bottom in pixels; right and bottom are just outside.
+        box: A `Box`, or left, top, right, bottom in pixels; right and bottom are exclusive.
 
     Raises:
-        ImageError: The box is empty or lies outside the image.
+        ImageError: If the box is empty or outside the image.
     """
     pixels = load_image(image)
     part = _part_of(pixels, box)
@@ -57,17 +57,17 @@ def crop(image: ImageSource, box: BoxLike) -> NDArray[np.uint8]:
 def zoom(
     image: ImageSource, box: BoxLike | None = None, scale: float | None = None, *, max_side_px: int = 1536
 ) -> Zoom:
-    """Enlarge a part of an image, to read what is small in it.
+    """Enlarge a part of an image, to make small details readable.
 
     Args:
         image: Anything `load_image` takes.
-        box: The part, as in `crop`; None is all of it.
-        scale: How many times larger; None is as large as `max_side_px` allows, at most 64 (and smaller than the
-            original when that is what fits).
-        max_side_px: The longer side of the result at most.
+        box: Part to enlarge, as in `crop`; None is the whole image.
+        scale: Scale factor; None is the largest that `max_side_px` allows, at most 64 (below 1 if the part is larger
+            than `max_side_px`).
+        max_side_px: Maximum longer side of the result.
 
     Raises:
-        ImageError: The box is empty or outside; the scale is not above 0, or makes an image larger than allowed.
+        ImageError: If the box is empty or outside; the scale is not above 0, or makes the image larger than allowed.
 
     Example:
         >>> view = zoom(np.zeros((100, 200, 3), np.uint8), (50, 10, 70, 20), scale=8)
@@ -93,17 +93,17 @@ def zoom(
 
 
 def rotate(image: ImageSource, degrees: float, *, expand: bool = True) -> NDArray[np.uint8]:
-    """Turn an image counterclockwise (a negative angle turns clockwise). New corners are white.
+    """Rotate an image counterclockwise (a negative angle rotates clockwise). New corners are white.
 
-    Multiples of 90 degrees move pixels without changing any, when the image may expand.
+    Rotation by multiples of 90 degrees is lossless if `expand` is True.
 
     Args:
         image: Anything `load_image` takes.
-        degrees: The angle.
-        expand: Make the image large enough for all of it; False keeps the size and cuts.
+        degrees: Angle in degrees.
+        expand: True to enlarge the image to contain all of it; False to keep the size and clip.
 
     Raises:
-        ImageError: The angle is not a number.
+        ImageError: If the angle is not a number.
     """
     pixels = load_image(image)
     if not math.isfinite(degrees):
@@ -115,10 +115,10 @@ def rotate(image: ImageSource, degrees: float, *, expand: bool = True) -> NDArra
 
 
 def make_box(box: BoxLike) -> Box:
-    """A `Box` from whatever means one; fractions of a pixel are rounded.
+    """Convert a value to a `Box`; fractions of a pixel are rounded.
 
     Raises:
-        ImageError: It does not have four finite numbers.
+        ImageError: If it does not have four finite numbers.
     """
     if isinstance(box, Box):
         return box
@@ -130,7 +130,7 @@ def make_box(box: BoxLike) -> Box:
 
 
 def _part_of(image: NDArray[np.uint8], box: BoxLike) -> Box:
-    """The part of a box that lies on the image."""
+    """Return the part of a box that is inside the image."""
     height, width = image.shape[:2]
     asked = make_box(box)
     part = asked.clipped(width, height)

@@ -1,4 +1,4 @@
-"""How alike two pages are: their text blocks as Design2Code compares them, and what they look like."""
+"""Similarity of two web pages: text blocks as compared by Design2Code, and visual appearance."""
 
 from visual_tools.pages.similarity import VisualSimilarity, visual_similarity
 from visual_tools.pages.text_blocks import BlockScores, TextBlock, match_blocks, read_blocks

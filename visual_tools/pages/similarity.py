@@ -1,6 +1,6 @@
-"""How alike two screenshots look: structure, edges and colours, and to CLIP, the fifth part of Design2Code's score.
+"""Visual similarity of two screenshots by structure, edges, colours and CLIP (fifth part of Design2Code's score).
 
-CLIP's weights come from a local folder. Source: Si et al., "Design2Code", 2024: text is painted over from its
+CLIP's weights are loaded from a local folder. Source: Si et al., "Design2Code", 2024: text is inpainted from its
 surroundings (Telea), the image is made square, and the embeddings of ViT-B/32 are compared by their cosine.
 """
 
@@ -21,7 +21,7 @@ from visual_tools.packages import cv2
 from visual_tools.pages.text_blocks import TextBlock
 
 _WIDTH_PX = 640
-"""Both pages are compared at this width: a shift of a pixel or two does not count."""
+"""Width to which both pages are scaled, so that a shift of a pixel or two does not count."""
 
 _MAX_HEIGHT_PX = 6400
 _EDGE_REACH_PX = 2
@@ -30,12 +30,14 @@ _GRID_PX = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisualSimilarity:
-    """How alike two screenshots look, each part in [0, 1]; what one page has below the other's end counts as different.
+    """Visual similarity of two screenshots, each part in [0, 1].
+
+    Parts of one page below the other's end count as different.
 
     Attributes:
         structure: Mean SSIM of the grey images.
-        edges: F1 of the edges, each edge counted as met by one at most two pixels away.
-        colors: Mean of 1 minus the distance of the mean colours of cells, of 100 CIE76 at most.
+        edges: F1 of the edges; an edge matches another at most two pixels away.
+        colors: Mean over cells of 1 minus the distance of their mean colours, limited to 100 CIE76.
     """
 
     structure: float
@@ -44,19 +46,19 @@ class VisualSimilarity:
 
     @property
     def score(self) -> float:
-        """Mean of the three."""
+        """Mean of the three parts."""
         return (self.structure + self.edges + self.colors) / 3
 
 
 def visual_similarity(reference: ImageSource, page: ImageSource) -> VisualSimilarity:
-    """Compare two screenshots of pages; both are scaled to one width, the shorter one is continued in its last row.
+    """Compare two screenshots of pages; both are scaled to one width, the shorter one is extended by its last row.
 
     Args:
         reference: Any image.
         page: Any image.
 
     Raises:
-        ImageError: One cannot be read.
+        ImageError: If one cannot be read.
     """
     first, second = (_scaled(load_image(source)) for source in (reference, page))
     height = max(first.shape[0], second.shape[0])
@@ -103,7 +105,10 @@ def _alike(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
 EXTRA = "clip"
 _RADIUS_PX = 3
 _MEAN, _STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-"""Source: OpenAI's CLIP, what its images are normalized with; a folder's preprocessor_config.json goes before."""
+"""Normalization of images for OpenAI's CLIP; a folder's preprocessor_config.json takes precedence.
+
+Source: OpenAI's CLIP.
+"""
 
 
 def clip_similarity(
@@ -114,14 +119,14 @@ def clip_similarity(
     reference_blocks: Sequence[TextBlock] = (),
     page_blocks: Sequence[TextBlock] = (),
 ) -> float:
-    """Cosine of the embeddings of two screenshots, in [-1, 1]; nothing is downloaded.
+    """Return the cosine of the embeddings of two screenshots, in [-1, 1]; nothing is downloaded.
 
-    Text in `reference_blocks` and `page_blocks` is painted over. `folder` holds a CLIP model as transformers saves it;
+    Text in `reference_blocks` and `page_blocks` is inpainted. `folder` contains a CLIP model as saved by transformers;
     Design2Code's is `openai/clip-vit-base-patch32`.
 
     Raises:
-        ImageError: An image cannot be read, or the folder holds no CLIP model.
-        MissingPackageError: transformers or torch is not installed.
+        ImageError: If an image cannot be read, or the folder does not contain a CLIP model.
+        MissingPackageError: If transformers or torch is not installed.
     """
     torch = require("torch", EXTRA)
     model, size, mean, std = _load(folder)
@@ -136,7 +141,7 @@ def clip_similarity(
 
 
 def without_text(image: NDArray[np.uint8], blocks: Sequence[TextBlock]) -> NDArray[np.uint8]:
-    """An image (H, W, 3) with its text painted over from what is around it."""
+    """Return an image (H, W, 3) with its text inpainted from its surroundings."""
     height, width = image.shape[:2]
     mask = np.zeros((height, width), np.uint8)
     for block in blocks:
@@ -147,7 +152,7 @@ def without_text(image: NDArray[np.uint8], blocks: Sequence[TextBlock]) -> NDArr
 
 
 def _prepared(image: NDArray[np.uint8], size: int, mean: Any, std: Any) -> NDArray[np.float32]:
-    """(3, size, size) float32, normalized."""
+    """Return the input of the model: (3, size, size) float32, normalized."""
     from PIL import Image
 
     square = Image.fromarray(image).resize((max(image.shape[:2]),) * 2).resize((size, size), Image.Resampling.BICUBIC)

@@ -1,9 +1,9 @@
-"""Text blocks of two pages compared: the four parts of Design2Code's score that need no weights.
+"""Comparison of the text blocks of two pages: the four parts of Design2Code's score that need no weights.
 
-Their mean is called *D2C-4* here. It is not Design2Code's score, whose fifth part is a similarity by CLIP.
+Their mean is called *D2C-4* here. It is not Design2Code's score, whose fifth part is a CLIP similarity.
 
 Source: Si et al., "Design2Code: Benchmarking Multimodal Code Generation for Automated Front-End Engineering", 2024;
-`Design2Code/metrics/visual_score.py` of its repository, which this agrees with on the same blocks.
+`Design2Code/metrics/visual_score.py` of its repository, with which this agrees on the same blocks.
 """
 
 from collections import Counter
@@ -22,27 +22,27 @@ from visual_tools.ocr import TextLine
 from visual_tools.ocr import read_text as read_lines
 
 MAX_BLOCKS = 800
-"""More blocks than this on one page: the first ones in reading order count. Matching takes their number cubed."""
+"""Maximum number of blocks per page, first ones in reading order; matching is cubic in their number."""
 
 MAX_EXACT_BLOCKS = 200
-"""On larger pages blocks that have met their equal are not tried together with their neighbours."""
+"""Number of blocks above which exactly matched blocks are not merged with their neighbours."""
 
 _MIN_MERGE_GAIN = 0.05
 _MIN_TEXT_RATIO = 0.5
 _CONTEXT_BONUS, _CONTEXT_REACH = 0.1, 1
-"""Final matching: what a pair's neighbours in both lists add to it, and how far away they may stand."""
+"""Final matching: bonus of a pair from its neighbours in both lists, and maximum distance of the neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBlock:
-    """A piece of text on a page.
+    """Block of text on a page.
 
     Attributes:
-        text: In lower case, as the published code compares it.
+        text: Text in lower case, as the published code compares it.
         left: Left edge as a share of the page's width.
         top: Upper edge as a share of the page's height.
-        width: As a share of the page's width.
-        height: As a share of the page's height.
+        width: Width as a share of the page's width.
+        height: Height as a share of the page's height.
         rgb: Mean colour of its ink, 0 to 255.
     """
 
@@ -55,7 +55,7 @@ class TextBlock:
 
     @property
     def area(self) -> float:
-        """Share of the page."""
+        """Area as a share of the page."""
         return self.width * self.height
 
     @property
@@ -66,16 +66,16 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockScores:
-    """How well the text of a page matches a reference, each part in [0, 1].
+    """Similarity of a page's text to a reference, each part in [0, 1].
 
     Attributes:
-        block_match: Area of matched blocks over the area of all blocks of both pages.
+        block_match: Area of matched blocks divided by the area of all blocks of both pages.
         text: Mean similarity of the texts of matched blocks.
-        position: Mean of 1 minus the larger of the shifts of the centres, as shares of the page.
+        position: Mean of 1 minus the larger of the shifts of the centers, as shares of the page.
         color: Mean of 1 minus CIEDE2000 / 100 of the colours.
-        num_matched: Pairs that count.
-        unmatched: Texts of the reference, then of the page, that have no partner.
-        pairs: What was matched: block of the reference (neighbours may be one block), block of the page.
+        num_matched: Number of matched pairs.
+        unmatched: Texts of the reference, then of the page, without a match.
+        pairs: Matched pairs: block of the reference (neighbours may be merged), block of the page.
     """
 
     block_match: float
@@ -95,15 +95,15 @@ class BlockScores:
 def match_blocks(reference: Sequence[TextBlock], page: Sequence[TextBlock]) -> BlockScores:
     """Compare the text blocks of a page with those of a reference.
 
-    Neighbouring blocks of either page are taken as one where that improves the mean similarity by more than 0.05;
+    Neighbouring blocks of either page are merged if that improves the mean similarity by more than 0.05;
     pairs whose texts are less than half alike do not count.
 
     Args:
-        reference: In reading order (of its HTML, where there is one); at most `MAX_BLOCKS` count.
-        page: The same of the page that is judged.
+        reference: Blocks in reading order (of its HTML, if available); at most `MAX_BLOCKS` are used.
+        page: Blocks of the evaluated page, likewise.
 
     Returns:
-        All parts 0 where nothing matches; a page without text equals a reference without text.
+        All parts are 0 if nothing matches; a page without text equals a reference without text.
     """
     first, second = _merge_same_boxes(page[:MAX_BLOCKS]), _merge_same_boxes(reference[:MAX_BLOCKS])
     if not first and not second:
@@ -152,7 +152,7 @@ def _shift(one: TextBlock, other: TextBlock) -> float:
 def color_distance(
     first: Sequence[tuple[float, float, float]], second: Sequence[tuple[float, float, float]]
 ) -> NDArray[np.float64]:
-    """CIEDE2000 between colours (N, 3) in RGB, 0 to 255, pair by pair: (N,) float64."""
+    """Return CIEDE2000 between colours (N, 3) in RGB, 0 to 255, pair by pair: (N,) float64."""
     color = require("skimage.color", "visual")
     labs = [color.rgb2lab(np.asarray(values, np.float64).reshape(-1, 3) / 255) for values in (first, second)]
     distance: NDArray[np.float64] = color.deltaE_ciede2000(*labs)
@@ -163,7 +163,7 @@ def color_distance(
 
 
 class _Ratios:
-    """Similarity of texts, each pair measured once."""
+    """Cache of text similarities, each pair computed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], float] = {}
@@ -184,7 +184,7 @@ class _Ratios:
 
 
 _Merged = Callable[[NDArray[np.float64], TextBlock, int], NDArray[np.float64]]
-"""Costs when a block and its next neighbour, by index, are one block."""
+"""Function that returns the costs if a block is merged with its next neighbour, by index."""
 
 
 def _assign(costs: NDArray[np.float64]) -> list[tuple[int, int]]:
@@ -198,7 +198,7 @@ def _matched_costs(costs: NDArray[np.float64]) -> list[float]:
 
 
 def _add_context(costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pairs that are likely already get the best of their neighbours' costs added, so that order counts a little."""
+    """Add the best of their neighbours' costs to likely pairs, so that order has a small influence."""
     adjusted = costs.copy()
     reach = _CONTEXT_REACH
     for row, column in np.argwhere(costs < -0.5).tolist():
@@ -212,7 +212,7 @@ def _add_context(costs: NDArray[np.float64]) -> NDArray[np.float64]:
 def _merge_neighbours(
     page: list[TextBlock], reference: list[TextBlock], ratios: _Ratios
 ) -> tuple[list[TextBlock], list[TextBlock]]:
-    """Join neighbours on either side for as long as that makes the matching clearly better."""
+    """Merge neighbours on either side as long as that clearly improves the matching."""
     while True:
         before = len(page), len(reference)
         page = _merge_where_better(page, -ratios.matrix(page, reference), _merged_rows(reference, ratios), 0)
@@ -246,9 +246,9 @@ def _merge_where_better(
     costs_when_merged: _Merged,
     axis: int,
 ) -> list[TextBlock]:
-    """The blocks with those neighbours joined that gain, the largest gain first, each block at most once.
+    """Merge neighbours that improve the matching, largest gain first, each block at most once.
 
-    `axis` of the costs is that of the blocks.
+    `axis` is the axis of the costs that belongs to the blocks.
     """
     pairs = _assign(costs)
     now = [float(costs[pair]) for pair in pairs]
@@ -274,7 +274,7 @@ def _merge_where_better(
 
 
 def _gain(before: Iterable[float], after: Iterable[float]) -> float:
-    """By how much the costs that changed got lower on average; 0 where the best of them got worse."""
+    """Return the average decrease of the costs; 0 if the best of them got worse."""
     lost, won = Counter(before), Counter(after)
     gone, new = list((lost - won).elements()), list((won - lost).elements())
     gain = (sum(gone) / len(gone) if gone else 0.0) - (sum(new) / len(new) if new else 0.0)
@@ -295,7 +295,7 @@ def _merge(one: TextBlock, other: TextBlock) -> TextBlock:
 
 
 def _merge_same_boxes(blocks: Iterable[TextBlock]) -> list[TextBlock]:
-    """Texts of one element have one box: they are one block."""
+    """Merge texts with the same box, which belong to one element."""
     merged: dict[tuple[float, float, float, float], TextBlock] = {}
     for block in blocks:
         known = merged.get(block.box)
@@ -310,14 +310,14 @@ def _merge_same_boxes(blocks: Iterable[TextBlock]) -> list[TextBlock]:
 
 
 def read_blocks(image: ImageSource, lines: Sequence[TextLine] | None = None) -> tuple[TextBlock, ...]:
-    """Text blocks of a screenshot, one a line of text, for pages whose HTML is not at hand.
+    """Read the text blocks of a screenshot, one per line of text, for pages without available HTML.
 
     Args:
         image: Any image.
-        lines: What `read_text` found on it; read when left out.
+        lines: Result of `read_text` for it; read if not given.
 
     Raises:
-        ImageError: It cannot be read.
+        ImageError: If it cannot be read.
     """
     page = load_image(image)
     height, width = page.shape[:2]
@@ -331,10 +331,10 @@ def read_blocks(image: ImageSource, lines: Sequence[TextLine] | None = None) -> 
 
 
 def make_block(text: str, box: Box, page: NDArray[np.uint8]) -> TextBlock:
-    """A block from where it is on a page, (H, W, 3) uint8 RGB.
+    """Make a block from its box on a page, (H, W, 3) uint8 RGB.
 
     Raises:
-        ImageError: The box is empty.
+        ImageError: If the box is empty.
     """
     if not box.area:
         raise ImageError(f"the text {text[:60]!r} has an empty box {box}; expected one with at least a pixel")
@@ -350,7 +350,7 @@ def make_block(text: str, box: Box, page: NDArray[np.uint8]) -> TextBlock:
 
 
 def ink_color(crop: NDArray[np.uint8]) -> tuple[float, float, float]:
-    """Colour of the text on a crop (H, W, 3): the pixels that differ most from the background."""
+    """Return the text colour on a crop (H, W, 3): the pixels that differ most from the background."""
     background = find_background(crop).astype(np.int16)
     difference = np.abs(crop.astype(np.int16) - background).max(axis=2)
     ink = crop[difference >= max(24, int(difference.max() * 0.75))]

@@ -1,4 +1,4 @@
-"""The shortest path through a maze: find it, prove it, draw it."""
+"""Shortest path through a maze: search, proof and drawing."""
 
 from visual_tools.paths.check import PathCheck, check_path, draw_path
 from visual_tools.paths.search import PathResult

@@ -28,14 +28,14 @@ MAX_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathCheck:
-    """What is wrong with a path.
+    """Result of checking a path.
 
     Attributes:
-        is_valid: Whether it starts and ends right, each move is allowed and no wall is touched.
-        is_shortest: Whether it is valid and none is shorter; proven, see `check_path`.
-        problems: What is wrong and where, a line each; at most five of a kind.
-        length_px: Its length.
-        shortest_px: A length below which no path between its ends falls; 0 when the path is not valid.
+        is_valid: True if it has the correct ends, each move is allowed and no wall is touched.
+        is_shortest: True if it is valid and no path is shorter; proven, see `check_path`.
+        problems: Errors with their positions, one per line; at most five of a kind.
+        length_px: Length of the path.
+        shortest_px: Lower bound for the length of any path between its ends; 0 if the path is not valid.
     """
 
     is_valid: bool
@@ -53,25 +53,25 @@ def check_path(
     goal: Point | None = None,
     connectivity: Connectivity = 4,
 ) -> PathCheck:
-    """Check each move of a path, and prove that none is shorter.
+    """Check each move of a path, and prove that no path is shorter.
 
-    The proof: a number for each pixel is computed, 0 at the start. Then it is verified, for every pair of neighbours
-    on the mask, that their numbers differ by no more than the move between them is long. Any path whatever adds up
-    such moves, so none is shorter than the number at the goal. The verification does not depend on how the numbers
-    were found; wrong numbers can only make it fail.
+    The proof: a number for each pixel is computed, 0 at the start. Then it is verified, for every pair of neighbours on
+    the mask, that their numbers differ by at most the length of the move between them. Every path is a sum of such
+    moves, so none is shorter than the number at the goal. The verification does not depend on how the numbers were
+    computed; wrong numbers can only make it fail.
 
     Args:
         mask: bool (H, W), True where a path may run.
         points: int (N, 2), x and y of each pixel in walking order.
-        start: Where it must begin; None: wherever it does.
-        goal: Where it must end; None: wherever it does.
+        start: Required start; None accepts any.
+        goal: Required end; None accepts any.
         connectivity: 4, or 8 with diagonal moves that do not pass the corner of a wall.
 
     Returns:
-        What is wrong, if anything. Takes about 17 bytes a pixel of memory.
+        The errors, if any. Takes about 17 bytes of memory per pixel.
 
     Raises:
-        ImageError: Mask or points have the wrong shape.
+        ImageError: If mask or points have the wrong shape.
 
     Source: weak duality of shortest paths and feasible potentials, A. Schrijver, "Combinatorial Optimization", 8.2.
 
@@ -142,7 +142,7 @@ def _check_moves(free: NDArray[np.bool_], path: NDArray[np.int64], connectivity:
 
 
 def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connectivity: int) -> str:
-    """Where two neighbours' numbers differ by more than the move between them is long, or an empty text."""
+    """Describe where two neighbours' numbers differ by more than the length of the move; empty if nowhere."""
     band = max(1, BAND_PX // free.shape[1])
     for top in range(0, len(free), band):
         part, number = free[top : top + band + 1], lengths[top : top + band + 1]
@@ -158,7 +158,7 @@ def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connect
 
 
 def _is_bounded(pair: NDArray[np.bool_], here: NDArray[np.float64], there: NDArray[np.float64], move_px: float) -> bool:
-    """Whether neighbours differ by at most a move; both infinite (never reached) is fine, one alone is not."""
+    """Return True if neighbours differ by at most a move, or both are infinite (never reached)."""
     one, other = here[pair], there[pair]
     known = np.isfinite(one)
     if not np.array_equal(known, np.isfinite(other)):
@@ -197,20 +197,20 @@ SHIFT = 4
 
 
 def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
-    """A red line along the path, a green disc at its start and a red ring with a dot at its goal.
+    """Draw a red line along the path, a green disc at its start and a red ring with a dot at its goal.
 
-    The line is about a third as wide as the corridors; where the path hugs a wall it shows only on its side of it.
-    Without a path only the ends are marked.
+    The line is about a third as wide as the corridors; where the path is close to a wall, only the path's side of the
+    wall is painted. Without a path only the ends are marked.
 
     Args:
-        image: The image that was searched, or any of the same size; a bool mask is drawn white on black.
-        result: What `shortest_path` gave.
+        image: The searched image, or any of the same size; a bool mask is drawn white on black.
+        result: Result of `shortest_path`.
 
     Returns:
         A new image, (H, W, 3) uint8 RGB.
 
     Raises:
-        ImageError: The image has another size than the one that was searched.
+        ImageError: If the image has another size than the searched one.
     """
     canvas = load_image(image).copy()
     if canvas.shape[:2] != result.mask.shape:
@@ -230,12 +230,12 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
 
 
 def _usual_room(mask: NDArray[np.bool_]) -> float:
-    """Width in pixels of the corridors, as far as marks of that size fit the image."""
+    """Return the width of the corridors in pixels, limited such that marks of that size fit the image."""
     return min(measure_width(mask), float(min(mask.shape)) / 12, 60.0)
 
 
 def _draw_line(result: PathResult, width_px: int) -> NDArray[np.uint8]:
-    """How far the line covers each pixel, (H, W) 0 to 255; nothing of it on walls or across them."""
+    """Return the coverage of each pixel by the line, (H, W) 0 to 255; 0 on walls and across them."""
     line = np.zeros(result.mask.shape, np.uint8)
     points = (result.points_px.astype(np.int64) << SHIFT).astype(np.int32)
     cv2.polylines(line, [points], False, 255, width_px, cv2.LINE_AA if width_px > 1 else cv2.LINE_8, SHIFT)
@@ -244,7 +244,7 @@ def _draw_line(result: PathResult, width_px: int) -> NDArray[np.uint8]:
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
     for _ in range(
         math.ceil(width_px / math.sqrt(2)) + 1
-    ):  # where one gets in so many steps; the other side of a thin wall is farther
+    ):  # pixels reachable in this number of steps; the other side of a thin wall is farther
         near = cv2.dilate(near, cross)
         near[~result.mask] = 0
     return np.minimum(line, near)

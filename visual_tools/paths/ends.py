@@ -1,6 +1,6 @@
-"""Where a path begins and ends: points, boxes, coloured dots and letters on an image.
+"""Locate the ends of a path: points, boxes, coloured dots and letters on an image.
 
-A maze without openings has two coloured things: they are its ends.
+In a maze without openings, two coloured objects are the ends.
 """
 
 from collections.abc import Sequence
@@ -18,29 +18,29 @@ from visual_tools.paths.search import Point
 
 EndLike = Sequence[float] | NDArray[np.integer] | Box | str | None
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Mazes".
 COLOR_REACH = 70
 MIN_DOT_PX = 4
 MIN_COLOR_SHARE = 0.25
 BAND_PX = 1 << 20
 LOOKALIKES = {"5": "s", "0": "o", "1": "i", "|": "i", "8": "b"}
 START_COLORS, GOAL_COLORS = ("green",), ("red", "orange")
-"""What people draw a start and a goal with."""
+"""Colours commonly used for a start and a goal."""
 _JOIN_PX = 5
 _MIN_SHARE = 0.1
-"""A thing smaller than this share of the largest one is a speck."""
+"""Minimum size relative to the largest object; smaller ones are specks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One end as it was asked for, found on the image.
+    """Requested end, located on the image.
 
     Attributes:
         name: "start" or "goal", for messages.
         point_px: x and y.
-        box_px: Around what belongs to it: the dot, the letter, the point.
-        is_dot: Whether it is a coloured region, which is free whatever its tone.
-        is_point: Whether nothing is known about what belongs to it.
+        box_px: Bounding box of the dot, the letter, or the point.
+        is_dot: True if it is a coloured region, which is free regardless of its tone.
+        is_point: True if its extent is unknown.
     """
 
     name: str
@@ -51,15 +51,15 @@ class End:
 
 
 def is_point(end: EndLike) -> bool:
-    """Whether an end is given as x and y."""
+    """Return True if an end is given as x and y."""
     return not isinstance(end, str | Box) and end is not None and len(end) == 2
 
 
 def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> End:
-    """An end given as x and y.
+    """Make an end from x and y.
 
     Raises:
-        ImageError: It lies beside the image.
+        ImageError: If it is outside the image.
     """
     x, y = (round(float(value)) for value in end)
     if not (0 <= x < shape[1] and 0 <= y < shape[0]):
@@ -71,10 +71,10 @@ def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> E
 
 
 def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
-    """An end given as a box: its middle.
+    """Make an end at the center of a box.
 
     Raises:
-        ImageError: It lies beside the image.
+        ImageError: If it is outside the image.
     """
     inner = box.clipped(shape[1], shape[0])
     if inner.area == 0:
@@ -84,12 +84,12 @@ def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
 
 
 def make_opening_end(point: Point) -> End:
-    """An end in an opening of the outer walls."""
+    """Make an end in an opening of the outer walls."""
     return End(name="opening", point_px=point, box_px=Box(*point, point[0] + 1, point[1] + 1), is_dot=False)
 
 
 def is_color(end: EndLike) -> bool:
-    """Whether an end is given as a colour: a word, a hex string or three numbers."""
+    """Return True if an end is given as a colour: a word, a hex string or three numbers."""
     if isinstance(end, Box) or end is None or is_point(end):
         return False
     if is_plain_word(end):  # type: ignore[arg-type]
@@ -102,10 +102,10 @@ def is_color(end: EndLike) -> bool:
 
 
 def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], color: ColorLike, rank: int) -> End:
-    """The largest region of a colour (rank 0), or the second largest (rank 1).
+    """Find the largest region of a colour (rank 0), or the second largest (rank 1).
 
     Raises:
-        ImageError: There is no such region.
+        ImageError: If there is no such region.
     """
     for where, is_shaded in ((drawn, False), (drawn, True), (None, False)):
         left, top, mask = _match(image, color, where, is_shaded)
@@ -124,10 +124,10 @@ def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], colo
 
 
 def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
-    """Writing on a page from which the walls have been taken away.
+    """Find text on a page from which the walls have been removed.
 
     Raises:
-        ImageError: It does not stand there, or more than once.
+        ImageError: If it is not found, or found more than once.
     """
     wanted = text.strip().casefold()
     lines = read_text(page)
@@ -147,7 +147,7 @@ def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
 def _match(
     image: NDArray[np.uint8], color: ColorLike, where: NDArray[np.bool_] | None, is_shaded: bool
 ) -> tuple[int, int, NDArray[np.bool_]]:
-    """Pixels of a colour everywhere, or only in a mask: left, top, and a mask that begins there."""
+    """Find pixels of a colour everywhere, or only in a mask: left, top, and a mask that begins there."""
     if where is None:
         band = max(1, BAND_PX // image.shape[1])
         tops = range(0, image.shape[0], band)
@@ -162,7 +162,7 @@ def _match(
 
 
 def _is_color(pixels: NDArray[np.uint8], color: ColorLike, is_shaded: bool) -> NDArray[np.bool_]:
-    """Which pixels have a colour; `is_shaded`: at any brightness."""
+    """Return which pixels have a colour; `is_shaded`: at any brightness."""
     if is_plain_word(color) and not is_shaded:
         coarse = pixels >> 2
         named: NDArray[np.bool_] = word_lut(color)[coarse[..., 0], coarse[..., 1], coarse[..., 2]]
@@ -177,7 +177,7 @@ def _is_color(pixels: NDArray[np.uint8], color: ColorLike, is_shaded: bool) -> N
 
 
 def _complete(mask: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The whole of each drawn thing of which a good part has the colour: dots have rims and shaded sides."""
+    """Extend a mask to whole drawn objects of which a good part has the colour: dots have rims and shaded sides."""
     count, things = cv2.connectedComponents(drawn.view(np.uint8), connectivity=8)
     share = np.bincount(things[mask], minlength=count) / np.bincount(things.ravel(), minlength=count)
     share[0] = 0
@@ -186,7 +186,7 @@ def _complete(mask: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> NDArray[np.b
 
 
 def _region(mask: NDArray[np.bool_], rank: int) -> tuple[Point, Box] | None:
-    """The largest connected region of a mask (rank 0) or the next one: its pixel nearest to its middle, and its box."""
+    """Return the largest connected region of a mask (rank 0) or the next one, as its central pixel and its box."""
     closed = cv2.morphologyEx(np.pad(mask, 2).view(np.uint8), cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))[2:-2, 2:-2]
     count, labels, stats, centers = cv2.connectedComponentsWithStats(np.ascontiguousarray(closed), connectivity=8)
     order = 1 + np.argsort(-stats[1:, cv2.CC_STAT_AREA], kind="stable")
@@ -200,14 +200,14 @@ def _region(mask: NDArray[np.bool_], rank: int) -> tuple[Point, Box] | None:
 
 
 def find_two_dots(image: NDArray[np.uint8], drawn: NDArray[np.bool_]) -> tuple[str, str] | None:
-    """Colours of the start and of the goal; None unless exactly two things are drawn in colour.
+    """Return the colours of the start and of the goal; None unless exactly two objects are drawn in colour.
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        drawn: bool (H, W), what is neither of the image's two main tones.
+        drawn: bool (H, W), pixels of neither of the image's two main tones.
 
     Returns:
-        Plain words. A green thing is the start, a red one the goal; else the upper one is the start, and the
+        Common names. A green object is the start, a red one the goal; otherwise the upper one is the start, and the
         left one of two at the same height.
     """
     near = cv2.dilate(drawn.view(np.uint8), np.ones((_JOIN_PX, _JOIN_PX), np.uint8))

@@ -1,9 +1,9 @@
-"""From a mask of free pixels and two of them to the best path: the search, and its loops, written for numba.
+"""Search the best path between two pixels of a mask; the inner loops are compiled by numba.
 
-All work on a flat image of states with a frame of walls around it, so that no neighbour needs a bounds test:
-0 is a wall, 1 is free, `2 + d` has been reached by step `d` (see `make_steps`). Places are int32.
+All functions work on a flat image of states with a frame of walls around it, so that no neighbour needs a bounds check:
+0 is a wall, 1 is free, `2 + d` has been reached by step `d` (see `make_steps`). Positions are int32.
 
-Memory: `flood` takes 1 byte a pixel (9 when lengths are kept) and the wave front; `seek` 9 bytes a pixel (13 with
+Memory: `flood` takes 1 byte per pixel (9 if lengths are kept) and the wave front; `seek` 9 bytes per pixel (13 with
 weights) and its heap.
 """
 
@@ -30,7 +30,7 @@ SIGNATURES = {
 
 
 def make_steps(stride: int) -> NDArray[np.int32]:
-    """Offsets of the eight steps in a flat image: right, down, left, up, then the diagonals after each of them."""
+    """Return the offsets of the eight steps in a flat image: right, down, left, up, then the diagonals after each."""
     straight = [1, stride, -1, -stride]
     diagonal = [stride + 1, stride - 1, -stride - 1, -stride + 1]
     return np.array(straight + diagonal, np.int32)
@@ -38,12 +38,12 @@ def make_steps(stride: int) -> NDArray[np.int32]:
 
 @functools.cache
 def compiled(name: str) -> Callable[..., Any]:
-    """`flood`, `seek` or `trace` as machine code; from numba's cache on disk where there is a place to keep one."""
+    """Compile `flood`, `seek` or `trace`, using numba's cache on disk if possible."""
     numba = require("numba", "visual")
     loop = {"flood": _flood, "seek": _seek, "trace": _trace}[name]
     try:
         return numba.njit(SIGNATURES[name], cache=True, nogil=True)(loop)  # type: ignore[no-any-return]
-    except (RuntimeError, OSError) as error:  # no folder for a cache, or one that cannot be read or written
+    except (RuntimeError, OSError) as error:  # no cache folder, or one that cannot be read or written
         if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
             raise
         return numba.njit(SIGNATURES[name], nogil=True)(loop)  # type: ignore[no-any-return]
@@ -57,12 +57,12 @@ def _flood(
     goal: int,
     diagonal: bool,
 ) -> int:
-    """Reach pixels in the order of their distance until the goal is one of them (-1: all); how many were reached.
+    """Reach pixels in order of their distance up to the goal (-1: all); return the number of reached pixels.
 
-    Reached pixels stand in one queue. One reader takes them out for their straight neighbours, another for their
-    diagonal neighbours; the reader whose neighbours are nearer goes first. So lengths never fall along the
-    queue and whoever reaches a pixel first has the shortest path: Dijkstra's order without a heap.
-    `lengths` is empty, or as large as `states` to be told each reached pixel's distance.
+    Reached pixels are in one queue with two readers, one for straight and one for diagonal neighbours; the reader with
+    the nearer neighbours goes first. So lengths never decrease along the queue, and the first to reach a pixel has the
+    shortest path: Dijkstra's order without a heap. `lengths` is empty, or as large as `states` to receive the
+    distances.
     """
     queue, distances = np.empty(FIRST_ROOM, np.int32), np.empty(FIRST_ROOM, np.float64)
     ring = FIRST_ROOM - 1
@@ -113,10 +113,10 @@ def _seek(
     goal: int,
     diagonal: bool,
 ) -> int:
-    """A*: reach the goal by the cheapest path, nearest to it first; how many pixels were looked at.
+    """Reach the goal by the cheapest path with A*; return the number of examined pixels.
 
     A step costs its length times the mean weight of its two pixels (at least 1; no weights: 1), so the distance
-    that an empty image would have never overestimates. `costs` is infinite everywhere and is filled in.
+    on an empty image never overestimates. `costs` must be infinite everywhere and is filled in.
     """
     stride = steps[1]
     goal_x, goal_y = goal % stride, goal // stride
@@ -153,7 +153,7 @@ def _seek(
 
 
 def _trace(states: NDArray[np.uint8], steps: NDArray[np.int32], start: int, goal: int) -> NDArray[np.int32]:
-    """The places from start to goal, read backward from the steps by which each was reached."""
+    """Return the positions from start to goal, traced backward by the steps that reached them."""
     num_points, here = 1, goal
     while here != start:
         here -= steps[states[here] - 2]
@@ -176,21 +176,21 @@ NO_LENGTHS = np.empty(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathResult:
-    """A path through an image, or why there is none.
+    """Path through an image, or the reason why there is none.
 
     Attributes:
-        found: Whether there is a path.
-        reason: Why there is none; empty when there is one.
-        num_points: Pixels of the path, both ends counted.
+        found: True if there is a path.
+        reason: Why there is no path; empty if there is one.
+        num_points: Pixels of the path, including both ends.
         num_steps: Moves from pixel to pixel: `num_points - 1`.
         length_px: Sum of the moves: 1 for a straight one, the square root of 2 for a diagonal one.
-        start_px: Where it begins, x and y.
-        goal_px: Where it ends, x and y.
+        start_px: Start, x and y.
+        goal_px: End, x and y.
         connectivity: 4: moves right, down, left, up. 8: diagonal moves too, but never past the corner of a wall.
-        method: How it was searched for.
-        road: Which tones of the image were taken for road: "light" or "dark"; "mask" when a mask was given.
-        points_px: int32 (num_points, 2), x and y of each pixel in walking order; (0, 2) when there is none.
-        mask: bool (H, W), the pixels on which the path was allowed to run.
+        method: Search method.
+        road: Tone of the image that was treated as road: "light" or "dark"; "mask" if a mask was given.
+        points_px: int32 (num_points, 2), x and y of each pixel in walking order; (0, 2) if there is no path.
+        mask: bool (H, W), pixels on which the path was allowed.
     """
 
     found: bool
@@ -210,7 +210,7 @@ class PathResult:
 def find_path(
     free: NDArray[np.bool_], start: Point, goal: Point, connectivity: int, method: Method
 ) -> NDArray[np.int32] | None:
-    """Pixels of the best path over the True ones of (H, W), int32 (N, 2) x and y, or None when there is none."""
+    """Return the pixels of the best path over True pixels of (H, W), int32 (N, 2) x and y; None if there is none."""
     states, stride = make_states(free)
     steps = make_steps(stride)
     first, last = (point[0] + 1 + (point[1] + 1) * stride for point in (start, goal))
@@ -227,14 +227,14 @@ def find_path(
 
 
 def count_reached(free: NDArray[np.bool_], start: Point) -> int:
-    """How many pixels can be reached from one."""
+    """Return the number of pixels that can be reached from `start`."""
     states, stride = make_states(free)
     place = start[0] + 1 + (start[1] + 1) * stride
     return int(compiled("flood")(states, NO_LENGTHS, make_steps(stride), place, -1, False))
 
 
 def measure_lengths(free: NDArray[np.bool_], start: Point, connectivity: int) -> NDArray[np.float64]:
-    """Length of the shortest path from `start` to each pixel, (H, W), infinite where there is none."""
+    """Return the length of the shortest path from `start` to each pixel, (H, W), infinite if there is none."""
     states, stride = make_states(free)
     lengths = np.full(states.size, np.inf)
     place = start[0] + 1 + (start[1] + 1) * stride
@@ -243,20 +243,20 @@ def measure_lengths(free: NDArray[np.bool_], start: Point, connectivity: int) ->
 
 
 def measure_length(points: NDArray[np.integer]) -> float:
-    """Length of a path in pixels, counted so that equal paths have equal lengths to the last bit."""
+    """Return the length of a path in pixels, summed such that equal paths have bit-identical lengths."""
     diagonal = int(np.count_nonzero(np.abs(np.diff(points, axis=0)).sum(axis=1) == 2))
     return len(points) - 1 - diagonal + diagonal * math.sqrt(2)
 
 
 def make_states(free: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], int]:
-    """Flat states with a frame of walls around them, and the length of their rows."""
+    """Make flat states with a frame of walls around them; also return the length of their rows."""
     return np.pad(free.view(np.uint8), 1).ravel(), free.shape[1] + 2
 
 
 def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Distance of each pixel's centre from the nearest wall pixel's centre, (H, W); walls are 0.
+    """Return the distance of each pixel's center from the nearest wall pixel's center, (H, W); walls are 0.
 
-    The edge of the image is no wall. An image without walls is infinitely far from them.
+    The edge of the image is not a wall. Without walls all distances are infinite.
     """
     if free.all():
         return np.full(free.shape, np.inf, np.float32)
@@ -265,20 +265,20 @@ def measure_clearance(free: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 
 def measure_width(free: NDArray[np.bool_]) -> float:
-    """The usual width of the corridors of a mask in pixels."""
+    """Return the typical width of the corridors of a mask in pixels."""
     if free.all():
         return float(min(free.shape))
     return corridor_width(cv2.distanceTransform(free.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5))
 
 
 def corridor_width(clearance: NDArray[np.float32]) -> float:
-    """The usual width of the corridors in pixels: the median over the ridge of the distances from the walls."""
+    """Return the typical width of the corridors in pixels: the median along the ridge of the wall distances."""
     ridge = clearance[(clearance > 0) & (clearance >= cv2.dilate(clearance, np.ones((3, 3), np.uint8)))]
     return float(2 * np.median(ridge) - 1) if ridge.size and np.isfinite(ridge).all() else float(min(clearance.shape))
 
 
 def nearest_free(free: NDArray[np.bool_], point: Point, reach_px: float) -> Point | None:
-    """The free pixel nearest to a point, in a square of that reach around it; None when there is none."""
+    """Return the free pixel nearest to a point, in a square of that reach around it; None if there is none."""
     x, y = point
     reach = max(2, round(reach_px))
     top, left = max(0, y - reach), max(0, x - reach)
@@ -290,7 +290,7 @@ def nearest_free(free: NDArray[np.bool_], point: Point, reach_px: float) -> Poin
 
 
 def _center_weights(free: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Weight of each pixel of the framed image: 1 in the middle of a corridor, more toward its walls."""
+    """Return the weight of each pixel of the framed image: 1 in the middle of a corridor, more toward its walls."""
     clearance = measure_clearance(np.pad(free, 1))
     half = (corridor_width(clearance) + 1) / 2
     weights: NDArray[np.float32] = 1 + CENTER_WEIGHT * (1 - np.minimum(clearance / np.float32(half), 1)) ** 2

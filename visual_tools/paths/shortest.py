@@ -1,7 +1,7 @@
-"""The shortest path through a mask, or through an image that is read as a maze.
+"""Find the shortest path through a mask, or through an image that is read as a maze.
 
-Walls are told from roads by the frame: walls close a maze off, roads do not run all around it. What lies around the
-maze, and the openings through which one gets in, are found first.
+Walls are distinguished from roads by the frame: walls enclose a maze, roads do not surround it. The surroundings of the
+maze, and its openings, are found first.
 """
 
 import math
@@ -41,7 +41,7 @@ from visual_tools.paths.search import (
 )
 from visual_tools.paths.tones import Tones, separate_tones
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SEAL_WIDTHS = 1.5
 MIN_OPENING_WIDTHS = 0.35
 MIN_REGION_WIDTHS = 2.0
@@ -52,12 +52,12 @@ MAZE_SHARE, DESK_EDGE_SHARE, DESK_SHARE = 0.3, 0.8, 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """A maze, separated from its surroundings.
+    """Maze, separated from its surroundings.
 
     Attributes:
         inside: bool (H, W), free pixels that the walls enclose.
         outside: bool (H, W), the other free pixels.
-        width_px: The usual width of the corridors.
+        width_px: Typical width of the corridors.
     """
 
     inside: NDArray[np.bool_] = field(repr=False)
@@ -66,20 +66,20 @@ class Surroundings:
 
     @property
     def has_inside(self) -> bool:
-        """Whether the walls enclose anything worth the name."""
+        """True if the walls enclose a relevant area."""
         return bool(np.count_nonzero(self.inside) >= MIN_INSIDE_SHARE * self.inside.size)
 
 
 def find_surroundings(free: NDArray[np.bool_], width_px: float) -> Surroundings:
-    """Roll a disc wider than the corridors around the walls: where it gets from afar is outside."""
+    """Find the outside by rolling a disc wider than the corridors around the walls, starting far away."""
     outside = free & _rolled_over(_without_clutter(free, width_px), SEAL_WIDTHS * width_px + 1)
     return Surroundings(inside=free & ~outside, outside=outside, width_px=width_px)
 
 
 def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bool_]:
-    """Pixels that a path may use: the inside and, for an end outside, what lies between it and its opening.
+    """Return the pixels that a path may use: the inside and, for an end outside, the area up to its opening.
 
-    Two ends outside get separate halves, so no path leads around the maze. Without openings nothing is forbidden.
+    Two ends outside get separate halves, so no path leads around the maze. Without openings everything is allowed.
     """
     outer = [bool(around.outside[y, x]) for x, y in ends]
     if around.has_inside and not any(outer):
@@ -98,7 +98,7 @@ def admit_ends(around: Surroundings, ends: tuple[Point, Point]) -> NDArray[np.bo
 
 
 def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.bool_]:
-    """Free too where arrows, words and the like would hold up the disc, or a desk around the page."""
+    """Free the pixels of arrows, words and the like that would stop the disc, and of a desk around the page."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
     side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
     is_clutter = side_px < SMALL_SHARE * max(side_px[1:], default=0)
@@ -114,7 +114,7 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
 
 
 def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]:
-    """Pixels covered by discs without walls that hang together with the far outside."""
+    """Return the pixels covered by discs without walls that are connected with the far outside."""
     margin = math.ceil(2 * radius_px) + 2
     padded = np.pad(free, margin, constant_values=True).view(np.uint8)
     if padded.all():
@@ -128,7 +128,7 @@ def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]
 
 
 def find_openings(around: Surroundings) -> tuple[Point, ...]:
-    """One pixel in the middle of each opening through which one gets in, in reading order."""
+    """Return one pixel in the middle of each opening in the outer walls, in reading order."""
     beyond = np.pad(around.outside, 1, constant_values=True).view(np.uint8)
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
     rim = around.inside & (cv2.dilate(beyond, cross)[1:-1, 1:-1] > 0)
@@ -147,7 +147,7 @@ def find_openings(around: Surroundings) -> tuple[Point, ...]:
     return tuple((x, y) for y, x in sorted(found))
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Mazes".
 MIN_PART_SHARE = 0.02
 MAX_FRAME_GAPS = 3
 SLACK_PX = 3
@@ -159,10 +159,10 @@ OTHER: dict[str, Literal["light", "dark"]] = {"light": "dark", "dark": "light"}
 
 
 def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
-    """Which tone is road, judged from the outline of the tone that the edge of the image does not have.
+    """Choose the road tone, from the outline of the tone that the edge of the image does not have.
 
     If that outline is closed up to the openings, it is a frame of walls with a margin around it, so the margin's tone
-    is road. If it has many gaps it is the outer rim of roads, and the edge of the image is wall.
+    is road. If it has many gaps, it is the outer rim of roads, and the edge of the image is wall.
     """
     edge = np.concatenate([light[0], light[-1], light[:, 0], light[:, -1]])
     is_edge_light = bool(edge.mean() >= 0.5)
@@ -171,7 +171,7 @@ def guess_road(light: NDArray[np.bool_]) -> Literal["light", "dark"]:
 
 
 def _count_gaps(inner: NDArray[np.bool_]) -> int:
-    """How often the convex outline of the large parts of a mask leaves them, by more than a few pixels inward."""
+    """Count how often the convex outline of the large parts of a mask leaves them, by more than a few pixels inward."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(inner.view(np.uint8), connectivity=8)
     areas = stats[1:, cv2.CC_STAT_AREA]
     if count == 1:
@@ -197,16 +197,16 @@ def _count_gaps(inner: NDArray[np.bool_]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maze:
-    """An image with a decision about its roads.
+    """Image with the decision which tone is road.
 
     Attributes:
-        road: Which tone is taken for road, or that a mask was given.
+        road: Tone that is treated as road, or "mask" if a mask was given.
         free: bool (H, W), not a wall.
         allowed: bool (H, W), free and not around the outside.
         start: x and y, snapped to the road.
         goal: x and y, snapped to the road.
-        on_road: 0 to 1, how far the ends lie on the road rather than on walls.
-        width_px: The usual width of the corridors.
+        on_road: Degree to which the ends are on the road rather than on walls, 0 to 1.
+        width_px: Typical width of the corridors.
     """
 
     road: Literal["light", "dark", "mask"]
@@ -219,16 +219,16 @@ class Maze:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is any path between the ends."""
+        """True if there is any path between the ends."""
         on = self.allowed[self.start[::-1]] and self.allowed[self.goal[::-1]]
         return bool(on) and find_path(self.allowed, self.start, self.goal, 4, "bfs") is not None
 
 
 def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
-    """A mask as it is; without given ends its two openings, and then nothing around its outside.
+    """Read a mask; by default the ends are its two openings, and the outside is then excluded.
 
     Raises:
-        ImageError: An end is no place on a mask, or the openings are not clear.
+        ImageError: If an end is outside the mask, or the openings are ambiguous.
     """
     first = _place_on_mask("start", start, free.shape)
     last = _place_on_mask("goal", goal, free.shape)
@@ -247,10 +247,10 @@ def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
 def read_image(
     image: NDArray[np.uint8], tones: Tones, road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike
 ) -> Maze:
-    """The reading of an image that its frame suggests, or the other tone when the ends fit that better.
+    """Read an image with the road tone that its frame suggests, or the other tone if the ends fit that better.
 
     Raises:
-        ImageError: An end is not to be found, or the openings are not clear.
+        ImageError: If an end is not found, or the openings are ambiguous.
     """
     if road != "auto":
         return _read_road(image, tones, road, start, goal)
@@ -321,7 +321,7 @@ def _place_on_mask(name: str, wish: EndLike, shape: tuple[int, ...]) -> End | No
 
 
 def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End]:
-    """Openings for the ends that were not given: the first and the second, or the one farther from the given end."""
+    """Use openings for the ends that were not given: the first and second, or the one farther from the given end."""
     given = [end for end in ends if end is not None]
     if len(given) == 2:
         return given
@@ -343,7 +343,7 @@ def _same(first: EndLike, second: EndLike) -> bool:
 
 
 def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, width_px: float) -> float:
-    """How much of what surrounds a dot is road; for points and boxes, whether their middle is (or loose ink on it)."""
+    """Return the share of road around a dot; for points and boxes, 1 if their center is road (or loose ink on it)."""
     if not end.is_dot:
         lone = free.copy() if not free[end.point_px[::-1]] else free
         if lone is not free:
@@ -375,7 +375,7 @@ def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
 
 
 def _snap(free: NDArray[np.bool_], around: Surroundings, point: Point, width_px: float) -> Point:
-    """The nearest road pixel within a corridor's width, inside the maze if there is one; or the point itself."""
+    """Return the nearest road pixel within a corridor's width, inside the maze if there is one; or the point itself."""
     if free[point[::-1]]:
         return point
     inside = nearest_free(around.inside, point, width_px)
@@ -383,7 +383,7 @@ def _snap(free: NDArray[np.bool_], around: Surroundings, point: Point, width_px:
 
 
 def _without_walls(image: NDArray[np.uint8], free: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The image with everything that is no road painted as road, but for what is small: only writing is left."""
+    """Return the image with large non-road parts painted as road, so that only text is left."""
     width_px = measure_width(free)
     outside = find_surroundings(free, width_px).outside
     _, labels, stats, centers = cv2.connectedComponentsWithStats((~free).view(np.uint8), connectivity=8)
@@ -415,32 +415,32 @@ def shortest_path(
 ) -> PathResult:
     """Find the shortest path from start to goal, exact in pixels.
 
-    An image is split into its two main tones, one of which is road. Things in other colours count as road, and so
-    does loose ink at the ends (a letter, a drawn ant). What lies around the maze is no road: the path does not lead
-    around it. A mask is taken as it is.
+    An image is split into its two main tones, one of which is road. Objects in other colours count as road, and so does
+    loose ink at the ends (a letter, a drawn ant). The surroundings of the maze are not road: the path does not lead
+    around it. A mask is used unchanged.
 
-    Takes 1 byte a pixel of a mask (A* 9, centered 13), and about 20 bytes a pixel of an image.
+    Takes 1 byte per pixel of a mask (A* 9, centered 13), and about 20 bytes per pixel of an image.
 
     Args:
         image: Image (array, path, bytes) or bool (H, W), True where the path may run.
-        start: `(x, y)`; a colour (`"green"`, `"#00c800"`, `(0, 200, 0)`) whose largest region is meant; writing on the
-            image (`"S"`, `"Start"`); a `Box` around the thing; None for an opening in the outer walls. With neither
-            end given and no openings, the two coloured things on the image are the ends, a green one the start.
-        goal: Likewise. The same colour as the start means its second largest region.
+        start: `(x, y)`; a colour (`"green"`, `"#00c800"`, `(0, 200, 0)`), whose largest region is used; text on the
+            image (`"S"`, `"Start"`); a `Box` around the object; None for an opening in the outer walls. If neither
+            end is given and there are no openings, the two coloured objects are the ends, a green one the start.
+        goal: Like `start`. The same colour as the start selects its second largest region.
         connectivity: 4: moves right, down, left, up, each of length 1. 8: diagonal ones too, of length sqrt(2), but
-            not past the corner of a wall: both pixels beside the move are free. Both reach the same pixels.
-        clearance_px: Keep farther than this from the middle of each wall pixel (0: anywhere free; the edge of the
-            image is no wall).
-        method: "bfs" and "astar" give a path than which none is shorter; A* is quick when the goal lies straight
-            ahead, BFS in mazes. "centered" keeps to the middle of the corridors and is longer.
-        road: Which tone is road. "auto" takes light, or dark if the ends lie on dark or only dark joins them.
+            not past the corner of a wall: both adjacent pixels must be free. Both reach the same pixels.
+        clearance_px: Minimum distance from the center of each wall pixel, exclusive (0: anywhere free; the edge of the
+            image is not a wall).
+        method: "bfs" and "astar" give a shortest path; A* is faster if the goal is straight ahead, BFS in mazes.
+            "centered" keeps to the middle of the corridors and is longer.
+        road: Tone of the road. "auto" uses light, or dark if the ends are on dark or only dark connects them.
 
     Returns:
         The path, or `found=False` with the reason.
 
     Raises:
-        ImageError: An end cannot be found or lies outside the image, the openings are not exactly two, or the
-            image has no two tones.
+        ImageError: If an end cannot be found or is outside the image, the openings are not exactly two, or the
+            image does not have two tones.
 
     Source: reached pixels in order of their length as in E. W. Dijkstra, "A note on two problems in connexion with
         graphs", 1959; A* with the distances of an empty image, P. E. Hart et al., 1968.
@@ -457,7 +457,7 @@ def shortest_path(
 
 
 def _read(image: NDArray[np.uint8], road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike) -> Maze:
-    """Read the maze; one without openings runs between its two coloured marks."""
+    """Read the maze; without openings, the path runs between its two coloured marks."""
     tones = separate_tones(image)
     try:
         return read_image(image, tones, road, start, goal)
@@ -496,12 +496,12 @@ def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: 
 
 
 def _with_room(allowed: NDArray[np.bool_], maze: Maze, point: Point) -> Point:
-    """On an image, an end too near to a wall moves to the next pixel with room, within a corridor's width."""
+    """Move an end of an image that is too near to a wall to the nearest allowed pixel within a corridor's width."""
     return point if maze.road == "mask" else nearest_free(allowed, point, maze.width_px) or point
 
 
 def _blocked(maze: Maze, allowed: NDArray[np.bool_], ends: tuple[Point, Point], clearance_px: float) -> str:
-    """Why an end cannot be stood on, or an empty text."""
+    """Return the reason why an end cannot be used, or an empty text."""
     for name, (x, y) in zip(("start", "goal"), ends, strict=True):
         if not maze.free[y, x]:
             return f"the {name} ({x}, {y}) lies on a wall"
@@ -520,7 +520,7 @@ def _no_path(allowed: NDArray[np.bool_], ends: tuple[Point, Point]) -> str:
 
 
 def _as_mask(image: Any) -> NDArray[np.bool_] | None:
-    """The argument as a mask if it is one: (H, W) bool, or (H, W) of nothing but 0 and 1."""
+    """Return the argument as a mask if it is one: (H, W) bool, or (H, W) of only 0 and 1."""
     if not isinstance(image, np.ndarray) or image.ndim != 2:
         return None
     if image.size == 0:

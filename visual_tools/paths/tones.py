@@ -1,4 +1,4 @@
-"""Read an image of a maze as two tones, light and dark, and what is drawn over them in other colours."""
+"""Separate an image of a maze into two tones, light and dark, and what is drawn over them in other colours."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from visual_tools.errors import ImageError
 from visual_tools.packages import cv2
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Mazes".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SAMPLES = 200_000
 MIN_SPREAD = 12.0
 STRONG_COLOUR, WEAK_COLOUR, FADED_SLACK = 50, 22, 10
@@ -20,13 +20,13 @@ UNEVEN_SHARE = 0.92
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tones:
-    """An image as two tones.
+    """Image as two tones.
 
     Attributes:
         light: bool (H, W), the lighter of the two.
         drawn: bool (H, W), pixels of neither tone: coloured dots and the like.
-        faded_light: bool (H, W), where something drawn fades out into the light tone, not into the dark one.
-        faded_dark: bool (H, W), likewise into the dark tone.
+        faded_light: bool (H, W), where a drawn object fades into the light tone, not into the dark one.
+        faded_dark: bool (H, W), where a drawn object fades into the dark tone, not into the light one.
     """
 
     light: NDArray[np.bool_]
@@ -35,19 +35,19 @@ class Tones:
     faded_dark: NDArray[np.bool_]
 
     def free(self, road: Literal["light", "dark"]) -> NDArray[np.bool_]:
-        """Where one may walk if this tone is road: on it, and on whatever is drawn, to its rim."""
+        """Return the free pixels if this tone is road: the tone, and drawn objects up to their rims."""
         if road == "light":
             return self.light | self.drawn | self.faded_light
         return ~self.light | self.drawn | self.faded_dark
 
 
 def separate_tones(image: NDArray[np.uint8]) -> Tones:
-    """Split an image along the line in colour space on which its two main colours lie.
+    """Split an image along the line in colour space through its two main colours.
 
-    Light that falls unevenly on a page is divided out first.
+    Uneven lighting of a page is divided out first.
 
     Raises:
-        ImageError: The image has one flat colour.
+        ImageError: If the image has one flat colour.
     """
     axes, center = _color_axes(image)
     low, high = _span(image, axes[0], center)
@@ -62,7 +62,7 @@ def separate_tones(image: NDArray[np.uint8]) -> Tones:
 
 
 def _color_axes(image: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Main axis of the colours, from dark to light, and the two across it; and the mean colour."""
+    """Return the main axis of the colours, from dark to light, the two axes across it, and the mean colour."""
     step = max(1, int(np.sqrt(image.shape[0] * image.shape[1] / SAMPLES)))
     sample = image[::step, ::step].reshape(-1, 3).astype(np.float64)
     center = sample.mean(axis=0)
@@ -83,9 +83,9 @@ def _span(image: NDArray[np.uint8], axis: NDArray[np.float64], center: NDArray[n
 
 
 def _light_gain(tone: NDArray[np.uint8]) -> NDArray[np.float32] | None:
-    """What to multiply each pixel by for the page to be equally bright all over, or None where it is.
+    """Return the factor per pixel that makes the page equally bright, or None if it is.
 
-    The page's brightness is taken from the lightest spots around each place.
+    The page's brightness is estimated from the lightest spots around each position.
     """
     height, width = tone.shape
     shrink = max(1, min(height, width) / SMALL_SIDE_PX)
@@ -103,7 +103,7 @@ def _light_gain(tone: NDArray[np.uint8]) -> NDArray[np.float32] | None:
 
 
 def _off_axis(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Distance of each pixel's colour from the line between the two tones, to a twelfth: (H, W) uint8."""
+    """Return the distance of each pixel's colour from the line between the two tones, to a twelfth: (H, W) uint8."""
     matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
     across = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
     one, other = across[..., 0], across[..., 1]
@@ -113,7 +113,7 @@ def _off_axis(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArr
 
 
 def _with_drawn(tone: NDArray[np.uint8], off: NDArray[np.uint8], light: NDArray[np.bool_]) -> Tones:
-    """Add the pixels far from the line between the two tones, and what fades out beside them."""
+    """Add the pixels far from the line between the two tones, and the adjacent ones that fade out."""
     drawn = off > STRONG_COLOUR
     window = np.ones((7, 7), np.uint8)
     faded = (off > WEAK_COLOUR) & (cv2.dilate(drawn.view(np.uint8), window) > 0)

@@ -1,7 +1,7 @@
-"""Foreground and background: one bit for each pixel, by five ways.
+"""Separate foreground from background by one of five methods: one bit per pixel.
 
-The background is a smooth surface of colour: its class is the one that runs along the border, a cubic in x and y is
-fitted to it, pixels that do not fit are left out, and again, until objects no longer pull at it.
+The background is modelled as a smooth surface of colour. Its class is the one that runs along the border; a cubic in x
+and y is fitted to it and outliers are removed, repeatedly, until objects no longer influence the fit.
 """
 
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from visual_tools.images import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _FIT_SIDE_PX = 300
 _DEGREES = (0, 1, 2, 2, 3, 3, 3, 3)
 _MAX_FIT_PIXELS = 20_000
 _OUTLIER = 2.5
-"""Times the median distance of background pixels; further ones are no background in the next round."""
+"""Multiple of the median distance of background pixels above which a pixel is removed before the next round."""
 
 _MIN_OUTLIER_DISTANCE = 2.0
 _BORDER_WEIGHT = 2 / 3
@@ -29,11 +29,13 @@ Method = Literal["auto", "otsu", "adaptive", "fixed", "color"]
 Foreground = Literal["auto", "dark", "light"]
 Color = str | tuple[int, int, int]
 _MIN_DISTANCE = 4.0
-"""Colour differences below are no object: about two just noticeable ones (2.3 each)."""
+"""Minimum colour difference of an object: about two just noticeable ones (2.3 each)."""
 _NOISE_FACTOR = 5.0
 _MIN_OTSU_SHARE, _MAX_OTSU_SHARE, _OTSU_SHARE_PER_NOISE = 0.2, 0.7, 0.5
-"""Of Otsu's threshold: pale objects beside strong ones are found, all the more the calmer the background is, and each
-is then cut at half of its own contrast."""
+"""Share of Otsu's threshold that is used, lower the less noise the background has.
+
+Pale objects next to strong ones are thus found; each object is then cut at half of its own contrast.
+"""
 _KIND_SHARE = 0.9
 _MIN_NOISE_LEVELS = 4.0
 _BLUR_PER_LEVEL = 0.15
@@ -52,7 +54,7 @@ class BackgroundDistance:
 
     Attributes:
         distance: (H, W) float32, CIE76 colour difference (Euclidean in Lab, 100 is black to white).
-        is_lighter: (H, W) bool, where a pixel is lighter than the background there.
+        is_lighter: (H, W) bool, True where a pixel is lighter than the local background.
         noise: Median distance of background pixels.
     """
 
@@ -62,7 +64,7 @@ class BackgroundDistance:
 
 
 def otsu_threshold(values: NDArray[np.floating] | NDArray[np.uint8]) -> tuple[float, float]:
-    """The threshold that separates values into two classes best, and the variance between the two.
+    """Return the threshold that best separates values into two classes, and the between-class variance.
 
     Source: N. Otsu, A threshold selection method from gray-level histograms, 1979.
     """
@@ -76,13 +78,13 @@ def otsu_threshold(values: NDArray[np.floating] | NDArray[np.uint8]) -> tuple[fl
     spread = np.zeros(256)
     inner = (share > 0) & (share < 1)
     spread[inner] = (moment[-1] * share[inner] - moment[inner]) ** 2 / (share[inner] * (1 - share[inner]))
-    # Between two far classes every threshold is as good: the middle one is the least sensitive.
+    # Between two distant classes every threshold scores equally: the middle one is the least sensitive.
     best = np.flatnonzero(spread >= spread.max() * (1 - 1e-9))
     return float(centres[best].mean()), float(spread.max())
 
 
 def measure_background_distance(image: RgbImage) -> BackgroundDistance:
-    """Distance of each pixel of an image, (H, W, 3) uint8 RGB, from its background."""
+    """Measure the distance of each pixel of an image, (H, W, 3) uint8 RGB, from its background."""
     coefficients = _fit_background(image)
     height, width = image.shape[:2]
     distance = np.empty((height, width), dtype=np.float32)
@@ -100,25 +102,25 @@ def measure_background_distance(image: RgbImage) -> BackgroundDistance:
 
 
 def to_lab(image: RgbImage) -> NDArray[np.float32]:
-    """(H, W, 3) float32 CIE Lab of (H, W, 3) uint8 RGB; L from 0 to 100."""
+    """Convert (H, W, 3) uint8 RGB to (H, W, 3) float32 CIE Lab; L from 0 to 100."""
     lab: NDArray[np.float32] = cv2.cvtColor(image.astype(np.float32) / np.float32(255), cv2.COLOR_RGB2LAB)
     return lab
 
 
 def is_background_high(is_high: NDArray[np.bool_]) -> bool:
-    """Which of two classes is the background: the one that has more of the border and of the area."""
+    """Return True if the high class is the background: the class with more of the border and of the area."""
     border = np.concatenate((is_high[0], is_high[-1], is_high[:, 0], is_high[:, -1]))
     share = _BORDER_WEIGHT * float(border.mean()) + (1 - _BORDER_WEIGHT) * float(is_high.mean())
     return share > 0.5
 
 
 def _powers(num: int) -> NDArray[np.float32]:
-    """(num, 4) float32: 1, t, t^2, t^3 for t from -1 to 1."""
+    """Return 1, t, t^2, t^3 for t from -1 to 1: (num, 4) float32."""
     return np.vander(np.linspace(-1, 1, num) if num > 1 else np.zeros(1), 4, increasing=True).astype(np.float32)
 
 
 def _fit_background(image: RgbImage) -> NDArray[np.float32]:
-    """(3, 4, 4) float32: for L, a and b the factors of y^i x^j."""
+    """Fit the background; return the factors of y^i x^j for L, a and b: (3, 4, 4) float32."""
     height, width = image.shape[:2]
     scale = min(1.0, _FIT_SIDE_PX / max(height, width))
     size = (max(round(width * scale), 1), max(round(height * scale), 1))
@@ -141,7 +143,7 @@ def _fit_background(image: RgbImage) -> NDArray[np.float32]:
 
 
 def _first_guess(lab: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Two classes by the channel that separates best; the background's one."""
+    """Split the pixels into two classes by the channel that separates best; return the background class."""
     splits = [otsu_threshold(lab[..., channel]) for channel in range(3)]
     best = max(range(3), key=lambda channel: splits[channel][1])
     is_high = np.asarray(lab[..., best] > splits[best][0])
@@ -150,14 +152,14 @@ def _first_guess(lab: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """An image in two classes.
+    """Binarized image.
 
     Attributes:
         mask: (H, W) bool, True is foreground.
-        method: "background" (what "auto" does), "otsu", "adaptive", "fixed", "color", or "mask" for a mask given.
-        threshold: For "background" and "color" a colour difference (CIE76), else a grey level from 0 to 255; for
-            "adaptive" how far from the local mean.
-        foreground: Whether the foreground is "dark" or "light" beside the background.
+        method: "background" (used by "auto"), "otsu", "adaptive", "fixed", "color", or "mask" for a given mask.
+        threshold: Colour difference (CIE76) for "background" and "color", distance from the local mean for "adaptive",
+            otherwise a grey level from 0 to 255.
+        foreground: "dark" or "light" if the foreground is darker or lighter than the background.
         share: Share of the image that is foreground, 0 to 1.
     """
 
@@ -177,20 +179,22 @@ def binarize(
     tolerance: float = 20.0,
     foreground: Foreground = "auto",
 ) -> Binary:
-    """Tell foreground from background.
+    """Separate foreground from background.
 
     Args:
-        image: Anything `load_image` takes, a file for example; a mask (H, W) bool comes back as it is.
-        method: "auto" finds the background's colour, also under uneven light, and takes what differs from it, darker,
-            lighter or of another colour. "otsu" is one grey level for all; "adaptive" compares with the surroundings
-            (thin things such as writing); "fixed" uses `threshold`; "color" takes what looks like `color`.
-        threshold: Grey level from 0 to 255 for "fixed"; for "auto" the colour difference, instead of one found.
-        color: RGB, "#rrggbb" or a CSS name. Given alone it chooses method "color".
-        tolerance: For "color": the largest colour difference (CIE76; 2 is barely visible, 100 is black to white).
-        foreground: "dark" or "light" keeps only what is darker or lighter than the background.
+        image: Anything `load_image` takes, such as a file; a mask (H, W) bool is returned unchanged.
+        method: "auto" finds the background's colour, also under uneven light, and selects what differs from it, darker,
+            lighter or of another colour. "otsu" uses one grey level for the whole image; "adaptive" compares with the
+            surroundings (for thin objects such as writing); "fixed" uses `threshold`; "color" selects what looks like
+            `color`.
+        threshold: Grey level from 0 to 255 for "fixed"; for "auto" a colour difference that overrides the automatic
+            one.
+        color: RGB, "#rrggbb" or a CSS name. If given alone, the method is "color".
+        tolerance: Largest colour difference for "color" (CIE76; 2 is barely visible, 100 is black to white).
+        foreground: "dark" or "light" to keep only what is darker or lighter than the background.
 
     Raises:
-        ImageError: No image, an unknown method, or an argument that the method needs is missing.
+        ImageError: If there is no image, the method is unknown, or an argument that the method needs is missing.
 
     Example:
         >>> page = np.full((100, 100, 3), 255, np.uint8)
@@ -225,10 +229,10 @@ def binarize(
 
 
 def parse_color(color: Color) -> tuple[int, int, int]:
-    """RGB of a CSS name, "#rrggbb" or three numbers.
+    """Parse a colour: CSS name, "#rrggbb" or three numbers.
 
     Raises:
-        ImageError: None of these.
+        ImageError: If it is none of these.
     """
     if isinstance(color, str):
         from PIL import ImageColor
@@ -245,7 +249,7 @@ def parse_color(color: Color) -> tuple[int, int, int]:
 
 
 def denoise(image: RgbImage) -> RgbImage:
-    """Smooth a noisy image just enough; a clean one comes back as it is."""
+    """Smooth a noisy image as little as necessary; a clean one is returned unchanged."""
     if min(image.shape[:2]) < _MIN_DENOISE_SIDE_PX:
         return image
     green = np.ascontiguousarray(image[:2048, :2048, 1])
@@ -261,7 +265,7 @@ def denoise(image: RgbImage) -> RgbImage:
 
 
 def _share_of_stray_pixels(grey: NDArray[np.uint8]) -> float:
-    """Share of pixels far above or below all eight neighbours, as in salt-and-pepper noise."""
+    """Return the share of pixels far above or below all eight neighbours, as in salt-and-pepper noise."""
     around = np.ones((3, 3), dtype=np.uint8)
     around[1, 1] = 0
     above = cv2.subtract(grey, cv2.dilate(grey, around))
@@ -295,19 +299,25 @@ def _by_background(image: RgbImage, threshold: float | None, foreground: Foregro
 
 
 def _cut_at_half_contrast(distance: NDArray[np.float32], mask: Mask) -> Mask:
-    """Cut each region at half of its own mean distance, where a blurred edge truly is; faint rims and shadows go."""
+    """Cut each region at half of its own mean distance, the true position of a blurred edge.
+
+    This removes faint rims and shadows.
+    """
     num, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
     if num == 1:
         return mask
     inside, values = labels[mask], distance[mask]
     sums = np.bincount(inside, weights=values, minlength=num)
-    # Each pixel weighs its own distance, so that rims hardly pull the mean down.
+    # Each pixel is weighted by its own distance, so that rims hardly lower the mean.
     means = np.bincount(inside, weights=values * values, minlength=num) / np.maximum(sums, 1e-6)
     return np.asarray(mask & (distance > (means / 2).astype(np.float32)[labels]))
 
 
 def _without_dark_corners(mask: Mask, is_lighter: NDArray[np.bool_]) -> Mask:
-    """Without what touches the border and is dark where nearly all is light, or the reverse: the edge of a photo."""
+    """Remove what touches the border and is dark where nearly everything is light, or the reverse.
+
+    Such regions are the edge of a photo.
+    """
     num_light, num_all = int(np.count_nonzero(mask & is_lighter)), int(np.count_nonzero(mask))
     if not num_all or 1 - _KIND_SHARE < num_light / num_all < _KIND_SHARE:
         return mask
@@ -340,7 +350,7 @@ def _by_surroundings(image: RgbImage, threshold: float | None, foreground: Foreg
     sigma = max(min(grey.shape) / _ADAPTIVE_BLOCKS, _MIN_ADAPTIVE_PX) / 3
     offset = _ADAPTIVE_OFFSET if threshold is None else threshold
     above = grey.astype(np.int16) - cv2.GaussianBlur(grey, (0, 0), sigma)
-    if foreground == "auto":  # strokes stand out further from the mean than the paper around them
+    if foreground == "auto":  # strokes differ more from the mean than the paper around them
         foreground = "light" if above.max(initial=0) > -above.min(initial=0) else "dark"
     mask = above > offset if foreground == "light" else above < -offset
     return _make(np.asarray(mask), "adaptive", float(offset), foreground)

@@ -1,4 +1,4 @@
-"""Connected regions of a mask, with their size and place, and their outlines: their outermost pixels, in turn."""
+"""Connected regions of a mask, with their size, position and outline."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from visual_tools.regions.inputs import Mask, to_mask
 from visual_tools.results import ResultSequence
 
 Outline = NDArray[np.int32]
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _FRAME_SPAN = 0.95
 _FRAME_FILL = 0.2
 
@@ -24,10 +24,10 @@ class Component:
     """One connected region.
 
     Attributes:
-        label: Its number in `Components.labels`, from 1.
-        area_px: Pixels.
-        box_px: The smallest box around it.
-        centroid_px: The mean x and y of its pixels.
+        label: Number in `Components.labels`, from 1.
+        area_px: Number of pixels.
+        box_px: Smallest box around it.
+        centroid_px: Mean x and y of its pixels.
     """
 
     label: int
@@ -42,7 +42,7 @@ class Components(ResultSequence[Component]):
 
     Attributes:
         labels: (H, W) int32, 0 is background, n is the nth component.
-        areas_px: (N,) int, pixels of each.
+        areas_px: (N,) int, number of pixels of each component.
         boxes_px: (N, 4) int: left, top, right, bottom of each.
         centroids_px: (N, 2) float: x and y of each.
     """
@@ -56,7 +56,7 @@ class Components(ResultSequence[Component]):
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """Every component as an object, made at first use; the arrays are quicker for many thousands."""
+        """All components as objects, created on first use; the arrays are faster for many thousands."""
         if not self._made:
             rows = zip(self.areas_px.tolist(), self.boxes_px.tolist(), self.centroids_px.tolist(), strict=True)
             self._made.append(
@@ -69,11 +69,11 @@ class Components(ResultSequence[Component]):
 
     @property
     def largest(self) -> Component | None:
-        """The one with most pixels."""
+        """Component with the most pixels."""
         return self.components[int(np.argmax(self.areas_px))] if len(self) else None
 
     def mask(self, label: int) -> NDArray[np.bool_]:
-        """Where one component is, (H, W) bool."""
+        """Return the mask of one component, (H, W) bool."""
         return np.asarray(self.labels == label)
 
     def __len__(self) -> int:
@@ -89,16 +89,16 @@ class Components(ResultSequence[Component]):
 def find_components(
     image: ImageSource, *, connectivity: int = 8, min_area_px: int = 0, max_area_px: int | None = None
 ) -> Components:
-    """Find the connected regions of a mask, or of what stands out in an image.
+    """Find the connected regions of a mask, or of the foreground of an image.
 
     Args:
         image: A mask (H, W) bool, or an image (anything `load_image` takes), which is binarized first.
-        connectivity: 8 lets regions touch at corners, 4 at sides only.
-        min_area_px: Smaller ones are left out (and are 0 in `labels`).
-        max_area_px: Larger ones are left out.
+        connectivity: 8 connects pixels at sides and corners, 4 at sides only.
+        min_area_px: Minimum area; smaller regions are left out (and are 0 in `labels`).
+        max_area_px: Maximum area; larger regions are left out.
 
     Raises:
-        ImageError: Neither a mask nor an image, or another connectivity.
+        ImageError: If it is neither a mask nor an image, or `connectivity` is not 4 or 8.
 
     Example:
         >>> find_components(np.eye(3, dtype=bool), connectivity=4)
@@ -132,7 +132,7 @@ def _only(found: Components, keep: NDArray[np.bool_]) -> Components:
 
 
 def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
-    """(N, 2) int32, x and y of the outermost pixels of the largest piece of a mask at (left, top), in turn."""
+    """Trace the outermost pixels of the largest piece of a mask at (left, top): x and y in order, (N, 2) int32."""
     contours, _ = cv2.findContours(
         np.ascontiguousarray(region).view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE, offset=(left, top)
     )
@@ -143,12 +143,12 @@ def trace_outline(region: Mask, left: int = 0, top: int = 0) -> Outline:
 
 
 def hull_area(outline: Outline) -> float:
-    """Pixels of the convex hull of an outline; its points are pixel centres, so half a pixel is added all around."""
+    """Return the pixels of the convex hull of an outline, half a pixel larger because points are pixel centers."""
     hull = cv2.convexHull(outline)
     return float(cv2.contourArea(hull)) + float(cv2.arcLength(hull, True)) / 2 + 1
 
 
 def is_frame(area_px: int, box: Box, width: int, height: int) -> bool:
-    """Whether a region with this many pixels in this box is a thin frame around an image of this size."""
+    """Return True if a region with this area and box is a thin frame around an image of this size."""
     spans = box.width >= _FRAME_SPAN * width and box.height >= _FRAME_SPAN * height
     return spans and area_px < _FRAME_FILL * box.area

@@ -1,10 +1,10 @@
-"""Count the objects of an image: find them, cut touching ones apart, drop specks, number them.
+"""Count the objects of an image: find them, separate touching ones, drop specks, number them.
 
-Touching objects are cut by a watershed of the distance to the edge, then basins without a neck between are joined. A
-basin is kept when the neck to its higher neighbour is clearly narrower than the basin itself, measured relative to its
-own radius, so that large and small objects in one image are judged alike. Objects that touch without a neck, as two
-rods in an L, are cut from an inward corner straight across, and only where other objects of the image say how large
-one is; else an arm could not be told from a neighbour.
+Touching objects are separated by a watershed of the distance to the edge, then basins without a neck between them are
+joined. A basin is kept if the neck to its higher neighbour is clearly narrower than the basin, measured relative to its
+own radius, so that large and small objects in one image are treated alike. Objects that touch without a neck, such as
+two rods in an L, are cut straight across from an inward corner, and only if other objects of the image show the typical
+size; otherwise an arm could not be distinguished from a neighbour.
 """
 
 import math
@@ -21,13 +21,13 @@ from visual_tools.regions.binary import Color, Foreground, Method, binarize
 from visual_tools.regions.components import Components, Outline, find_components, hull_area, is_frame, trace_outline
 from visual_tools.regions.inputs import Mask
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _MIN_NECK_DEPTH = 0.12
-"""A neck is one when it is narrower than the smaller object by this share of its radius."""
+"""Share of the smaller object's radius by which a neck must be narrower than the object."""
 
 _MIN_NECK_DEPTH_PX = 1.0
 _CRUMB_SHARE = 0.06
-"""A piece with less than this share of the largest one's area is a bump of its neighbour."""
+"""Share of the largest piece's area below which a piece is a bump of its neighbour."""
 
 _CONVEX_SOLIDITY = 0.975
 _MIN_SOLIDITY_GAIN = 0.02
@@ -35,7 +35,7 @@ _MIN_SOLIDITY = 0.85
 _CLUSTER_AREAS = 2.5
 
 _HOLE_SHARES = (0.35, 0.12, 0.0)
-"""Holes with a radius below this share of the region's are taken for holes in an object, larger ones for gaps."""
+"""Share of the region's radius below which a hole is inside an object; larger holes are gaps between objects."""
 
 _ALL, _HEAD, _TAIL = slice(None), slice(None, -1), slice(1, None)
 _NEIGHBOURS = (
@@ -44,16 +44,16 @@ _NEIGHBOURS = (
     ((_HEAD, _HEAD), (_TAIL, _TAIL)),
     ((_HEAD, _TAIL), (_TAIL, _HEAD)),
 )
-"""Views on an array that lay each pixel on a neighbour: right, below, and both diagonals."""
+"""Pairs of array views that align each pixel with a neighbour: right, below, and both diagonals."""
 
 _MAX_SPLIT_PIXELS = 1_500_000
 CONVEX = 0.955
 _CLEARLY_LARGER = 1.35
 _SURELY_SEVERAL = 1.6
 _MIN_PART_SHARE = 0.2
-"""A piece has at least this share of the typical object's area."""
+"""Minimum area of a piece, as a share of the typical object's area."""
 _MIN_GAIN = 0.04
-"""Of convexity by a cut; none is asked of a region so large that it is surely several."""
+"""Minimum gain in convexity by a cut; not required for a region so large that it surely contains several objects."""
 _INWARD_DEG = 20.0
 _ROUGH_SHARE = 0.06
 _CUT_COST = 0.03
@@ -64,13 +64,13 @@ _MAX_CUTS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """A region cut into parts: labels (h, w) int32 with 1 to `num`, 0 is outside."""
+    """Region cut into parts: labels (h, w) int32 with 1 to `num`, 0 is outside."""
 
     labels: NDArray[np.int32]
     num: int
 
     def regions(self) -> list[tuple[tuple[slice, slice], Mask]]:
-        """For each part, by number, its place in `labels` (rows, columns) and its mask there."""
+        """Return for each part, by number, its position in `labels` (rows, columns) and its mask there."""
         places = require("scipy.ndimage", "visual").find_objects(self.labels, self.num)
         return [
             (place, np.asarray(self.labels[place] == number))
@@ -82,13 +82,13 @@ class Parts:
 def separate(region: Mask, typical_area_px: float = 0.0) -> Parts:
     """Cut one region (a crop with its mask, holes not filled) into the objects that touch in it.
 
-    Holes in an object are filled, gaps between objects are left. Which is which, shape alone cannot say: all are
-    filled first, then only ever smaller ones, as long as the parts become clearly more convex by it.
+    Holes in an object are filled, gaps between objects are kept. Shape alone does not distinguish them, so all are
+    filled first, then only smaller and smaller ones, while the parts become clearly more convex.
 
     Args:
         region: (h, w) bool.
-        typical_area_px: Of the regions in the image. A region that is not clearly larger stays in one piece when its
-            parts would not be convex: they are limbs of one thing.
+        typical_area_px: Typical area of the regions in the image. A region that is not clearly larger stays in one
+            piece if its parts would not be convex, since they are then limbs of one object.
     """
     best = _separate_solid(_fill_holes(region, None))
     if _has_holes(region):
@@ -104,12 +104,12 @@ def separate(region: Mask, typical_area_px: float = 0.0) -> Parts:
 
 
 def fill(region: Mask) -> Parts:
-    """One region with its holes filled, in one piece."""
+    """Return one region with its holes filled, in one piece."""
     return Parts(labels=_fill_holes(region, None).astype(np.int32), num=1)
 
 
 def solidity(region: Mask) -> float:
-    """Area over the area of the convex hull, 0 to 1."""
+    """Return the area divided by the area of the convex hull, 0 to 1."""
     outline = trace_outline(region)
     return min(float(np.count_nonzero(region)) / hull_area(outline), 1.0) if len(outline) else 0.0
 
@@ -143,7 +143,7 @@ def _cut_at_necks(region: Mask) -> Parts:
 def _find_necks(
     basins: NDArray[np.int32], distance: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Pairs of touching basins (N, 2) and the height of the pass between them (N,)."""
+    """Find pairs of touching basins (N, 2) and the height of the pass between them (N,)."""
     pairs, heights = [], []
     for first, second in _NEIGHBOURS:
         one, other = basins[first], basins[second]
@@ -163,9 +163,10 @@ def _join_basins(
     pairs: NDArray[np.int64],
     passes: NDArray[np.float64],
 ) -> NDArray[np.int32]:
-    """New number (from 1) of each basin: joined are those that have no neck between, and crumbs with what they lie at.
+    """Return the new number (from 1) of each basin after joining.
 
-    The highest pass goes first, so that what is joined grows from the inside.
+    Basins without a neck between them are joined, and tiny ones with their neighbour. The highest pass is processed
+    first, so that joined basins grow from the inside.
     """
     leader = list(range(len(heights)))
     top, size = heights.tolist(), areas.tolist()
@@ -194,17 +195,17 @@ def _join_basins(
 
 
 def _distance(region: Mask) -> NDArray[np.float32]:
-    """Distance to the nearest pixel outside, in pixels; outside the crop is outside."""
+    """Return the distance to the nearest outside pixel, in pixels; everything beyond the crop is outside."""
     padded = np.pad(region, 1).view(np.uint8)
     distance: NDArray[np.float32] = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     return np.ascontiguousarray(distance[1:-1, 1:-1])
 
 
 def _label_outside(region: Mask) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Labels of the pieces that are not the region, and for each label whether it is a hole."""
+    """Label the pieces outside the region, and return for each label whether it is a hole."""
     num, labels = cv2.connectedComponents(np.pad(~region, 1, constant_values=True).view(np.uint8), connectivity=4)
     is_hole = np.ones(num, dtype=bool)
-    is_hole[[0, labels[0, 0]]] = False  # 0 is the region, the frame of padding belongs to what is outside
+    is_hole[[0, labels[0, 0]]] = False  # 0 is the region; the padding frame is not a hole
     return labels[1:-1, 1:-1], is_hole
 
 
@@ -213,7 +214,7 @@ def _has_holes(region: Mask) -> bool:
 
 
 def _fill_holes(region: Mask, max_radius_px: float | None) -> Mask:
-    """Fill holes; with a radius only those whose inscribed circle is smaller."""
+    """Fill holes; if a radius is given, only those with a smaller inscribed circle."""
     labels, is_hole = _label_outside(region)
     if max_radius_px is not None and is_hole.any():
         radii = np.zeros(len(is_hole))
@@ -223,7 +224,7 @@ def _fill_holes(region: Mask, max_radius_px: float | None) -> Mask:
 
 
 def _mean_solidity(parts: Parts) -> float:
-    """Of the parts, each weighing its area."""
+    """Return the mean solidity of the parts, weighted by area."""
     regions = [region for _, region in parts.regions()]
     weights = [max(int(np.count_nonzero(region)), 1) for region in regions]
     return float(np.average([solidity(region) for region in regions], weights=weights))
@@ -235,7 +236,7 @@ def _resize(region: Mask, scale: float) -> Mask:
 
 
 def _enlarge(labels: NDArray[np.int32], region: Mask) -> NDArray[np.int32]:
-    """Labels of a smaller copy on the full region: each pixel gets the nearest label."""
+    """Scale labels of a smaller copy to the full region: each pixel gets the nearest label."""
     ndimage = require("scipy.ndimage", "visual")
     nearest = ndimage.distance_transform_edt(labels == 0, return_distances=False, return_indices=True)
     full = cv2.resize(labels[tuple(nearest)].astype(np.float32), region.shape[::-1], interpolation=cv2.INTER_NEAREST)
@@ -243,7 +244,7 @@ def _enlarge(labels: NDArray[np.int32], region: Mask) -> NDArray[np.int32]:
 
 
 def cut_at_corners(region: Mask, typical_area_px: float) -> Parts:
-    """Cut one region, (h, w) bool without holes, into convex objects of about the area of surely single ones."""
+    """Cut one region, (h, w) bool without holes, into convex objects with about the area of surely single ones."""
     waiting: list[Outline] = [trace_outline(region)]
     done: list[Outline] = []
     while waiting:
@@ -257,13 +258,13 @@ def cut_at_corners(region: Mask, typical_area_px: float) -> Parts:
     for number, outline in enumerate(done, start=1):
         cv2.fillPoly(labels, [outline], number)
     labels[~region] = 0
-    if not np.all(labels[region]):  # what lies outside the largest outline goes to the first piece
+    if not np.all(labels[region]):  # pixels outside the largest outline belong to the first piece
         labels[region & (labels == 0)] = 1
     return Parts(labels=labels, num=len(done))
 
 
 def _find_cut(outline: Outline, region: Mask, typical_area_px: float) -> tuple[Outline, Outline] | None:
-    """The two pieces of the best cut, None when no cut makes the pieces clearly more convex."""
+    """Return the two pieces of the best cut, or None if no cut makes the pieces clearly more convex."""
     area = _enclosed(outline)
     whole = min(area / hull_area(outline), 1.0) if len(outline) > 3 else 1.0
     if whole >= CONVEX or area < _CLEARLY_LARGER * typical_area_px:
@@ -284,7 +285,7 @@ def _find_cut(outline: Outline, region: Mask, typical_area_px: float) -> tuple[O
 
 
 def _find_inward_corners(outline: Outline, rough_px: float) -> list[int]:
-    """Indices of corners that point inwards, those that do so most first."""
+    """Return the indices of corners that point inwards, sharpest first."""
     corners = cv2.approxPolyDP(outline, max(rough_px, 1.5), True).reshape(-1, 2).astype(np.float64)
     if len(corners) < 4:
         return []
@@ -297,7 +298,7 @@ def _find_inward_corners(outline: Outline, rough_px: float) -> list[int]:
 
 
 def _find_ends(outline: Outline, start: int, region: Mask) -> list[int]:
-    """Where a cut from `start` may end: straight through the inside, and short beside the way round the outline."""
+    """Return possible ends of a cut from `start`: straight through the inside, short relative to the outline."""
     count = len(outline)
     candidates = np.arange(0, count, max(count // _MAX_SAMPLES, 1))
     around = np.abs(candidates - start)
@@ -326,13 +327,13 @@ def _split(outline: Outline, start: int, end: int) -> tuple[Outline, Outline]:
 
 
 def _enclosed(outline: NDArray[np.int32]) -> float:
-    """Pixels inside an outline, its own among them."""
+    """Return the number of pixels inside an outline, including the outline."""
     return float(cv2.contourArea(outline)) + float(cv2.arcLength(outline, True)) / 2 + 1
 
 
-# Rules of thumb without another source; measured together in benchmarks/visual/README.md, "Counting and size".
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _SPECK_SHARE = 0.06
-"""Of the typical object's area; a ball of a quarter of the typical diameter still counts."""
+"""Share of the typical object's area; a ball of a quarter of the typical diameter is still counted."""
 
 _MIN_AREA_PX = 6
 _MIN_PEERS = 2
@@ -342,17 +343,17 @@ _ROW_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedObject:
-    """One object.
+    """One counted object.
 
     Attributes:
-        number: From 1, rows from top to bottom, in each from left to right; also its value in `Count.labels`.
-        area_px: Pixels, its holes filled.
-        box_px: The smallest upright box around it.
+        number: Number from 1, in rows from top to bottom, left to right; also its value in `Count.labels`.
+        area_px: Number of pixels, with its holes filled.
+        box_px: Smallest upright box around it.
         centroid_px: Mean x and y of its pixels.
         equivalent_diameter_px: Diameter of the circle of the same area.
-        is_at_border: Touches the edge of the image, so a part of it may be missing.
-        was_touching: Was cut from a neighbour that it touches.
-        outline_px: (N, 2) int, x and y of its outermost pixels in turn.
+        is_at_border: True if it touches the edge of the image, so that a part of it may be missing.
+        was_touching: True if it was cut from a neighbour that it touches.
+        outline_px: (N, 2) int, x and y of its outermost pixels in order.
     """
 
     number: int
@@ -367,15 +368,15 @@ class CountedObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Count:
-    """How many objects, and each of them.
+    """Number of objects, and each object.
 
     Attributes:
-        count: All of them, those at the border too.
-        num_at_border: Of these, how many touch the edge of the image.
-        num_split: Of these, how many were cut from a touching neighbour.
-        num_specks: Regions too small beside the typical object, which are not counted.
-        objects: In reading order.
-        mask: (H, W) bool, where objects are.
+        count: Number of objects, including those at the border.
+        num_at_border: Number of these that touch the edge of the image.
+        num_split: Number of these that were cut from a touching neighbour.
+        num_specks: Number of regions too small relative to the typical object, which are not counted.
+        objects: Objects in reading order.
+        mask: (H, W) bool, True on objects.
         labels: (H, W) int32, the number of the object at each pixel, 0 is background.
     """
 
@@ -406,19 +407,19 @@ def count_objects(
     split: bool = True,
     min_area_px: int | None = None,
 ) -> Count:
-    """Count objects on a background that is found by itself, also under uneven light.
+    """Count objects on a background that is detected automatically, also under uneven light.
 
     Args:
         image: An image (anything `load_image` takes), or a mask (H, W) bool.
-        method: How objects are told from the background, see `binarize`.
+        method: Method that separates objects from the background, see `binarize`.
         threshold: See `binarize`.
-        color: Count what has this colour: a name, "#rrggbb" or RGB.
-        foreground: "dark" or "light" counts only what is darker or lighter than the background.
-        split: Cut touching objects apart. Switch it off for shapes with narrow waists, such as letters or animals.
-        min_area_px: Smaller regions are specks; left out, a small share of the typical object.
+        color: Colour of the objects to count: a name, "#rrggbb" or RGB.
+        foreground: "dark" or "light" to count only what is darker or lighter than the background.
+        split: True to separate touching objects. Use False for shapes with narrow waists, such as letters or animals.
+        min_area_px: Area below which regions are specks; by default a small share of the typical object.
 
     Raises:
-        ImageError: No image and no mask, or an argument of `binarize` is wrong.
+        ImageError: If it is neither an image nor a mask, or an argument of `binarize` is wrong.
 
     Example:
         >>> mask = np.zeros((40, 80), dtype=bool)
@@ -440,11 +441,11 @@ def count_objects(
 def _separate_regions(
     regions: Components, is_speck: NDArray[np.bool_], split: bool
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Labels of single objects, and for each (0 is none) whether it was cut from a neighbour."""
+    """Label single objects; also return for each label (0 is none) whether it was cut from a neighbour."""
     height, width = regions.labels.shape
     typical = _find_typical_area(regions.areas_px[~is_speck])
     found = []
-    largest_first = np.argsort(-regions.areas_px, kind="stable")  # what lies inside another is drawn over it
+    largest_first = np.argsort(-regions.areas_px, kind="stable")  # objects inside others are painted over them
     for index in largest_first[~is_speck[largest_first]].tolist():
         box = Box(*regions.boxes_px[index].tolist())
         if is_frame(int(regions.areas_px[index]), box, width, height):
@@ -455,7 +456,7 @@ def _separate_regions(
 
 
 def _recut(found: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
-    """Cut once more what is larger and less convex than the objects that are surely single."""
+    """Cut again the regions that are larger and less convex than the objects that are surely single."""
     single: list[int] = []
     odd: list[tuple[int, tuple[slice, slice], Mask]] = []
     for index, (_, parts) in enumerate(found):
@@ -480,7 +481,7 @@ def _recut(found: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
 
 
 def _paint(found: list[tuple[Box, Parts]], shape: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """One label image of all parts, and for each label (0 is none) whether it was cut from a neighbour."""
+    """Paint all parts into one label image; also return for each label (0 is none) if it was cut from a neighbour."""
     labels = np.zeros(shape, dtype=np.int32)
     touching = [False]
     for box, parts in found:
@@ -492,7 +493,7 @@ def _paint(found: list[tuple[Box, Parts]], shape: tuple[int, int]) -> tuple[NDAr
 
 
 def _find_typical_area(areas: NDArray[np.integer]) -> float:
-    """The median, each area weighing its side: a mass of specks does not pull it down, nor one giant up; 0 for none."""
+    """Return the area-weighted median area, 0 for no areas; many specks or one giant do not shift it."""
     if not len(areas):
         return 0.0
     ordered = np.sort(areas)
@@ -501,7 +502,7 @@ def _find_typical_area(areas: NDArray[np.integer]) -> float:
 
 
 def _describe(labels: NDArray[np.int32], touching: NDArray[np.bool_]) -> list[CountedObject]:
-    """Every label as an object that still has the number of its label."""
+    """Convert every label to an object that keeps the number of its label."""
     ndimage = require("scipy.ndimage", "visual")
     height, width = labels.shape
     found = []
@@ -528,7 +529,7 @@ def _describe(labels: NDArray[np.int32], touching: NDArray[np.bool_]) -> list[Co
 
 
 def _in_reading_order(found: list[CountedObject]) -> list[CountedObject]:
-    """Rows from top to bottom (a row is as high as the typical object), in each from left to right."""
+    """Sort objects into rows from top to bottom (a row is as high as the typical object), each from left to right."""
     if not found:
         return []
     pitch = _ROW_SHARE * float(np.median([one.box_px.height for one in found]))

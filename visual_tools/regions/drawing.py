@@ -1,4 +1,4 @@
-"""Draw what was found: outlines in changing colours, each with its number."""
+"""Draw detected objects: outlines in varying colours, each with its number."""
 
 import colorsys
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from visual_tools.regions.measuring import Measurements, ScaleBar
 from visual_tools.regions.polygons import Polygons
 
 _HUE_STEP = 0.381966
-"""The golden section: neighbours in the row get colours far apart."""
+"""Golden section, so that consecutive numbers get very different colours."""
 
 _LINE_PER_SIDE = 1 / 500
 _TEXT_PER_SIDE = 1 / 45
@@ -38,15 +38,15 @@ def draw_objects(
     *,
     show_numbers: bool = True,
 ) -> RgbImage:
-    """A copy of the image with every found object outlined and numbered.
+    """Return a copy of the image with every detected object outlined and numbered.
 
     Args:
-        image: The image in which `result` was found; it is not changed.
-        result: What one of the functions of this package returned.
-        show_numbers: Write numbers (kinds for polygons); where an object has no room for one, it is left out.
+        image: Image in which `result` was found; it is not changed.
+        result: Result of one of the functions of this package.
+        show_numbers: True to write numbers (kinds for polygons), except where an object is too small.
 
     Raises:
-        ImageError: No image.
+        ImageError: If it is not an image.
     """
     drawn = np.ascontiguousarray(to_image(image)).copy()
     side = max(drawn.shape[:2])

@@ -1,4 +1,4 @@
-"""Edges of an image, and outlines of what stands out in it."""
+"""Edges of an image, and outlines of its foreground."""
 
 from dataclasses import dataclass, field
 
@@ -15,8 +15,10 @@ from visual_tools.regions.inputs import Mask, to_image, to_mask
 from visual_tools.results import ResultSequence
 
 _LOW_SHARE = 0.4
-"""Of the high threshold, for where a strong edge goes on weakly. Source: J. Canny, A Computational Approach to Edge
-Detection, 1986, recommends a ratio of two to three."""
+"""Low threshold as a share of the high one, for the weak continuation of a strong edge.
+
+Source: J. Canny, A Computational Approach to Edge Detection, 1986, recommends a ratio of two to three.
+"""
 
 _MIN_HIGH = 30.0
 
@@ -27,8 +29,8 @@ class Edges:
 
     Attributes:
         mask: (H, W) bool, lines one pixel wide.
-        low: Where a line may go on, in grey levels a pixel.
-        high: Where a line may start.
+        low: Threshold where a line may continue, in grey levels per pixel.
+        high: Threshold where a line may start, in grey levels per pixel.
         share: Share of the image that is edge, 0 to 1.
     """
 
@@ -43,14 +45,14 @@ class Contour:
     """One closed outline.
 
     Attributes:
-        number: From 1, largest first.
-        points_px: (N, 2) int, x and y of its pixels in turn.
-        area_px: Pixels that it encloses, its own among them.
-        length_px: Through the middles of its pixels.
-        box_px: The smallest upright box.
+        number: Number from 1, largest first.
+        points_px: (N, 2) int, x and y of its pixels in order.
+        area_px: Number of enclosed pixels, including the outline.
+        length_px: Length through the centers of its pixels.
+        box_px: Smallest upright box.
         center_px: Mean x and y of its points.
-        is_hole: It bounds a hole from inside the region around it.
-        parent: Number of the contour right around it, 0 for none.
+        is_hole: True if it bounds a hole of the surrounding region.
+        parent: Number of the directly enclosing contour, 0 for none.
     """
 
     number: int
@@ -79,16 +81,16 @@ class Contours(ResultSequence[Contour]):
 def detect_edges(
     image: ImageSource, *, low: float | None = None, high: float | None = None, blur_px: float = 1.0
 ) -> Edges:
-    """Find edges by Canny's method; the thresholds follow from the image when they are left out.
+    """Find edges by Canny's method; thresholds that are not given are derived from the image.
 
     Args:
-        image: Anything `load_image` takes; of its channels the one that changes most counts at each pixel.
-        low: Grey levels a pixel where an edge may go on.
-        high: Grey levels a pixel where an edge may start.
-        blur_px: Sigma of the smoothing before; 0 for none, more for noise.
+        image: Anything `load_image` takes; at each pixel the channel with the largest change is used.
+        low: Threshold where an edge may continue, in grey levels per pixel.
+        high: Threshold where an edge may start, in grey levels per pixel.
+        blur_px: Sigma of the smoothing before detection, in pixels; 0 for none, larger for noisy images.
 
     Raises:
-        ImageError: No image, or thresholds that are negative or in the wrong order.
+        ImageError: If it is not an image, or the thresholds are negative or in the wrong order.
     """
     pixels = to_image(image)
     if blur_px > 0:
@@ -104,22 +106,22 @@ def detect_edges(
     low = _LOW_SHARE * high if low is None else low
     if not 0 <= low <= high:
         raise ImageError(f"found low={low:g} and high={high:g}, expected 0 <= low <= high")
-    # Sobel's sums are four times the grey levels a pixel.
+    # Sobel's sums are four times the grey levels per pixel.
     edges = cv2.Canny(np.ascontiguousarray(across), np.ascontiguousarray(down), 4 * low, 4 * high, L2gradient=True)
     mask = np.asarray(edges > 0)
     return Edges(mask=mask, low=round(low, 2), high=round(high, 2), share=round(float(mask.mean()), 6))
 
 
 def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: bool = True) -> Contours:
-    """Trace the outlines of a mask, or of what stands out in an image.
+    """Trace the outlines of a mask, or of the foreground of an image.
 
     Args:
         image: A mask (H, W) bool, or an image (anything `load_image` takes), which is binarized first.
-        min_area_px: Smaller ones are left out.
-        with_holes: Also the outlines of holes.
+        min_area_px: Minimum area; smaller outlines are left out.
+        with_holes: True to include the outlines of holes.
 
     Raises:
-        ImageError: Neither a mask nor an image.
+        ImageError: If it is neither a mask nor an image.
     """
     mask = to_mask(image)
     if mask is None:
@@ -127,7 +129,7 @@ def find_contours(image: ImageSource, *, min_area_px: float = 4.0, with_holes: b
     traced, tree = cv2.findContours(np.ascontiguousarray(mask).view(np.uint8), cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     parents = tree[0, :, 3].tolist() if len(traced) else []
     depths: list[int] = []
-    for parent in parents:  # a parent always stands before its children
+    for parent in parents:  # a parent always precedes its children
         depths.append(0 if parent < 0 else depths[parent] + 1)
     rows = []
     for index, points in enumerate(traced):

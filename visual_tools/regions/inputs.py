@@ -1,4 +1,4 @@
-"""What a caller may hand in: an image (all that `load_image` takes) or a mask, told apart once."""
+"""Validation of inputs: an image (anything that `load_image` takes) or a mask."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_]
 
 
 def is_mask(image: Any) -> bool:
-    """Whether this is a mask: an array (H, W) of bool, or of integers that are 0 and one other value, 1 or 255."""
+    """Return True for a mask: an (H, W) array of bool, or of integers that are 0 and one other value, 1 or 255."""
     if not isinstance(image, np.ndarray) or image.ndim != 2 or image.size == 0:
         return False
     if image.dtype == np.bool_:
@@ -25,10 +25,10 @@ def is_mask(image: Any) -> bool:
 
 
 def to_mask(image: ImageSource) -> Mask | None:
-    """The mask, when this is one; None when it is an image.
+    """Return the mask if the input is one, or None if it is an image.
 
     Raises:
-        ImageError: A mask without pixels.
+        ImageError: If it is a mask without pixels.
     """
     if isinstance(image, np.ndarray) and image.size == 0:
         raise ImageError(f"found an empty array of shape {image.shape}, expected at least 1x1 pixels")
@@ -39,9 +39,9 @@ def to_mask(image: ImageSource) -> Mask | None:
 
 
 def to_image(image: ImageSource) -> RgbImage:
-    """(H, W, 3) uint8 RGB of an image or a mask.
+    """Convert an image or a mask to (H, W, 3) uint8 RGB.
 
     Raises:
-        ImageError: It is neither.
+        ImageError: If it is neither.
     """
     return load_image(np.asarray(image) != 0) if is_mask(image) else load_image(image)

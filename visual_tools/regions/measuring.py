@@ -1,4 +1,4 @@
-"""Sizes of objects, in pixels and in units of length, and the scale bar that gives the unit."""
+"""Measure objects, in pixels and in units of length, and find the scale bar that gives the unit."""
 
 import math
 import re
@@ -20,14 +20,17 @@ _UNITS = {
     **{name: name for name in ("nm", "mm", "cm", "m", "km", "in", "ft", "mi")},
     **dict.fromkeys(("µm", "μm", "um", "pm", "jm", "micron", "microns"), "µm"),
 }
-"""As read to as meant: the letter mu is often read as u, p or j, and no image has a bar of picometres."""
+"""Units as read by OCR, mapped to the intended unit.
+
+The letter mu is often read as u, p or j, and no image has a bar of picometres.
+"""
 
 _LABEL = re.compile(r"^[^\d]{0,3}(\d+(?:[.,]\d+)?)\s*([a-zA-Zµμ]{1,7})\.?$")
 _MIN_ASPECT = 4.0
 _MIN_LENGTH_SHARE = 0.02
 _MAX_LENGTH_SHARE = 0.8
 _REACH_HEIGHTS = 3.0
-"""How far from its bar a label stands, in heights of the label."""
+"""Maximum distance of a label from its bar, in heights of the label."""
 
 _MIN_CONTRAST_LEVELS = 40
 _MIN_FILL = 0.8
@@ -36,15 +39,15 @@ _TICK_FILL = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleBar:
-    """A scale bar.
+    """Scale bar of an image.
 
     Attributes:
-        length_px: Its length; with ticks at its ends, from the middle of one to the middle of the other.
-        value: What it stands for, in `unit`.
+        length_px: Length; if it has ticks at its ends, between the centers of the ticks.
+        value: Length that it represents, in `unit`.
         unit: "nm", "µm", "mm", "cm", "m", "km", "in", "ft" or "mi".
-        units_per_px: How long one pixel is.
-        bar_px: Where the bar is.
-        label_px: Where its text is.
+        units_per_px: Length of one pixel, in `unit`.
+        bar_px: Box of the bar.
+        label_px: Box of its text.
     """
 
     length_px: float
@@ -55,7 +58,7 @@ class ScaleBar:
     label_px: Box
 
     def covers(self, box: Box) -> bool:
-        """Whether something lies mainly on the bar or its label."""
+        """Return True if a box is mainly on the bar or its label."""
         own = max(self.bar_px.padded(2).intersection(box), self.label_px.padded(4).intersection(box))
         return own > 0.5 * box.area
 
@@ -67,7 +70,7 @@ def find_scale_bar(image: ImageSource) -> ScaleBar:
         image: Anything `load_image` takes.
 
     Raises:
-        ImageError: No text such as "50 µm", or no bar next to it; then measure the bar yourself and give
+        ImageError: If there is no text such as "50 µm", or no bar next to it; then measure the bar yourself and pass
             `scale_bar=(length_px, value, unit)`.
     """
     pixels = to_image(image)
@@ -87,7 +90,7 @@ def find_scale_bar(image: ImageSource) -> ScaleBar:
 
 
 def _find_labels(image: RgbImage) -> list[tuple[Box, float, str]]:
-    """Texts that are a length: place, value, unit; number and unit may have been read apart."""
+    """Find texts that are a length: box, value, unit; number and unit may have been read separately."""
     from visual_tools.ocr import read_text
 
     lines = [(line.text.strip(), line.box_px) for line in read_text(image)]
@@ -110,7 +113,7 @@ def _find_labels(image: RgbImage) -> list[tuple[Box, float, str]]:
 
 
 def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
-    """The longest horizontal bar near a label, dark or light, and its length in pixels."""
+    """Find the longest horizontal bar near a label, dark or light; also return its length in pixels."""
     height, width = image.shape[:2]
     reach = round(_REACH_HEIGHTS * label.height)
     area = label.padded(round(_MAX_LENGTH_SHARE * width), reach).clipped(width, height)
@@ -128,7 +131,7 @@ def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
 
 
 def _find_bars(mask: NDArray[np.bool_]) -> list[Box]:
-    """Filled rectangles that are much longer than high, with or without ticks at their ends."""
+    """Find filled rectangles that are much longer than high, with or without ticks at their ends."""
     shortest = max(round(_MIN_LENGTH_SHARE * mask.shape[1]), 8) | 1
     runs = cv2.morphologyEx(mask.view(np.uint8), cv2.MORPH_OPEN, np.ones((1, shortest), np.uint8))
     num, _, stats, _ = cv2.connectedComponentsWithStats(runs, connectivity=8)
@@ -140,7 +143,7 @@ def _find_bars(mask: NDArray[np.bool_]) -> list[Box]:
 
 
 def _tick_width(mask: NDArray[np.bool_], bar: Box) -> int:
-    """Width of the ticks at a bar's ends, 0 without; a bar with ticks is measured from middle to middle of these."""
+    """Return the width of the ticks at a bar's ends, 0 if there are none; length is measured between their centers."""
     tall = bar.padded(0, max(bar.height, 2)).clipped(mask.shape[1], mask.shape[0])
     is_tick = mask[tall.top : tall.bottom, bar.left : bar.right].mean(axis=0) > _TICK_FILL
     ends = [int(np.argmin(side)) for side in (is_tick[: bar.width // 4], is_tick[::-1][: bar.width // 4])]
@@ -148,7 +151,7 @@ def _tick_width(mask: NDArray[np.bool_], bar: Box) -> int:
 
 
 def _is_beside(bar: Box, label: Box, reach_px: int) -> bool:
-    """Whether a bar is above or below a label, or left or right of it on the same height."""
+    """Return True if a bar is above or below a label, or left or right of it at the same height."""
     overlaps = bar.overlap_x(label) > 0.3 * min(bar.width, label.width)
     gap = -bar.overlap_y(label)
     if overlaps:
@@ -161,20 +164,20 @@ _MM_PER_INCH = 25.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Sizes of one object. Those without `_px` are in `Measurements.unit`, which is "px" where no scale is known.
+    """Sizes of one object, without `_px` in `Measurements.unit`, which is "px" if no scale is known.
 
     Attributes:
-        number: As in `Measurements.count`.
-        area: In units squared.
+        number: Number in `Measurements.count`.
+        area: Area in units squared.
         perimeter: Length of the outline.
-        length: Long side of the smallest rectangle around it, turned as needed.
+        length: Long side of the smallest rotated rectangle around it.
         width: Short side of that rectangle.
         equivalent_diameter: Diameter of the circle of the same area.
-        circularity: 4 pi area / perimeter^2: 1 is a circle, a square has 0.79.
-        angle_deg: Direction of the long side, counterclockwise from the x axis as one sees it, 0 to 180.
+        circularity: 4 pi area / perimeter^2: 1 for a circle, 0.79 for a square.
+        angle_deg: Direction of the long side, counterclockwise from the x axis as displayed, 0 to 180.
         centroid_px: Mean x and y of its pixels.
-        box_px: The smallest upright box.
-        is_at_border: Touches the edge of the image, so it may be larger than measured.
+        box_px: Smallest upright box.
+        is_at_border: True if it touches the edge of the image, so that it may be larger than measured.
         outline_px: (N, 2) int, x and y of its outermost pixels.
     """
 
@@ -197,10 +200,10 @@ class Measurements(ResultSequence[Measurement]):
     """Sizes of all objects; behaves as a sequence of `Measurement`.
 
     Attributes:
-        objects: In reading order.
-        unit: Of all lengths: "px", "mm", or that of the scale bar.
-        units_per_px: How long one pixel is.
-        count: What was counted: masks, labels, outlines.
+        objects: Measurements in reading order.
+        unit: Unit of all lengths: "px", "mm", or the unit of the scale bar.
+        units_per_px: Length of one pixel.
+        count: Counted objects: masks, labels, outlines.
     """
 
     _items = "objects"
@@ -210,7 +213,7 @@ class Measurements(ResultSequence[Measurement]):
     count: Count
 
     def distance(self, start_px: tuple[float, float], end_px: tuple[float, float]) -> float:
-        """How far two points of the image (x, y in pixels) are apart, in `unit`."""
+        """Return the distance between two points of the image (x, y in pixels), in `unit`."""
         return math.dist(start_px, end_px) * self.units_per_px
 
     def __repr__(self) -> str:
@@ -236,17 +239,17 @@ def measure_objects(
     """Measure every object of an image.
 
     Args:
-        image: An image (anything `load_image` takes), a mask (H, W) bool, or what `count_objects` found, with options
-            of its own.
-        mm_per_px: How long one pixel is, in mm.
-        dpi: Pixels per inch, of a scan; sizes are then in mm.
-        scale_bar: What `find_scale_bar(image)` found, or (length in pixels, value, unit), such as (240, 50, "µm").
-            A bar that was found, and its label, are not measured as objects.
+        image: An image (anything `load_image` takes), a mask (H, W) bool, or a result of `count_objects`, which has its
+            own options.
+        mm_per_px: Length of one pixel in mm.
+        dpi: Pixels per inch of a scan; sizes are then in mm.
+        scale_bar: Result of `find_scale_bar(image)`, or (length in pixels, value, unit), such as (240, 50, "µm"). A
+            detected bar and its label are not measured as objects.
         split: See `count_objects`.
         min_area_px: See `count_objects`.
 
     Raises:
-        ImageError: No image; more than one scale, or a scale that is not above 0.
+        ImageError: If it is not an image, more than one scale is given, or a scale is not above 0.
 
     Source: area and moments by pixel counts; the perimeter by Crofton's formula in four directions, scaled by the
         same estimate for the convex hull, whose true length is known.
@@ -316,12 +319,12 @@ def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float)
 
 
 def _find_rim(hull: NDArray[np.int32]) -> float:
-    """How far the edge lies outside the outermost pixel centres, in pixels, from 0 to 0.5.
+    """Return the distance of the edge outside the outermost pixel centers, in pixels, from 0 to 0.5.
 
-    An upright side lies half a pixel outside; of a slanted one some centre comes nearly to lie on the edge. The hull
-    grown by this rim has the area of the pixels whose centres it holds.
+    An upright side is half a pixel outside; on a slanted side some center is nearly on the edge. The hull
+    expanded by this distance has the area of the pixels whose centers it contains.
 
-    Source: G. Pick, Geometrisches zur Zahlenlehre, 1899: a polygon of area A with B grid points on its edge holds
+    Source: G. Pick, Geometrisches zur Zahlenlehre, 1899: a polygon of area A with B grid points on its edge contains
         A + B / 2 + 1 grid points.
     """
     steps = np.abs(hull - np.roll(hull, -1, axis=0)).reshape(-1, 2)
@@ -331,7 +334,7 @@ def _find_rim(hull: NDArray[np.int32]) -> float:
 
 
 def _sum_corners(hull: NDArray[np.int32]) -> float:
-    """Sum of tan(turn / 2) over the corners: sides pushed out by d lengthen the outline by 2 d times this."""
+    """Return the sum of tan(turn / 2) over the corners: sides moved out by d lengthen the outline by 2 d times this."""
     corners = hull.reshape(-1, 2).astype(np.float64)
     if len(corners) < 3:
         return 4.0
@@ -342,7 +345,7 @@ def _sum_corners(hull: NDArray[np.int32]) -> float:
 
 
 def _roughness(region: NDArray[np.bool_], hull_region: NDArray[np.uint8]) -> float:
-    """How much longer the outline is than that of the convex hull, at least 1."""
+    """Return the ratio of the outline's length to that of the convex hull, at least 1."""
     if np.count_nonzero(region) >= np.count_nonzero(hull_region):
         return 1.0
     crofton = require("skimage.measure", "visual").perimeter_crofton
@@ -350,5 +353,5 @@ def _roughness(region: NDArray[np.bool_], hull_region: NDArray[np.uint8]) -> flo
 
 
 def _round(value: float) -> float:
-    """Six significant digits: more than a pixel count can carry."""
+    """Round to six significant digits, more than the precision of a pixel count."""
     return float(f"{value:.6g}")

@@ -1,4 +1,4 @@
-"""Shapes with straight sides, circles and ellipses: their kind, corners and size."""
+"""Detect shapes with straight sides, circles and ellipses: their kind, corners and size."""
 
 import math
 from collections import Counter
@@ -18,13 +18,13 @@ from visual_tools.regions.inputs import Mask, RgbImage, is_mask, to_image
 from visual_tools.results import ResultSequence
 
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)
-"""Shares of the outline's length that a corner must stand out; the coarsest that fits the outline is taken."""
+"""Share of the outline's length by which a corner must deviate; the coarsest tolerance that fits is used."""
 
 _MAX_CORNERS = 16
 _MIN_AREA_PX = 60
 _FIT_PX = 0.8
 _FIT_SHARE = 0.008
-"""A shape fits when the outline strays from it by less than so much, in pixels and of the square root of the area."""
+"""Maximum deviation of an outline from a fitting shape, as a share of the square root of the area."""
 
 _LOOSE_FIT = 2.5
 _CIRCLE_RATIO = 0.92
@@ -39,17 +39,17 @@ class Polygon:
     """One shape.
 
     Attributes:
-        number: From 1, largest first.
+        number: Number from 1, largest first.
         kind: "triangle", "square", "rectangle", "quadrilateral", "pentagon", "hexagon", "heptagon", "octagon",
-            "9-gon" and so on, "circle", "ellipse", or "other" when nothing fits.
-        corners_px: x and y of the corners in turn (clockwise on the image); empty for circles, ellipses and others.
-        is_convex: No corner points inwards.
-        center_px: The middle, x and y.
-        area_px: Pixels that the outline encloses.
-        axes_px: Long and short side of the smallest rectangle around it (for a circle twice its diameter).
-        angle_deg: Direction of the long side, counterclockwise from the x axis as one sees it, 0 to 180.
-        color: Median colour of its line or its filling, RGB; white for masks.
-        box_px: The smallest upright box.
+            "9-gon" and so on, "circle", "ellipse", or "other" if nothing fits.
+        corners_px: x and y of the corners in order (clockwise on the image); empty for circles, ellipses and others.
+        is_convex: True if no corner points inwards.
+        center_px: Center, x and y.
+        area_px: Number of enclosed pixels.
+        axes_px: Long and short side of the smallest rectangle around it (for a circle both are its diameter).
+        angle_deg: Direction of the long side, counterclockwise from the x axis as displayed, 0 to 180.
+        color: Median colour of its line or its fill, RGB; white for masks.
+        box_px: Smallest upright box.
         shape_px: (N, 2) float, the fitted outline, for drawing.
     """
 
@@ -75,7 +75,7 @@ class Polygons(ResultSequence[Polygon]):
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many of each kind, the most frequent first."""
+        """Number of shapes of each kind, the most frequent first."""
         return dict(Counter(one.kind for one in self.polygons).most_common())
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class Polygons(ResultSequence[Polygon]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fit:
-    """A shape laid on an outline, and how far the outline strays from it (root mean square, pixels)."""
+    """Shape fitted to an outline, and the deviation of the outline from it (root mean square, pixels)."""
 
     kind: str
     corners: NDArray[np.float64]
@@ -93,17 +93,17 @@ class _Fit:
 
 
 def find_polygons(image: ImageSource, *, color: Color | None = None, min_area_px: float = _MIN_AREA_PX) -> Polygons:
-    """Find drawn shapes and say what they are.
+    """Detect drawn shapes and classify them.
 
-    Shapes of one outline each; what touches or overlaps is one shape, unless `color` tells it apart.
+    Each outline is one shape; shapes that touch or overlap count as one unless `color` separates them.
 
     Args:
         image: An image (anything `load_image` takes), or a mask (H, W) bool.
-        color: Only shapes of this colour.
-        min_area_px: Smaller ones are left out.
+        color: Colour of the shapes to find; None for all.
+        min_area_px: Minimum area; smaller shapes are left out.
 
     Raises:
-        ImageError: Neither a mask nor an image, or a `min_area_px` below 1.
+        ImageError: If it is neither a mask nor an image, or `min_area_px` is below 1.
 
     Example:
         >>> mask = np.zeros((60, 60), dtype=bool)
@@ -170,7 +170,7 @@ def _fit_ellipse(outline: Outline) -> _Fit | None:
 
 
 def _fit_polygon(outline: Outline, allowed_px: float) -> _Fit | None:
-    """The polygon with fewest corners that the outline keeps to, else the closest."""
+    """Return the polygon with the fewest corners that fits the outline, otherwise the closest."""
     length = float(cv2.arcLength(outline, True))
     best: _Fit | None = None
     for tolerance in _TOLERANCES:
@@ -187,7 +187,7 @@ def _fit_polygon(outline: Outline, allowed_px: float) -> _Fit | None:
 
 
 def _refine_corners(outline: Outline, rough: Outline) -> NDArray[np.float64]:
-    """Corners where lines through the sides' middle parts meet, which rounding at the corners does not move."""
+    """Refine corners as intersections of lines through the sides' middle parts, which rounded corners do not move."""
     starts = [int(np.flatnonzero((outline == corner).all(axis=1))[0]) for corner in rough]
     lines = []
     for start, end in zip(starts, [*starts[1:], starts[0]], strict=True):
@@ -208,7 +208,7 @@ def _refine_corners(outline: Outline, rough: Outline) -> NDArray[np.float64]:
 
 
 def _stray(outline: Outline, shape: NDArray[np.float64]) -> float:
-    """Root mean square distance of outline pixels from a closed polyline, in pixels."""
+    """Return the root mean square distance of outline pixels from a closed polyline, in pixels."""
     points = outline[:: max(len(outline) // 400, 1)].astype(np.float64)
     start, side = shape, np.roll(shape, -1, axis=0) - shape
     squared = np.maximum((side**2).sum(axis=1), 1e-9)
@@ -240,7 +240,7 @@ def _center(outline: Outline) -> tuple[float, float]:
 
 
 def _median_color(contour: Contour, mask: Mask, image: RgbImage) -> tuple[int, int, int]:
-    """Of what is drawn inside the outline, its blurred rim left out where something remains."""
+    """Return the median colour inside the outline, without its blurred rim if anything remains."""
     box = contour.box_px
     inside = np.zeros((box.height, box.width), dtype=np.uint8)
     cv2.drawContours(inside, [contour.points_px - (box.left, box.top)], -1, 1, cv2.FILLED)

@@ -1,6 +1,7 @@
-"""What can isolate code on this machine, found out by trying, and the command line of bubblewrap.
+"""Detect which isolation backends work on this machine, and build the bubblewrap command lines.
 
-Bubblewrap shows a read-only system without network, and where Python and its packages lie.
+Backends are detected by trying them. Bubblewrap shows a kernel a read-only system without network. This module also
+finds Python and its packages, which the kernel must be able to read.
 """
 
 import os
@@ -33,18 +34,18 @@ _NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts
 
 
 def find_bubblewrap() -> str | None:
-    """Path of the program, if it is installed."""
+    """Return the path of bubblewrap, or None if it is not installed."""
     return shutil.which("bwrap")
 
 
 def find_import_paths() -> list[str]:
-    """Folders that a fresh, isolated Python must add to find what this one finds: this package, the user's packages."""
+    """Return the folders that an isolated Python must add to `sys.path`: this package and the user's packages."""
     user = site.getusersitepackages()
     return [str(Path(visual_tools.__file__).parents[1]), *([user] if user in sys.path else [])]
 
 
 def find_system_paths() -> list[str]:
-    """Files and folders that a kernel may read: the system's programs, Python, its packages, this package."""
+    """Return the files and folders that a kernel may read: system programs, Python, its packages, this package."""
     python = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
     interpreter = Path(sys.executable).resolve().parents[1]
     wanted = [
@@ -62,7 +63,7 @@ def find_system_paths() -> list[str]:
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """The paths that do not lie within another one, in order."""
+    """Return the paths that are not inside another path of the list, in order."""
     kept: list[str] = []
     for path in sorted({os.path.normpath(path) for path in paths}):
         if path != "/" and not any(Path(path).is_relative_to(other) for other in kept):
@@ -71,31 +72,31 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def find_links() -> dict[str, str]:
-    """Symbolic links at the root of this system, such as /bin to usr/bin."""
+    """Return the symbolic links at the root of this system, such as /bin to usr/bin."""
     links = (Path(f"/{name}") for name in _ROOT_NAMES)
     return {link.name: str(link.readlink()) for link in links if link.is_symlink()}
 
 
 def make_outer_argv(bubblewrap: str, *, is_root: bool) -> list[str]:
-    """Arguments, up to the command, for a process that will make namespaces itself.
+    """Return the bubblewrap arguments, up to the command, for a process that creates namespaces itself.
 
-    It sees the host's files below a hidden folder, to take from there what a kernel may see.
+    The process sees the host's files under a hidden folder and builds each kernel's file system from them.
 
     Args:
         bubblewrap: Path of the program.
-        is_root: Keep the real root's identity, from which each kernel is given another one.
+        is_root: True to keep the real root's identity, from which each kernel gets a different user.
     """
     argv = [bubblewrap, *_NAMESPACES, "--new-session", "--clearenv"]
     if not is_root:
         argv.append("--unshare-user")
-    argv += ["--tmpfs", "/tmp", *_system_arguments()]  # what is to be seen may lie below /tmp
+    argv += ["--tmpfs", "/tmp", *_system_arguments()]  # readable paths may be below /tmp
     argv += ["--dev", "/dev", "--dev-bind", "/proc", "/proc", "--bind", "/", HOST_ROOT]
     argv += ["--dir", NEW_ROOT, "--dir", DISKS, "--dir", FIXED, "--chdir", "/"]
     return argv
 
 
 def make_single_argv(bubblewrap: str) -> list[str]:
-    """Arguments, up to the working folder and the command, for a bubblewrap around one kernel."""
+    """Return the bubblewrap arguments, up to the working folder and the command, for one kernel."""
     argv = [bubblewrap, "--unshare-user", *_NAMESPACES, "--new-session", "--die-with-parent"]
     argv += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--cap-drop", "ALL", "--hostname", "sandbox"]
     argv += ["--as-pid-1", "--size", SIZE_MARK, "--tmpfs", "/tmp", *_system_arguments()]
@@ -129,12 +130,12 @@ _TOLD = {
 
 
 class BackendReport(NamedTuple):
-    """Whether a backend works here.
+    """Result of trying one backend on this machine.
 
     Attributes:
-        backend: Its name.
-        works: Whether kernels can be made with it.
-        reason: What it does here, or why it does not work and what would help.
+        backend: Name of the backend.
+        works: True if kernels can be created with it.
+        reason: What it does here, or why it does not work and how to fix it.
     """
 
     backend: Backend
@@ -143,10 +144,10 @@ class BackendReport(NamedTuple):
 
 
 def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
-    """The command line before Python's own and the plan for a zygote.
+    """Build the command line prefix for Python and the plan for a zygote.
 
     Raises:
-        SandboxError: What the mode needs is not there.
+        SandboxError: If a requirement of the mode is missing.
     """
     program = find_bubblewrap()
     if mode in ("nested", "exec") and program is None:
@@ -167,13 +168,13 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
         cache_dir=_find_cache_dir(),
     )
     if plan.is_root:
-        Path(folder).chmod(0o711)  # another user goes to folders below it
+        Path(folder).chmod(0o711)  # another user must reach folders below it
     wrapper = make_outer_argv(program, is_root=plan.is_root) if mode == "nested" and program else []
     return wrapper, plan
 
 
 def _find_cache_dir() -> str:
-    """A folder of the user for compiled loops, made when it is not there; "" when it cannot be."""
+    """Return the user's cache folder for compiled loops, creating it if needed; "" if it cannot be created."""
     folder = platformdirs.user_cache_path("k25", appauthor=False) / "loops"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -183,13 +184,13 @@ def _find_cache_dir() -> str:
 
 
 def is_open_to_all(paths: Iterable[str]) -> bool:
-    """Whether every user may go to these files and folders."""
+    """Return True if every user can access these files and folders."""
     above = {folder for path in paths for folder in Path(path).parents}
     return all(folder.stat().st_mode & 0o001 for folder in above)
 
 
 def try_mode(mode: Mode) -> str:
-    """Why kernels cannot be made this way here; "" when they can."""
+    """Return the reason why kernels cannot be created in this mode; "" if they can."""
     with tempfile.TemporaryDirectory(prefix="k25-kernels-") as folder:
         try:
             wrapper, plan = make_plan(mode, folder)
@@ -217,7 +218,7 @@ def _run_preflight(argv: Sequence[str]) -> str:
 
 
 def describe_backends() -> list[BackendReport]:
-    """Try every backend, best first; it takes about a second."""
+    """Try every backend, best first; takes about a second."""
     reports = []
     for backend, modes in MODES.items():
         failures: list[str] = []

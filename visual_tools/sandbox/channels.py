@@ -1,8 +1,8 @@
-"""Talk to one kernel over its Unix sockets: Jupyter's messages, signed, parsed as JSON, bounded in size and number.
+"""Talk to one kernel over its Unix sockets: Jupyter messages, signed, parsed as JSON, bounded in size and number.
 
-The sockets speak ZMTP 3.0, what libzmq speaks, read here with limits that libzmq does not have. The other side runs
-code that nobody trusts. libzmq bounds the size of a frame, but not how many frames make a message, so whoever writes to
-the socket by hand fills the memory of the process that reads. Here a message is bounded as a whole.
+The sockets speak ZMTP 3.0, the protocol of libzmq, and are read here with limits that libzmq does not have. The peer
+runs untrusted code. libzmq bounds the size of a frame but not the number of frames in a message, so code that writes
+to the socket directly could fill the memory of the reading process. Here a message is bounded as a whole.
 
 Source: https://rfc.zeromq.org/spec/23/
 """
@@ -22,18 +22,18 @@ from visual_tools.sandbox.zygote.plan import CHANNELS
 
 _SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
 _GREETING = _SIGNATURE + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)  # version 3.0, not the server, filler
-# Source: ZMTP 3.0, https://rfc.zeromq.org/spec/23, flags of a frame
+# Frame flags. Source: ZMTP 3.0, https://rfc.zeromq.org/spec/23
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _MAX_COMMAND_BYTES = 4096
-_NUM_PER_TURN = 64  # messages read before the event loop's other tasks have their turn
+_NUM_PER_TURN = 64  # messages read before yielding to other tasks of the event loop
 
 
 class ZmtpError(Exception):
-    """What came is no ZMTP, or more of it than is allowed."""
+    """Received data that is not valid ZMTP or exceeds a limit."""
 
 
 class ZmtpConnection:
-    """One connection; made by `connect`."""
+    """ZMTP connection; created by `connect`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_bytes: int, max_frames: int
@@ -44,12 +44,12 @@ class ZmtpConnection:
 
     @classmethod
     async def connect(cls, path: Path, kind: str, *, max_bytes: int, max_frames: int) -> "ZmtpConnection":
-        """Connect to a listening socket and shake hands; a `SUB` subscribes to everything.
+        """Connect to a listening socket and perform the handshake; a `SUB` socket subscribes to everything.
 
         Raises:
-            ZmtpError: The other side speaks something else.
-            OSError: Nobody listens there.
-            asyncio.IncompleteReadError: The other side left.
+            ZmtpError: If the peer speaks a different protocol.
+            OSError: If no process listens on the socket.
+            asyncio.IncompleteReadError: If the peer closed the connection.
         """
         connection = cls(*await asyncio.open_unix_connection(path), max_bytes, max_frames)
         try:
@@ -74,7 +74,7 @@ class ZmtpConnection:
             raise ZmtpError(f"the greeting is followed by {command[:40]!r}, not by READY")
 
     async def _read_head(self) -> tuple[int, int]:
-        """Flags and length of the next frame."""
+        """Read the flags and length of the next frame."""
         flags, size_bytes = await self._reader.readexactly(2)
         if flags & ~(_MORE | _LONG | _COMMAND):
             raise ZmtpError(f"a frame has the flags {flags:#04x}")
@@ -83,15 +83,15 @@ class ZmtpConnection:
         return flags, size_bytes
 
     async def read(self) -> list[bytes]:
-        """The frames of the next message.
+        """Read the frames of the next message.
 
         Raises:
-            ZmtpError: It is longer, or has more frames, than allowed, or is none.
-            asyncio.IncompleteReadError: The other side left.
+            ZmtpError: If the message is longer or has more frames than allowed, or is malformed.
+            asyncio.IncompleteReadError: If the peer closed the connection.
         """
         self._num_read += 1
         if self._num_read % _NUM_PER_TURN == 0:
-            await asyncio.sleep(0)  # what is buffered already is read without one
+            await asyncio.sleep(0)  # reading buffered data does not yield to the event loop
         frames: list[bytes] = []
         left_bytes = self._max_bytes
         while True:
@@ -106,13 +106,13 @@ class ZmtpConnection:
                 return frames
 
     def write(self, frames: Sequence[bytes]) -> None:
-        """Send a message; nothing happens once the connection is closed."""
+        """Send a message; does nothing if the connection is closed."""
         if not self._writer.is_closing():
             last = len(frames) - 1
             self._writer.write(b"".join(_make_frame(frame, is_last=at == last) for at, frame in enumerate(frames)))
 
     def close(self) -> None:
-        """Close the connection; what was not sent yet is dropped."""
+        """Close the connection; unsent data is dropped."""
         self._writer.transport.abort()
 
 
@@ -133,15 +133,18 @@ Message = dict[str, Any]
 _KINDS = {"shell": "DEALER", "control": "DEALER", "iopub": "SUB"}
 _ASK_AGAIN_S = 0.02
 _MESSAGE_SLACK_BYTES = 1 << 20
-_LARGE_BYTES = 1 << 18  # messages from here on are read off the event loop
-_SMALL_BYTES = 1 << 14  # messages up to here are read whatever came before: one of them says that the cell has ended
-_MESSAGE_COST_BYTES = 5000  # what reading any message is worth
+_LARGE_BYTES = 1 << 18  # messages of this size or more are parsed outside the event loop
+_SMALL_BYTES = 1 << 14  # messages up to this size are always read: one of them reports the end of the cell
+_MESSAGE_COST_BYTES = 5000  # fixed cost charged per message
 _MAX_FRAMES = 32
-_MAX_PARTS = 1_000_000  # of a large message: values, which take far more memory than text
+_MAX_PARTS = 1_000_000  # limit for large messages: parsed values take far more memory than text
 
 
 def open_listeners(folder: Path) -> list[socket.socket]:
-    """Listening sockets for a kernel, in the order of `CHANNELS`; the files may go once the channels are connected."""
+    """Create the listening sockets of a kernel, in the order of `CHANNELS`.
+
+    The socket files can be deleted once the channels are connected.
+    """
     listeners = []
     for name in CHANNELS:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -152,17 +155,17 @@ def open_listeners(folder: Path) -> list[socket.socket]:
 
 
 class Channels:
-    """The sockets of one kernel.
+    """Connections to the sockets of one kernel.
 
     Args:
-        folder: Where the sockets' files are.
-        key: Signs the messages.
-        max_bytes: Longest message that is accepted; a kernel that sends a longer one is cut off.
-        on_output: Called with each message of the kernel's output channel, and nothing that is not well formed.
+        folder: Folder with the socket files.
+        key: Key that signs the messages.
+        max_bytes: Maximum message size; a kernel that sends a longer message is disconnected.
+        on_output: Called with each well-formed message of the kernel's output channel.
 
     Attributes:
-        is_flooded: Whether more came than `allow_output` allowed, or something that is no message at all.
-        is_cut_off: Whether a channel was closed because of what came: the kernel is of no use any more.
+        is_flooded: True if more output arrived than `allow_output` allowed, or data that is not a message.
+        is_cut_off: True if a channel was closed because of invalid data; the kernel is then unusable.
     """
 
     def __init__(self, folder: Path, key: str, max_bytes: int, on_output: Callable[[Message], None]) -> None:
@@ -183,9 +186,9 @@ class Channels:
         """Connect to the kernel; return once it answers and its output arrives here.
 
         Raises:
-            ZmtpError: What listens there is no kernel.
-            OSError: Nobody listens there.
-            asyncio.IncompleteReadError: The kernel ended.
+            ZmtpError: If the peer is not a kernel.
+            OSError: If no process listens on the sockets.
+            asyncio.IncompleteReadError: If the kernel ended.
         """
         for name in CHANNELS:
             self._connections[name] = await ZmtpConnection.connect(
@@ -198,23 +201,23 @@ class Channels:
                 await asyncio.wait_for(self._has_output.wait(), _ASK_AGAIN_S)
 
     def request(self, channel: str, kind: str, content: Message) -> "asyncio.Future[Message]":
-        """Make a request and send it; the future gets the reply."""
+        """Create a request and send it; the future resolves to the reply."""
         return self.send(channel, self.make(kind, content))
 
     def make(self, kind: str, content: Message) -> Message:
-        """A message that is not sent yet; its id is `message["header"]["msg_id"]`."""
+        """Create a message without sending it; its id is `message["header"]["msg_id"]`."""
         message: Message = self._session.msg(kind, content)
         return message
 
     def send(self, channel: str, message: Message) -> "asyncio.Future[Message]":
-        """Send a request; the future gets the reply."""
+        """Send a request; the future resolves to the reply."""
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._replies[message["header"]["msg_id"]] = future
         self._connections[channel].write(self._session.serialize(message))
         return future
 
     def allow_output(self, num_bytes: int) -> None:
-        """Take so much output from now on; what comes beyond it is dropped unread, and `is_flooded` is set."""
+        """Allow this many bytes of output from now on; the excess is dropped unread and sets `is_flooded`."""
         self._budget_bytes = num_bytes
         if not self.is_cut_off:
             self.is_flooded.clear()
@@ -236,7 +239,7 @@ class Channels:
             self.is_flooded.set()
             connection.close()
         except (OSError, asyncio.IncompleteReadError):
-            pass  # the kernel ended, which its parent tells, or closed its own socket
+            pass  # the kernel ended, which its parent reports, or closed its own socket
 
     async def _take(self, name: str, frames: list[bytes]) -> None:
         size_bytes = sum(map(len, frames))
@@ -263,14 +266,14 @@ class Channels:
             _, rest = self._session.feed_identities(frames)
             message = self._session.deserialize(rest)
         except (ValueError, TypeError, KeyError, IndexError, RecursionError, AttributeError, ArithmeticError):
-            return None  # not a message of Jupyter's, or not signed
+            return None  # not a Jupyter message, or not signed
         is_fine = isinstance(message, dict) and all(
             isinstance(message.get(part), dict) for part in ("header", "parent_header", "content")
         )
         return message if is_fine and isinstance(message.get("msg_type"), str) else None
 
     def close(self) -> None:
-        """Close the sockets; no more is read."""
+        """Close the sockets; no more data is read."""
         for reader in self._readers:
             reader.cancel()
         for connection in self._connections.values():
@@ -281,26 +284,29 @@ class Channels:
 
 
 def parent_id(message: Message) -> str:
-    """Id of the request that a message belongs to; "" when it does not say."""
+    """Return the id of the request that a message belongs to; "" if it is missing."""
     told = message["parent_header"].get("msg_id")
     return told if isinstance(told, str) else ""
 
 
 def _has_many_parts(frame: bytes) -> bool:
-    """Whether JSON may hold very many values. Commas of a text count too: such a text is not what kernels send."""
+    """Return True if a JSON frame may hold very many values.
+
+    Commas inside text count too; kernels do not normally send such text.
+    """
     return sum(map(frame.count, (b"[", b"{", b":", b","))) > _MAX_PARTS
 
 
 def make_key() -> str:
-    """A fresh key for one kernel."""
+    """Generate a new signing key for one kernel."""
     return os.urandom(32).hex()
 
 
 def check_socket_path(folder: Path) -> None:
-    """Check that socket files in a folder have names that the system takes.
+    """Check that the paths of socket files in a folder are not too long for the system.
 
     Raises:
-        SandboxError: The path is too long.
+        SandboxError: If the path is too long.
     """
     longest = max(len(os.fsencode(folder / name)) for name in CHANNELS)
     if longest > 100:
@@ -308,5 +314,5 @@ def check_socket_path(folder: Path) -> None:
 
 
 async def wait_for_first(*futures: "asyncio.Future[Any]", timeout_s: float) -> None:
-    """Return when one of the futures is done, or the time is up; none of them is cancelled."""
+    """Return when one of the futures is done or the timeout expires; no future is cancelled."""
     await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

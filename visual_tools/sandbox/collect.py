@@ -1,4 +1,4 @@
-"""Gather what a cell puts out within the limits: text head and tail, checked images, the same for a notebook."""
+"""Collect the output of a cell within the limits: text head and tail, checked images, nbformat outputs."""
 
 import base64
 import binascii
@@ -15,12 +15,12 @@ _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ERROR_CHARS, _ERROR_LINES = 10_000, 1000
-_FLOOD_FACTOR = 200  # times the text that is kept; more is no use to anybody
+_FLOOD_FACTOR = 200  # multiple of the kept text after which the cell is stopped
 _MIN_FLOOD_CHARS = 4_000_000
 
 
 class Clipped:
-    """Text of which head and tail are kept."""
+    """Text of which only head and tail are kept."""
 
     def __init__(self, max_chars: int) -> None:
         self._half = max(1, max_chars // 2)
@@ -31,7 +31,7 @@ class Clipped:
         self.num_chars = 0
 
     def add(self, text: str, left_out: int = 0) -> None:
-        """Append text, from the middle of which `left_out` characters are missing already."""
+        """Append text from whose middle `left_out` characters are already missing."""
         self.num_chars += len(text) + left_out
         room = self._half - self._num_head
         if room > 0:
@@ -46,7 +46,7 @@ class Clipped:
 
     @property
     def is_clipped(self) -> bool:
-        """Whether something is missing."""
+        """True if text is missing."""
         return self.num_chars > 2 * self._half
 
     def __str__(self) -> str:
@@ -56,9 +56,9 @@ class Clipped:
 
 
 def clean(text: str) -> str:
-    """Text as a terminal would show it: no colours, no control characters, no overwritten lines.
+    """Return text as a terminal would show it: no colours, no control characters, no overwritten lines.
 
-    Takes time in proportion to the text, whatever stands in it.
+    Runs in linear time for any input.
     """
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
@@ -67,14 +67,14 @@ def clean(text: str) -> str:
 
 
 def _last_writing(line: str) -> str:
-    """What is seen of a line after its carriage returns; one at its end begins a line."""
+    """Return the visible part of a line with carriage returns; one at its end begins a line."""
     is_ended = line.endswith("\r")
     seen = line[: len(line) - is_ended].rpartition("\r")[2]
     return f"{seen}\n" if is_ended else seen
 
 
 class Collector:
-    """The outputs of one cell."""
+    """Outputs of one cell."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -89,28 +89,28 @@ class Collector:
 
     @property
     def is_flooded(self) -> bool:
-        """Whether so much has come that the cell should be stopped."""
+        """True if the cell has sent too much output and should be stopped."""
         allowed = max(_MIN_FLOOD_CHARS, _FLOOD_FACTOR * self._limits.output_chars)
         return self._text.num_chars > allowed or self._num_images > 50 * self._limits.num_images + 100
 
     @property
     def is_truncated(self) -> bool:
-        """Whether text or images were left out."""
+        """True if text or images were left out."""
         return self._text.is_clipped or self.has_left_out_images
 
     @property
     def text(self) -> str:
-        """All text in order of time, cleaned."""
+        """All text in chronological order, cleaned."""
         return clean(str(self._text))
 
     @property
     def outputs(self) -> tuple[Mapping[str, Any], ...]:
-        """In nbformat's form."""
+        """Outputs in nbformat's form."""
         self._end_stream()
         return tuple(self._outputs)
 
     def take(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Take one message of the kernel's output channel; nothing about its content is trusted."""
+        """Process one message of the kernel's output channel; its content is untrusted."""
         if kind == "stream":
             self._take_stream(_text_of(content.get("name")), _text_of(content.get("text")))
         elif kind in ("display_data", "execute_result", "update_display_data"):
@@ -134,7 +134,7 @@ class Collector:
             self._put({"output_type": "stream", "name": name, "text": clean(str(text))}, text.num_chars)
 
     def _put(self, output: dict[str, Any], num_chars: int) -> None:
-        """Add an output unless there are too many already; the text is bounded apart from this."""
+        """Add an output unless there are too many already; text is bounded separately."""
         kept = min(num_chars, self._limits.output_chars)
         if self._num_output_chars + kept <= 4 * self._limits.output_chars and len(self._outputs) < 1000:
             self._outputs.append(output)
@@ -159,7 +159,7 @@ class Collector:
             self._put(output, len(text))
 
     def _take_image(self, encoded: object, metadata: object, bundle: dict[str, str]) -> str:
-        """Keep an image, or say why not."""
+        """Keep an image, or return the reason why it is left out."""
         self._num_images += 1
         if len(self.images) >= self._limits.num_images:
             self.has_left_out_images = True
@@ -189,12 +189,15 @@ class Collector:
 
 
 def _text_of(value: object, max_chars: int | None = None) -> str:
-    """Text that can be encoded; lone surrogates are replaced."""
+    """Return text that can be encoded; lone surrogates are replaced."""
     return value[:max_chars].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def parse_image(encoded: str, metadata: object, limits: Limits) -> CellImage | str:
-    """Check a base64 PNG from a kernel by its first bytes, without decoding it: the image, or why it is left out."""
+    """Check a base64 PNG from a kernel by its first bytes, without decoding it.
+
+    Returns the image, or the reason why it is left out.
+    """
     if len(encoded) > limits.image_bytes * 4 // 3 + 1000:
         return f"left out, larger than {limits.image_bytes >> 10} KB"
     try:

@@ -1,4 +1,4 @@
-"""What running a cell in isolation takes and gives: plain types, shared by every backend."""
+"""Inputs and outputs of running a cell in isolation: plain types, shared by every backend."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,27 +7,27 @@ from types import TracebackType
 from typing import Any, Literal, Protocol
 
 Backend = Literal["bubblewrap", "landlock", "none"]
-"""What isolates: namespaces made by bubblewrap; Landlock with seccomp; nothing (only when asked for by name)."""
+"""Isolation method: bubblewrap namespaces; Landlock with seccomp; none (only if requested by name)."""
 
 Status = Literal["ok", "error", "interrupted", "died"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one kernel may use.
+    """Resource limits of one kernel.
 
     Attributes:
-        wall_s: Seconds that a cell may take; then it is interrupted, and killed when that does not help.
-        cpu_s: Processor seconds over the life of a kernel, all its processes.
-        memory_bytes: Memory of a kernel beyond what it starts with, all its processes.
+        wall_s: Seconds that a cell may take; it is then interrupted, and killed if it does not stop.
+        cpu_s: CPU seconds over the life of a kernel, all its processes.
+        memory_bytes: Memory of a kernel beyond its use at start, all its processes.
         num_processes: Processes and threads.
         file_bytes: Size of one file.
-        disk_bytes: What the working folder may hold. With namespaces it lies in memory, of which a quarter is the most.
-        num_files: Files and folders that the working folder may hold.
-        output_chars: Text of a cell that is handed back; head and tail are kept.
-        num_images: Images of a cell that are handed back.
-        image_side_px: Longer side of a handed-back image; larger ones are reduced, and it is said.
-        image_bytes: Size of one handed-back image.
+        disk_bytes: Size of the working folder. With namespaces it is held in memory and takes at most a quarter of it.
+        num_files: Files and folders in the working folder.
+        output_chars: Text of a cell that is returned; head and tail are kept.
+        num_images: Images of a cell that are returned.
+        image_side_px: Longer side of a returned image; larger ones are reduced, and the output says so.
+        image_bytes: Size of one returned image.
     """
 
     wall_s: float = 60.0
@@ -45,12 +45,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellImage:
-    """An image that a cell displayed.
+    """Image that a cell displayed.
 
     Attributes:
-        png: The file's bytes.
-        size_px: Width and height as handed back.
-        original_px: Width and height before it was reduced; equal to `size_px` when it was not.
+        png: Bytes of the PNG file.
+        size_px: Width and height as returned.
+        original_px: Width and height before reduction; equal to `size_px` if it was not reduced.
     """
 
     png: bytes = field(repr=False)
@@ -60,12 +60,12 @@ class CellImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellError:
-    """What a cell raised.
+    """Exception that a cell raised.
 
     Attributes:
         name: Class of the exception.
-        message: Its text.
-        traceback: The frames of the cell's own code, no colour codes, no frames of IPython.
+        message: Text of the exception.
+        traceback: Frames of the cell's own code, without colour codes or frames of IPython.
     """
 
     name: str
@@ -75,20 +75,20 @@ class CellError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
-    """What became of a cell.
+    """Result of running one cell.
 
     Attributes:
-        status: `interrupted` at the time limit or on request; `died`: the kernel was lost and started anew.
-        text: Standard output, standard error, displayed text and the last value, in order of time.
+        status: `interrupted` at the time limit or on request; `died` if the kernel was lost and restarted.
+        text: Standard output, standard error, displayed text and the last value, in chronological order.
         images: Displayed images, in order.
-        error: What was raised, for `error` and `interrupted`.
-        files_written: Files in the working folder that were made or changed, relative, sorted.
+        error: Exception raised, for `error` and `interrupted`.
+        files_written: Files created or changed in the working folder, relative paths, sorted.
         outputs: The same outputs in nbformat's form, for a notebook.
-        execution_count: Number of the cell, `In [n]`; None when it was not counted.
-        duration_s: Seconds.
-        is_truncated: Whether text or images were left out; the text says where.
-        is_state_lost: Whether variables are gone: the kernel was started anew.
-        notes: What the model must be told besides: limits that struck, state that is gone.
+        execution_count: Number of the cell, `In [n]`; None if it was not counted.
+        duration_s: Duration in seconds.
+        is_truncated: True if text or images were left out; the text says where.
+        is_state_lost: True if the kernel was restarted and its variables are lost.
+        notes: Additional messages for the model: limits that were hit, state that was lost.
     """
 
     status: Status
@@ -105,12 +105,12 @@ class CellResult:
 
 
 class Kernel(Protocol):
-    """A Python that keeps its state between cells and can reach nothing but its working folder.
+    """Python process that keeps its state between cells and can access only its working folder.
 
     Attributes:
-        folder: The working folder, on this machine.
-        inside_dir: The working folder as the code sees it; it is also the current folder there.
-        backend: What isolates it.
+        folder: Working folder, on this machine.
+        inside_dir: Working folder as the code sees it, which is also the current folder there.
+        backend: Isolation method.
     """
 
     folder: Path
@@ -118,15 +118,15 @@ class Kernel(Protocol):
     backend: Backend
 
     async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
-        """Run a cell; calls made at the same time are run one after the other, in order.
+        """Run a cell; concurrent calls are run one after the other, in order.
 
         Args:
-            code: The cell, IPython syntax.
-            timeout_s: Instead of `Limits.wall_s`.
-            store_history: Count it as `In [n]`.
+            code: Cell in IPython syntax.
+            timeout_s: Overrides `Limits.wall_s`.
+            store_history: True to count the cell as `In [n]`.
 
         Raises:
-            SandboxError: The kernel is closed, or cannot be started anew.
+            SandboxError: If the kernel is closed or cannot be restarted.
         """
         ...
 
@@ -135,30 +135,30 @@ class Kernel(Protocol):
         ...
 
     async def close(self) -> None:
-        """End it and everything it started. May be called twice."""
+        """End the kernel and every process it started. May be called twice."""
         ...
 
 
 class KernelMaker(Protocol):
-    """Makes kernels; `visual_tools.sandbox.Sandbox` is the real one."""
+    """Factory of kernels; `visual_tools.sandbox.Sandbox` is the implementation."""
 
     backend: Backend
 
     async def make_kernel(self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None) -> Kernel:
-        """Start a fresh kernel.
+        """Start a new kernel.
 
         Args:
-            folder: Its working folder, which it may read and write; made when it is not there.
+            folder: Working folder, readable and writable; created if it does not exist.
             readable: Files and folders outside it that the code may read, at the same absolute path.
-            limits: Instead of the maker's own.
+            limits: Overrides the maker's limits.
 
         Raises:
-            SandboxError: It cannot be started; the text says why and what to do.
+            SandboxError: If the kernel cannot be started; the text says why and what to do.
         """
         ...
 
     async def close(self) -> None:
-        """End every kernel and the processes that make them. May be called twice."""
+        """End every kernel and the processes that create them. May be called twice."""
         ...
 
     async def __aenter__(self) -> "KernelMaker": ...

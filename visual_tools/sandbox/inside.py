@@ -1,6 +1,6 @@
-"""Functions that run inside a kernel for tools that are not code: look at files, run commands.
+"""Functions that run inside a kernel for tools that are not code: view files, run commands.
 
-They print for a model and display images; what goes wrong is raised and becomes the cell's error.
+They print for the model and display images; exceptions become the cell's error.
 Paths are relative to the current folder, which is the working folder.
 """
 
@@ -37,7 +37,7 @@ _DISTRIBUTIONS = {
 
 
 def list_files(path: str = ".") -> None:
-    """Print the files below a folder: size in bytes, name."""
+    """Print the size in bytes and the name of the files below a folder."""
     root = Path(path)
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {path!r} here; the folder has: {_names('.')}")
@@ -66,7 +66,7 @@ def read_file(path: str, offset: int = 1, limit: int = 500) -> None:
 
 
 def write_file(path: str, content: str) -> None:
-    """Put text into a file."""
+    """Write text to a file."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(content, encoding="utf-8")
@@ -74,7 +74,7 @@ def write_file(path: str, content: str) -> None:
 
 
 def view_image(path: str, box: Sequence[int] = ()) -> None:
-    """Display an image file, or a part of it enlarged."""
+    """Display an image file, or an enlarged part of it."""
     from IPython.display import display
     from PIL import Image
 
@@ -94,7 +94,7 @@ def view_image(path: str, box: Sequence[int] = ()) -> None:
 
 
 def run_command(command: str, limit_s: float) -> None:
-    """Run a command line with bash and print what it writes, then how it ended unless that was well."""
+    """Run a command line with bash and print its output, then its exit code if it failed."""
     process = subprocess.Popen(
         ["/bin/bash", "-c", command],
         stdin=subprocess.DEVNULL,
@@ -114,14 +114,14 @@ def run_command(command: str, limit_s: float) -> None:
 
 
 def _read_output(process: subprocess.Popen[bytes], until: float) -> tuple[bytes, str]:
-    """What the command wrote, and why it was cut off ("" when it ended by itself)."""
+    """Read the command's output; also return why it was cut off ("" if the command ended by itself)."""
     assert process.stdout is not None
     pipe, text = process.stdout.fileno(), b""
     while True:
         is_readable = bool(select.select([pipe], [], [], 0.05)[0])
         piece = os.read(pipe, 65536) if is_readable else b""
         text += piece
-        if not piece and (is_readable or process.poll() is not None):  # closed, or only its children hold it open
+        if not piece and (is_readable or process.poll() is not None):  # closed, or held open only by its children
             process.wait(timeout=max(0.1, until - time.monotonic()))
             return text, ""
         if len(text) > MAX_COMMAND_BYTES:
@@ -131,7 +131,7 @@ def _read_output(process: subprocess.Popen[bytes], until: float) -> tuple[bytes,
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the command and what it left behind in its session."""
+    """Kill the command and the processes that it left in its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -165,7 +165,7 @@ def _checked_box(box: Sequence[int], width: int, height: int) -> tuple[int, int,
 
 @cache
 def describe_inside() -> str:
-    """One line: Python's version and the packages that can be imported in a kernel, by the name to import."""
+    """Return one line with Python's version and the import names of the packages available in a kernel."""
     found = []
     for module, distribution in _DISTRIBUTIONS.items():
         try:

@@ -1,9 +1,9 @@
-"""Confine a process to some folders with Landlock: no privilege needed, nothing takes it back.
+"""Confine a process to some folders with Landlock, irrevocably and without privileges.
 
     restrict(read_write=["/work/run"], read_only=["/usr", "/etc"])
 
-What Landlock covers grew with Linux. `abi_version` says what is here; what it does not cover must be refused elsewhere
-(`visual_tools.sandbox.seccomp` does):
+The coverage of Landlock depends on its ABI version, which `abi_version` returns. What it does not cover must be refused
+by other means (`visual_tools.sandbox.seccomp`):
 
 | ABI | Linux | adds |
 |---|---|---|
@@ -16,9 +16,9 @@ What Landlock covers grew with Linux. `abi_version` says what is here; what it d
 | 8 | 7.0 | restricting every thread at once (before: the calling one and what it starts) |
 | 9 | 7.1 | connecting to Unix sockets by path (before: to each that the user may write) |
 
-At no ABI up to 9: UDP and raw sockets; `stat` of files outside and the listing of other processes in /proc; chmod,
-chown, times and extended attributes of files outside; SysV IPC; descriptors that are already open. Tracing other
-processes and reading their memory and environment is refused from ABI 1 on.
+Not covered by any ABI up to 9: UDP and raw sockets; `stat` of files outside and the listing of other processes in
+/proc; chmod, chown, times and extended attributes of files outside; SysV IPC; descriptors that are already open.
+Tracing other processes and reading their memory and environment is refused from ABI 1 on.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from visual_tools.errors import SandboxError
 from visual_tools.sandbox.syscall_numbers import number_of
 
-# Source: linux/landlock.h; the last one linux/prctl.h.
+# Source: linux/landlock.h; the last constant: linux/prctl.h.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _TRUNCATE, _IOCTL_DEV, _RESOLVE_UNIX = 1 << 14, 1 << 15, 1 << 16
@@ -45,7 +45,7 @@ _NO_NEW_PRIVS = 38
 
 
 def abi_version() -> int:
-    """Version of Landlock's interface here; 0 when there is none: an old kernel, not switched on, another machine."""
+    """Return the Landlock ABI version; 0 if Landlock is missing: old kernel, disabled, or not Linux."""
     try:
         return max(0, _call("landlock_create_ruleset", None, ctypes.c_size_t(0), 1))
     except SandboxError:
@@ -53,18 +53,18 @@ def abi_version() -> int:
 
 
 def restrict(*, read_write: Sequence[str], read_only: Sequence[str]) -> None:
-    """Let the calling thread and all it starts reach these paths only, with every right that this Landlock knows.
+    """Restrict the calling thread and everything it starts to these paths, for all access rights that this ABI knows.
 
-    Below ABI 8 other threads that already run stay free: call it before any is started. Device files cannot be made
-    anywhere. TCP is refused from ABI 4 on, signals and abstract Unix sockets to outside from ABI 6 on, Unix sockets by
-    path from ABI 9 on.
+    Below ABI 8 other running threads are not restricted: call it before any is started. Device files cannot be created
+    anywhere. TCP is refused from ABI 4 on, signals and abstract Unix sockets to the outside from ABI 6 on, Unix sockets
+    by path from ABI 9 on.
 
     Args:
-        read_write: Files and folders to read, write, make, remove and execute in.
-        read_only: Files and folders to read and execute.
+        read_write: Files and folders with read, write, create, remove and execute access.
+        read_only: Files and folders with read and execute access.
 
     Raises:
-        SandboxError: There is no Landlock here, or a path cannot be opened.
+        SandboxError: If Landlock is not available, or a path cannot be opened.
     """
     abi = abi_version()
     if abi == 0:

@@ -1,6 +1,6 @@
-"""Make isolated kernels, forked from one process with everything imported, and run their cells.
+"""Create isolated kernels, forked from one process with all imports loaded, and run their cells.
 
-Cells of a kernel run one after the other, limits are kept, and a lost kernel is started again.
+Cells of a kernel run one after the other within its limits, and a lost kernel is restarted.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from visual_tools.sandbox.work_folder import FolderInMemory, FolderOnDisk, WorkF
 from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
-_GRACE_S = 5.0  # after an interrupt, before the kernel is ended
+_GRACE_S = 5.0  # after an interrupt, before the kernel is killed
 _AGAIN_S = 1.0
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
 _ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
@@ -39,7 +39,7 @@ _LOST = "the kernel was started anew: variables, imports and definitions of earl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A live kernel."""
+    """Live kernel process and its channels."""
 
     process: KernelProcess
     channels: Channels
@@ -49,7 +49,7 @@ Launch = Callable[[Callable[[Message], None]], Awaitable[Running]]
 
 
 class _Cell:
-    """A cell in progress."""
+    """Cell in progress."""
 
     def __init__(self, message_id: str, limits: Limits, channels: Channels) -> None:
         self.id = message_id
@@ -72,7 +72,7 @@ class _Cell:
 
 
 class IsolatedKernel:
-    """See `visual_tools.sandbox.Kernel`. Made by `Sandbox.make_kernel`."""
+    """Kernel created by `Sandbox.make_kernel`; see `visual_tools.sandbox.Kernel`."""
 
     def __init__(
         self,
@@ -101,10 +101,10 @@ class IsolatedKernel:
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
-        """Start it.
+        """Start the kernel.
 
         Raises:
-            SandboxError: It did not come up.
+            SandboxError: If it did not start.
         """
         self._running = await self._launch(self._take_output)
 
@@ -125,7 +125,7 @@ class IsolatedKernel:
             return replace(result, files_written=written, notes=(*result.notes, *told, *told_after))
 
     async def _revive(self) -> tuple[str, ...]:
-        """Restart the kernel if it died; returns notes for the model."""
+        """Restart the kernel if it died; return notes for the model."""
         if self._is_closed:
             raise SandboxError("this kernel is closed: make a new one")
         running, cell = self._running, self._cell
@@ -137,7 +137,7 @@ class IsolatedKernel:
             if not running.process.ended.done() and (
                 cell is None or cell.is_idle.is_set() or await self._stop(running, cell)
             ):
-                return ()  # a cell that was still running is stopped: its caller had gone away
+                return ()  # stop a cell that is still running: its caller was cancelled
             why = running.process.ended.result()
         await self._restart()
         return (f"the kernel had ended: {why}", _LOST)
@@ -177,7 +177,7 @@ class IsolatedKernel:
     async def _follow(
         self, running: Running, cell: _Cell, reply: "asyncio.Future[Message]", timeout_s: float
     ) -> "_Outcome":
-        """Wait for the end of a cell, whichever it is."""
+        """Wait until a cell ends, for any reason."""
         done = asyncio.ensure_future(_both(reply, cell.is_idle))
         flooded = asyncio.ensure_future(running.channels.is_flooded.wait())
         try:
@@ -198,7 +198,7 @@ class IsolatedKernel:
             flooded.cancel()
 
     async def _stop(self, running: Running, cell: _Cell) -> bool:
-        """Interrupt a cell; end the kernel if that does not help. Whether it helped."""
+        """Interrupt a cell, and kill the kernel if the cell does not stop; return True if it stopped."""
         until = time.monotonic() + _GRACE_S
         idle = asyncio.ensure_future(cell.is_idle.wait())
         try:
@@ -252,7 +252,7 @@ class IsolatedKernel:
             await self._stop(running, cell)
 
     async def close(self) -> None:
-        """End it; see `Kernel.close`."""
+        """End the kernel; see `Kernel.close`."""
         is_first, self._is_closed = not self._is_closed, True
         await self._end()
         if is_first:
@@ -268,7 +268,7 @@ class _Outcome:
 
 
 def _count_allowed_bytes(limits: Limits) -> int:
-    """Messages of one cell that the host reads: several times what it hands back, in the widest form."""
+    """Return the maximum bytes of messages read for one cell: several times the returned output in its widest form."""
     return _MIN_OUTPUT_BYTES + _WASTE * (limits.num_images * limits.image_bytes * 4 // 3 + 6 * limits.output_chars)
 
 
@@ -279,7 +279,7 @@ async def _both(reply: "asyncio.Future[Message]", is_idle: asyncio.Event) -> Mes
 
 
 _START_S = 30.0
-_END_S = 2.0  # from the end of a kernel's sockets to word of its own end
+_END_S = 2.0  # from the end of a kernel's sockets to the report that its process ended
 
 
 @dataclass(slots=True, kw_only=True)
@@ -290,7 +290,10 @@ class _Shared:
 
 
 class Sandbox:
-    """Makes kernels. Use `await Sandbox.start()`, best as `async with await Sandbox.start() as sandbox`."""
+    """Factory of isolated kernels, created with `await Sandbox.start()`.
+
+    Use it as `async with await Sandbox.start() as sandbox`.
+    """
 
     def __init__(self, backend: Backend, limits: Limits, folder: Path, plan: Plan, zygote: ZygoteClient) -> None:
         self.backend: Backend = backend
@@ -306,14 +309,14 @@ class Sandbox:
 
     @classmethod
     async def start(cls, backend: Backend | Literal["auto"] = "auto", limits: Limits | None = None) -> "Sandbox":
-        """Start what makes kernels; it takes a few seconds, a kernel then takes milliseconds.
+        """Start the zygote; takes a few seconds, after which a kernel takes milliseconds.
 
         Args:
-            backend: `auto` takes the best that works here and never `none`, which isolates nothing.
-            limits: What each kernel may use, unless it is given its own.
+            backend: `auto` selects the best backend that works here, but never `none`, which isolates nothing.
+            limits: Default limits of each kernel.
 
         Raises:
-            SandboxError: Nothing here can isolate, or what was asked for cannot; the text says why and what to do.
+            SandboxError: If no backend works here, or the requested one does not; the text says why and what to do.
         """
         require("ipykernel", "sandbox")
         require("jupyter_client", "sandbox")
@@ -331,10 +334,10 @@ class Sandbox:
 
     @classmethod
     async def start_as(cls, backend: Backend, mode: Mode, limits: Limits) -> "Sandbox":
-        """Start with one way to cut kernels off and no other; `start` chooses.
+        """Start with exactly this backend and mode; `start` selects them.
 
         Raises:
-            SandboxError: It does not work here.
+            SandboxError: If the mode does not work here.
         """
         folder = Path(tempfile.mkdtemp(prefix="k25-kernels-"))
         try:
@@ -349,7 +352,7 @@ class Sandbox:
     async def make_kernel(
         self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
     ) -> IsolatedKernel:
-        """Start a fresh kernel; see `KernelMaker.make_kernel`."""
+        """Start a new kernel; see `KernelMaker.make_kernel`."""
         if self._is_closed:
             raise SandboxError("this sandbox is closed: start a new one")
         folder, paths = _prepare_paths(Path(folder), readable)
@@ -385,11 +388,11 @@ class Sandbox:
         return kernel
 
     async def _enter_memory(self, folder: Path, limits: Limits, inside_dir: str) -> FolderInMemory:
-        """The folder's twin in memory, which all kernels in the folder share."""
+        """Return the in-memory copy of the folder, which all kernels in the folder share."""
         async with self._rooms_lock:
             if folder not in self._in_memory:
                 self._numbers += 1
-                number = self._numbers  # others go on counting meanwhile
+                number = self._numbers  # other calls increment it meanwhile
                 need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
                 fd = await self._zygote.mount_disk(number, *need)
                 in_memory = FolderInMemory(folder, fd, NOBODY if self._plan.is_root else None, inside_dir)
@@ -408,7 +411,7 @@ class Sandbox:
                 self._zygote.unmount_disk(shared.number)
 
     def _choose_owner(self, folder: Path) -> int | None:
-        """Owner of a kernel's files, when root starts it: the user `nobody`, or None if it cannot reach the folder."""
+        """Return `nobody` as owner of a kernel's files if root starts it and the folder is reachable, else None."""
         if not self._plan.is_root or (self._plan.mode != "nested" and not is_open_to_all([str(folder)])):
             return None
         return NOBODY
@@ -455,7 +458,7 @@ class Sandbox:
         return Running(process=process, channels=channels)
 
     def _remove(self, folder: Path) -> None:
-        """Off the event loop: code may have filled it."""
+        """Remove a folder outside the event loop, because code may have filled it."""
         if not self._is_closed:
             asyncio.get_running_loop().run_in_executor(None, remove_tree, str(folder))
 
@@ -474,7 +477,7 @@ class Sandbox:
             ready.cancel()
 
     async def close(self) -> None:
-        """End every kernel and the processes that make them. May be called twice."""
+        """End every kernel and the processes that create them. May be called twice."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -493,7 +496,7 @@ class Sandbox:
 
 
 def _prepare_paths(folder: Path, readable: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
-    """The real places of a working folder, which is made, and of what else may be read."""
+    """Create the working folder; return its real path and the real paths of what else may be read."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return folder.resolve(), tuple(str(Path(path).resolve(strict=True)) for path in readable)
@@ -502,7 +505,7 @@ def _prepare_paths(folder: Path, readable: Sequence[Path]) -> tuple[Path, tuple[
 
 
 def _choose_inside_dir(shown: Sequence[str]) -> str:
-    """Where a kernel sees its folder: a place that hides none of the paths that it must see."""
+    """Choose where a kernel sees its folder, such that it hides none of the paths that the kernel must see."""
     for place in WORK_DIRS:
         if not any(Path(path).is_relative_to(place) or Path(place).is_relative_to(path) for path in shown):
             return place

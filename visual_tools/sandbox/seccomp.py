@@ -1,13 +1,14 @@
-"""Refuse the system calls that code about images never needs and that lead out of a sandbox.
+"""Refuse system calls that code about images never needs and that could lead out of a sandbox.
 
     install_filter(allow_inet=False)
 
-What is refused stands in `REFUSALS` as data. `assemble` makes of it a classic BPF program, `install_filter` loads it
-for every thread of the process; children inherit it, nothing takes it back. It needs no privilege: `no_new_privs` is
-set first, which also takes their power from setuid programs.
+The refused calls are listed in `REFUSALS` as data. `assemble` compiles them to a classic BPF program, `install_filter`
+loads it for every thread of the process; children inherit it, and it cannot be removed. It needs no privileges:
+`no_new_privs` is set first, which also disables setuid programs.
 
-Not libseccomp's binding: distributions package it for their own Python, and what PyPI has needs the library on the
-system. The sandbox works from a plain `pip install`, and a filter as data is tested without loading it.
+libseccomp's Python binding is not used: distributions package it for their own Python, and the PyPI package needs the
+library on the system. The sandbox works from a plain `pip install`, and a filter as data can be tested without loading
+it.
 """
 
 import ctypes
@@ -25,15 +26,15 @@ from visual_tools.sandbox.syscall_numbers import number_of
 _STREAM_TYPES = tuple(kind | flags for kind in (1, 5) for flags in (0, 0x800, 0x80000, 0x80800))
 # Source: linux/sched.h, asm-generic/socket.h, linux/socket.h
 _CLONE_NEW_ANYTHING = 0x7E020000
-_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and the same with force
+_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and their FORCE variants
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A condition on one argument of a call; only its lower 32 bits count, as in the kernel for these calls.
+    """Condition on one argument of a call; only its lower 32 bits count, as in the kernel for these calls.
 
-    `arg` counts from 0; `has bit`: the argument has a bit of one of the values.
+    `arg` counts from 0; `has bit` means that the argument has a bit of one of the values.
     """
 
     arg: int
@@ -43,13 +44,13 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Calls that are refused, always or under a condition.
+    """System calls that are refused, always or under a condition.
 
     Attributes:
-        why: What they would be good for.
-        calls: Their names, separated by spaces.
-        when: Refused only then.
-        errno: What the caller is told.
+        why: What the calls could be used for.
+        calls: Names of the calls, separated by spaces.
+        when: Condition under which they are refused; None for always.
+        errno: Error number that the caller gets.
     """
 
     why: str
@@ -110,7 +111,7 @@ def make_refusals(
     pid: int,
     pgid: int,
 ) -> tuple[Refusal, ...]:
-    """Everything that is refused with these choices; see `install_filter`."""
+    """Return all refusals for these options; see `install_filter`."""
     families = (_AF_UNIX, _AF_INET, _AF_INET6) if allow_inet else (_AF_UNIX,)
     chosen = [Refusal("networks, and families of sockets full of holes", "socket", When(0, "not in", families))]
     chosen.append(Refusal("the same in pairs", "socketpair", When(0, "not in", (_AF_UNIX,))))
@@ -137,21 +138,23 @@ def install_filter(
     allow_unix_connect: bool = True,
     allow_metadata: bool = True,
 ) -> None:
-    """Refuse the calls of `make_refusals` to this process, all its threads and all its children, for good.
+    """Refuse the calls of `make_refusals` to this process, all its threads and all its children, irrevocably.
 
     Refused calls give EPERM, `clone3` ENOSYS; calls of another architecture (32 bit, x32) kill the process.
 
     Args:
-        allow_inet: Let IPv4 and IPv6 sockets be made; otherwise only Unix sockets can be.
-        kill_only_self: Let signals go only to the process that installs the filter and to its process group: for
-            where no PID namespace and no Landlock scope does it better. Its children can then be signalled only as
-            a group, so `Popen.kill` fails.
-        allow_unix_connect: Let Unix sockets be connected. Without it the process can still listen, and use pairs.
-        allow_metadata: Let modes, owners, times and attributes of files be changed; without it, modes and times seem to
-            be set and are not. For where the files outside are only closed to writing, as with Landlock.
+        allow_inet: True to allow IPv4 and IPv6 sockets; otherwise only Unix sockets can be created.
+        kill_only_self: True to allow signals only to the process that installs the filter and to its process group; for
+            use without a PID namespace or Landlock scope. Its children can then be signalled only as a group, so
+            `Popen.kill` fails.
+        allow_unix_connect: True to allow Unix sockets to connect. Otherwise the process can still listen and use socket
+            pairs.
+        allow_metadata: True to allow changes of modes, owners, times and attributes of files; otherwise setting modes
+            and times appears to succeed without effect. Use False where outside files are only protected against
+            writing, as with Landlock.
 
     Raises:
-        SandboxError: The machine is neither x86_64 nor aarch64, or its kernel refuses the filter.
+        SandboxError: If the machine is neither x86_64 nor aarch64, or its kernel refuses the filter.
     """
     machine, pid, pgid = platform.machine(), os.getpid(), os.getpgrp()
     refusals = make_refusals(
@@ -173,16 +176,16 @@ _X32_BIT = 0x40000000
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 Instruction = tuple[int, int, int, int]
-"""Code, steps to skip when true, steps to skip when false, constant."""
+"""BPF instruction: code, instructions to skip if true, instructions to skip if false, constant."""
 
 
 def assemble(refusals: Iterable[Refusal], machine: str) -> list[Instruction]:
-    """The BPF program that refuses these calls and allows all others.
+    """Assemble the BPF program that refuses these calls and allows all others.
 
     Source: `struct seccomp_data` and the instruction set in Linux, Documentation/userspace-api/seccomp_filter.rst.
 
     Raises:
-        SandboxError: The machine is not known.
+        SandboxError: If the machine is not supported.
     """
     listed = [(number_of(call, machine), refusal) for refusal in refusals for call in refusal.calls.split()]
     program: list[Instruction] = [
@@ -221,7 +224,7 @@ def load_program(program: Sequence[Instruction], machine: str) -> None:
     """Load a BPF program as the filter of every thread of this process, after setting `no_new_privs`.
 
     Raises:
-        SandboxError: The kernel refuses it.
+        SandboxError: If the kernel refuses it.
     """
     set_mode_filter, all_threads, set_no_new_privs = 1, 1, 38
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Numbers of the system calls that the sandbox refuses or makes, on the two machines it knows.
+"""Numbers of the system calls that the sandbox refuses or makes, on the two supported architectures.
 
 Source: Linux `arch/x86/entry/syscalls/syscall_64.tbl` and `include/uapi/asm-generic/unistd.h` (aarch64), 6.18.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from visual_tools.errors import SandboxError
 
-NUMBERS: Mapping[str, tuple[int | None, int | None]] = {  # x86_64, aarch64; None: it has no such call
+NUMBERS: Mapping[str, tuple[int | None, int | None]] = {  # x86_64, aarch64; None: the architecture has no such call
     "socket": (41, 198),
     "socketpair": (53, 199),
     "connect": (42, 203),
@@ -135,14 +135,14 @@ _COLUMNS = {"x86_64": 0, "aarch64": 1}
 
 
 def number_of(call: str, machine: str) -> int | None:
-    """Number of a system call; None where the machine has no such call.
+    """Return the number of a system call; None if the architecture has no such call.
 
     Args:
-        call: Its name in the manual, section 2.
-        machine: As `platform.machine()` says it.
+        call: Name of the call in the manual, section 2.
+        machine: Architecture as returned by `platform.machine()`.
 
     Raises:
-        SandboxError: The machine is not known.
+        SandboxError: If the architecture is not supported.
     """
     if machine not in _COLUMNS:
         raise SandboxError(

@@ -1,7 +1,8 @@
-"""Go through a folder that hostile code may have filled, and may be changing: no recursion, no path, two descriptors.
+"""Walk a folder that hostile code may have filled and may still be changing.
 
-Folders are opened relative to the one above, links are never followed, the way back up is checked by number. So any
-depth, any length of path, any name and a folder that is moved meanwhile are harmless; `max_entries` bounds the rest.
+The walk uses no recursion, no paths and two descriptors. Folders are opened relative to their parent, links are never
+followed, and the way back up is verified by device and inode. So any depth, path length or name is harmless, and so is
+a folder that is moved meanwhile; `max_entries` bounds the rest.
 """
 
 import contextlib
@@ -18,13 +19,13 @@ _REMOVED_AT_ONCE = 50_000  # entries, which are held in memory
 
 @dataclass(slots=True)
 class Folder:
-    """One folder on the way.
+    """Folder that the walk has reached.
 
     Attributes:
-        fd: Open while the walk stands here, not longer.
-        parts: Names from the top to here, when they are wanted.
-        entries: What lies in it, links not followed.
-        skip: Names of folders that are not to be entered; whoever walks may add some.
+        fd: Descriptor, open only while the walk is at this folder.
+        parts: Names from the top to this folder, if requested.
+        entries: Entries of the folder, links not followed.
+        skip: Names of subfolders that are not entered; the caller may add names.
     """
 
     fd: int
@@ -37,23 +38,23 @@ class Folder:
 class _Level:
     identity: tuple[int, int]  # device and inode
     waiting: list[bytes]
-    name: bytes = b""  # of the folder below that the walk is in
+    name: bytes = b""  # name of the subfolder that the walk is in
 
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """A walk through everything below a folder, each folder before what lies in it.
+    """Walk through everything below a folder; a folder comes before its contents.
 
     Args:
-        max_entries: Files, folders and everything else; no more are looked at.
-        max_depth: Folders that lie deeper than this below the top are not entered.
-        unlock: Open folders of this user that shut their owner out; those of others stay as they are.
-        has_parts: Tell the names on the way, which costs as much as the way is long.
-        on_leave: Called with the folder above and the name when everything below a folder was gone through.
+        max_entries: Maximum number of files, folders and other entries; the rest is ignored.
+        max_depth: Maximum depth below the top; deeper folders are not entered.
+        unlock: True to open folders of this user that deny their owner access; folders of others are left as they are.
+        has_parts: True to provide the names on the way, at a cost proportional to the depth.
+        on_leave: Called with the parent folder and the name when everything below a folder has been visited.
 
     Attributes:
-        num_entries: Seen so far.
-        is_whole: Whether nothing was left out so far.
+        num_entries: Number of entries seen so far.
+        is_whole: True if nothing was left out so far.
     """
 
     max_entries: int = _MAX_ENTRIES
@@ -66,13 +67,13 @@ class Walk:
     _levels: list[_Level] = field(default_factory=list)
 
     def below(self, top: int | str) -> Iterator[Folder]:
-        """Each folder from the top on; its descriptor is good until the next one is asked for.
+        """Yield each folder, starting with the top; its descriptor is valid until the next one is requested.
 
         Args:
-            top: The folder, as a path or as a descriptor, which stays open.
+            top: Folder to walk, as a path or as a descriptor, which stays open.
 
         Raises:
-            OSError: The top itself cannot be opened.
+            OSError: If the top itself cannot be opened.
         """
         fd: int | None = os.open(".", _FOLDER, dir_fd=top) if isinstance(top, int) else os.open(top, _FOLDER)
         try:
@@ -98,13 +99,13 @@ class Walk:
                     self.is_whole = False
                     break
                 self.num_entries += 1
-                with contextlib.suppress(OSError):  # it has gone meanwhile
+                with contextlib.suppress(OSError):  # it was deleted meanwhile
                     name = os.fsencode(entry.name)
                     found[name] = os.stat(name, dir_fd=fd, follow_symlinks=False)
         return found
 
     def _move_on(self, fd: int) -> int | None:
-        """To the next folder, through those above when nothing waits here; closes the descriptor it is given."""
+        """Move to the next folder, going up if no subfolder is left; closes the given descriptor."""
         while True:
             child = self._enter(fd)
             if child is not None:
@@ -134,7 +135,7 @@ class Walk:
         return None
 
     def _find_above(self, fd: int) -> int | None:
-        """The folder above, unless this one was moved elsewhere meanwhile."""
+        """Open the parent folder; None if this folder was moved elsewhere meanwhile."""
         with contextlib.suppress(OSError):
             above = os.open("..", _FOLDER, dir_fd=fd)
             if identify(above) == self._levels[-1].identity:
@@ -144,16 +145,16 @@ class Walk:
 
 
 def identify(fd: int) -> tuple[int, int]:
-    """Device and inode."""
+    """Return the device and inode."""
     about = os.fstat(fd)
     return about.st_dev, about.st_ino
 
 
 def open_folder(name: bytes, above: int, *, unlock: bool = False) -> int:
-    """Open a folder by one name in the one above, never through a link; `unlock` takes the owner's right first.
+    """Open a folder by name in its parent, never through a link; `unlock` first gives the owner access.
 
     Raises:
-        OSError: It is no folder, or is closed to this user.
+        OSError: If it is not a folder, or is closed to this user.
     """
     try:
         return os.open(name, _FOLDER, dir_fd=above)
@@ -161,7 +162,7 @@ def open_folder(name: bytes, above: int, *, unlock: bool = False) -> int:
         if not unlock:
             raise
     place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
-    try:  # by the descriptor: a link that takes the place of the name meanwhile is not reached
+    try:  # by the descriptor, so that a link that replaces the name meanwhile is not followed
         os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101
         return os.open(f"/proc/self/fd/{place}", _FOLDER & ~os.O_NOFOLLOW)
     finally:
@@ -178,7 +179,10 @@ def _opened(top: str | bytes, above: int | None) -> Iterator[int]:
 
 
 def remove_tree(top: str | bytes, above: int | None = None) -> bool:
-    """Remove a folder tree of any names, depth and modes, by path or name in the folder above; whether it is gone."""
+    """Remove a folder tree of any names, depth and modes, by path or by name in a parent folder.
+
+    Returns True if it is gone.
+    """
     num_removed = 0
 
     def remove(above: int, name: bytes, *, is_folder: bool) -> None:

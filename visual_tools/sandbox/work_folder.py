@@ -1,10 +1,11 @@
-"""The folder that kernels work in: on disk, or as a twin in memory; and which files a cell made or changed in it.
+"""Working folder of kernels, on disk or as a copy in memory, and detection of the files that a cell wrote.
 
-What code writes into the twin cannot grow beyond its size, and is handed out after a cell. The zygote mounts a file
-system of fixed size and number of files (tmpfs) and passes its descriptor; kernels see that, never the folder on this
-machine's disk. Before a cell what is new in the folder goes in, afterwards what the code changed comes out. Only
-regular files and folders are carried, by descriptors, never through a link. A link that code made comes out as another
-name of the file of the folder that it leads to, else it is left out; so does one in a folder on disk.
+The in-memory copy cannot grow beyond a fixed size, and is synchronized with the folder on disk around each cell. The
+zygote mounts a tmpfs with a fixed size and number of files and passes its descriptor; kernels see that, never the
+folder on this machine's disk. Before a cell, new content of the folder is copied in; afterwards, changes made by the
+code are copied out. Only regular files and folders are copied, by descriptors, never through a link. A link created by
+code is copied out as another name of the target file if that is in the folder, otherwise it is left out. The same
+applies to links in a folder on disk.
 """
 
 import contextlib
@@ -20,22 +21,22 @@ from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
 from visual_tools.sandbox.zygote.filesystem import hand_over
 
 ODD = "a pipe, a socket or a device"
-_MAX_STEPS = 256  # names and links on the way to one target
+_MAX_STEPS = 256  # names and links followed to reach one target
 _PIECES = (b"", b".")
 
 
 def find_target(top: int, path: bytes, inside_dir: bytes) -> tuple[bytes, os.stat_result]:
-    """The regular file that a link leads to: its path from the top without any link, and what it is.
+    """Resolve a link to a regular file: return the link-free path from the top and the file's status.
 
-    The folder may be changing: whoever opens the path does so name by name, without following a link.
+    The folder may be changing, so callers must open the path name by name, without following links.
 
     Args:
         top: Descriptor of the working folder.
-        path: Of the link, from the top.
+        path: Path of the link, from the top.
         inside_dir: Where the code sees the top, for links with absolute targets.
 
     Raises:
-        OSError: It leads to something else, or out of the folder; `strerror` says so.
+        OSError: If it leads to something else, or out of the folder; `strerror` says so.
     """
     done: list[bytes] = []
     waiting = path.split(b"/")[::-1]
@@ -86,14 +87,14 @@ _SEND_BYTES = 1 << 24
 
 @dataclass(slots=True)
 class Side:
-    """One of the two folders: the one on disk, or the one in memory.
+    """One of the two folders: on disk or in memory.
 
     Attributes:
-        fd: Of the folder.
-        owner: User that what is carried here belongs to; None for whoever carries it.
-        is_hostile: Whether code can change files here and set their times back.
+        fd: Descriptor of the folder.
+        owner: Owner of files copied here; None for the user of this process.
+        is_hostile: True if code can change files here and reset their times.
         inside_dir: Where code sees this folder.
-        marks: What was there when both were last the same, by path.
+        marks: Marks at the last time when both folders were equal, by path.
     """
 
     fd: int
@@ -103,13 +104,13 @@ class Side:
     marks: dict[bytes, Mark] = field(default_factory=dict)
 
     def mark(self, about: os.stat_result) -> Mark:
-        """What differs when something was changed."""
+        """Return a value that differs if a file was changed."""
         found = mark(about)
         return (*found, about.st_ctime_ns) if self.is_hostile and len(found) > 1 else found
 
 
 def mark(about: os.stat_result) -> Mark:
-    """What differs when something was changed; a folder by itself never does."""
+    """Return a value that differs if a file was changed; constant for a folder."""
     kind = stat.S_IFMT(about.st_mode)
     if kind == stat.S_IFDIR:
         return (kind,)
@@ -118,7 +119,7 @@ def mark(about: os.stat_result) -> Mark:
 
 @contextlib.contextmanager
 def parent_of(top: int, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """The folder that holds a path, opened name by name so that no link is followed, and the last name."""
+    """Open the folder that contains a path, name by name so that no link is followed; also return the last name."""
     *parts, name = path.split(b"/")
     fd = os.dup(top)
     try:
@@ -134,7 +135,7 @@ def parent_of(top: int, path: bytes) -> Iterator[tuple[int, bytes]]:
 def carry_one(
     source: Side, target: Side, path: bytes, from_path: bytes, about: os.stat_result, leader: bytes
 ) -> os.stat_result:
-    """Make one file, folder or link on the other side; what it is there."""
+    """Create one file, folder or link on the other side; return its status there."""
     with parent_of(source.fd, from_path) as (from_fd, from_name), parent_of(target.fd, path) as (to_fd, name):
         if stat.S_ISDIR(about.st_mode):
             _make_folder(to_fd, name, about, target.owner)
@@ -177,7 +178,7 @@ def _put_in_place(to_fd: int, name: bytes) -> None:
 
 
 def _copy(from_fd: int, name: bytes, to_fd: int, owner: int | None) -> None:
-    """Copy what a file holds, its holes as holes, its mode without special bits, its time."""
+    """Copy a file's data (keeping holes), its mode without special bits, and its time."""
     reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=from_fd)
     try:
         about = os.fstat(reading)
@@ -205,7 +206,7 @@ def _copy_data(reading: int, writing: int, size: int) -> None:
     while place < size:
         try:
             place = os.lseek(reading, place, os.SEEK_DATA)
-        except OSError:  # only a hole is left
+        except OSError:  # only a hole remains
             return
         end = min(size, os.lseek(reading, place, os.SEEK_HOLE))
         os.lseek(writing, place, os.SEEK_SET)
@@ -217,7 +218,7 @@ def _copy_data(reading: int, writing: int, size: int) -> None:
 
 
 def remove(above: int, name: bytes) -> None:
-    """Remove what has a name in a folder, with everything below it; nothing may be there."""
+    """Remove an entry of a folder with everything below it; it may be missing."""
     try:
         os.unlink(name, dir_fd=above)
     except IsADirectoryError:
@@ -227,7 +228,10 @@ def remove(above: int, name: bytes) -> None:
 
 
 def replace_odd(top: int, path: bytes, inside_dir: bytes, removed: dict[bytes, str]) -> None:
-    """Put another name of the file in the place of a link, or nothing; remove what is neither file, folder nor link."""
+    """Replace a link by another name of its target file, or remove it; remove other entries.
+
+    Only called for links and for entries that are neither file nor folder.
+    """
     with parent_of(top, path) as (above, name):
         try:
             target, _ = find_target(top, path, inside_dir)
@@ -248,19 +252,18 @@ Snapshot = Mapping[str, tuple[int, int, int]]
 _SLACK_BYTES, _SLACK_FILES = 16 * 2**20, 1000
 _MAX_HOST_FILES = 500_000
 _SHARE_OF_MEMORY = 0.25
-_BLOCK_BYTES = 512  # of st_blocks, whatever the file system
+_BLOCK_BYTES = 512  # unit of st_blocks on every file system
 _NUM_TOLD = 3
-_MAX_LINKS = 1000  # that are looked at after a cell
+_MAX_LINKS = 1000  # maximum number checked after a cell
 _CARRIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 Listing = Mapping[bytes, os.stat_result]
-"""What lies below a folder, by relative path, each folder before what lies in it."""
+"""Status of everything below a folder, by relative path; a folder comes before its contents."""
 
 
 def take_snapshot(folder: str | int) -> Snapshot:
-    """Time of change, size and number of each file below a folder; links, hidden folders and caches are left out.
+    """Return modification time, size and inode of each file below a folder, without links, hidden folders and caches.
 
-    No more than `MAX_FILES` are looked at, nor more than ten times as many entries of other kinds, nor deeper folders
-    than `MAX_DEPTH`.
+    At most `MAX_FILES` files, ten times as many other entries, and folders up to `MAX_DEPTH` are included.
     """
     found: dict[str, tuple[int, int, int]] = {}
     for level in Walk(max_entries=10 * MAX_FILES, max_depth=MAX_DEPTH, has_parts=True).below(folder):
@@ -275,51 +278,51 @@ def take_snapshot(folder: str | int) -> Snapshot:
 
 
 def find_written(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """Files that are new or differ, sorted."""
+    """Return the files that are new or differ, sorted."""
     changed = (path for path, about in after.items() if before.get(path) != about)
     return tuple(sorted(path.encode("utf-8", "replace").decode() for path in changed))
 
 
 class WorkFolder(Protocol):
-    """Where kernels work, as their host sees it; both calls read and write files and belong into a thread."""
+    """Working folder as the host sees it; both methods read and write files and must be called in a thread."""
 
     def begin(self) -> tuple[Any, tuple[str, ...]]:
-        """Fill the folder for a cell; returns its listing, for `end`, and notes for the model."""
+        """Prepare the folder for a cell; return its listing, for `end`, and notes for the model."""
         ...
 
     def end(self, before: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """After a cell: files that it wrote, and what the model must be told."""
+        """Synchronize after a cell; return the files that it wrote and notes for the model."""
         ...
 
 
 class FolderOnDisk:
-    """The working folder itself, where nothing can take its place."""
+    """Working folder that is used directly, without an in-memory copy."""
 
     def __init__(self, folder: str, owner: int | None) -> None:
         self._folder = folder
         self._owner = owner
 
     def begin(self) -> tuple[tuple[Snapshot, Listing], tuple[str, ...]]:
-        """See `WorkFolder.begin`."""
-        if self._owner is not None:  # files that were put there since
+        """Prepare the folder for a cell; see `WorkFolder.begin`."""
+        if self._owner is not None:  # files added since the last cell
             hand_over(self._folder, self._owner)
         with _opened(self._folder) as fd:
             return (take_snapshot(fd), _find_odd(fd)), ()
 
     def end(self, before: tuple[Snapshot, Listing]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """See `WorkFolder.end`. Links, pipes and the like that the cell made are replaced or removed."""
+        """Find the files that the cell wrote; replace or remove links, pipes and the like. See `WorkFolder.end`."""
         files, odd = before
         removed: dict[bytes, str] = {}
         with _opened(self._folder) as fd:
             for path, about in _find_odd(fd).items():
                 if path not in odd or mark(odd[path]) != mark(about):
-                    with contextlib.suppress(OSError):  # it has gone meanwhile
+                    with contextlib.suppress(OSError):  # it was deleted meanwhile
                         replace_odd(fd, path, os.fsencode(self._folder), removed)
             return find_written(files, take_snapshot(fd)), _describe(removed, "kept")
 
 
 class FolderInMemory:
-    """The twin of one working folder, shared by all kernels in it."""
+    """In-memory copy of one working folder, shared by all kernels in it."""
 
     def __init__(self, folder: Path, fd: int, owner: int | None, inside_dir: str) -> None:
         self._disk = Side(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), None, is_hostile=False)
@@ -329,7 +332,7 @@ class FolderInMemory:
         self._is_closed = False
 
     def begin(self) -> tuple[Listing, tuple[str, ...]]:
-        """Bring what is new or changed in the folder to the code, and take away what was removed there."""
+        """Copy new and changed files of the folder to the code, and remove those deleted there."""
         with self._lock:
             if self._is_closed:
                 return {}, ()
@@ -337,7 +340,7 @@ class FolderInMemory:
             return _list_below(self._memory).entries, _describe(left_out, "brought in")
 
     def end(self, before: Listing) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Bring what the code made or changed to the folder, and remove there what it removed."""
+        """Copy files that the code created or changed to the folder, and remove those it deleted."""
         with self._lock:
             if self._is_closed:
                 return (), ()
@@ -367,16 +370,16 @@ class FolderInMemory:
         return listing, left_out
 
     def _remove_gone(self, source: Side, target: Side, listing: Listing, *, is_whole: bool) -> None:
-        """Remove files that were on both sides and are gone at the source, unless the listing was cut."""
+        """Remove files that were on both sides and are missing at the source, unless the listing is incomplete."""
         gone = [path for path in source.marks if path not in listing] if is_whole else []
-        for path in reversed(gone):  # what lies in a folder before the folder
+        for path in reversed(gone):  # contents before their folder
             source.marks.pop(path)
             target.marks.pop(path, None)
             with contextlib.suppress(OSError), parent_of(target.fd, path) as (above, name):
                 remove(above, name)
 
     def close(self) -> None:
-        """Hand out what was written since the last cell, and give back both folders; may be called twice."""
+        """Copy out what was written since the last cell, and close both folders; may be called twice."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -386,7 +389,7 @@ class FolderInMemory:
 
 
 def _describe(left_out: Mapping[bytes, str], what: str) -> tuple[str, ...]:
-    """What could not be carried, in words for a model."""
+    """Describe for the model what could not be copied."""
     told = [f"{path.decode('utf-8', 'replace')!r} ({why})" for path, why in list(left_out.items())[:_NUM_TOLD]]
     more = f" and {len(left_out) - _NUM_TOLD} more" if len(left_out) > _NUM_TOLD else ""
     return (f"not {what}: {', '.join(told)}{more}",) if told else ()
@@ -402,7 +405,7 @@ def _describe_fullness(fd: int) -> tuple[str, ...]:
 
 
 def measure_need(folder: Path, limit_bytes: int, limit_files: int) -> tuple[int, int]:
-    """Bytes and number of files that a folder's twin must have room for: the limits, or a little more than is there."""
+    """Return the size in bytes and number of files of the in-memory copy: the limits, or more if needed."""
     num_bytes = num_files = 0
     walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH)
     for level in walk.below(str(folder)):
@@ -416,7 +419,7 @@ def measure_need(folder: Path, limit_bytes: int, limit_files: int) -> tuple[int,
 
 
 def find_handed_out(before: Listing, after: Listing, left_out: Mapping[bytes, str]) -> tuple[str, ...]:
-    """Regular files that are new or differ, sorted; hidden folders, caches and what was not handed out are left out."""
+    """Return the new or changed regular files, sorted, without hidden folders, caches and files not copied out."""
     return tuple(
         sorted(
             path.decode("utf-8", "replace")
@@ -435,13 +438,13 @@ def _is_hidden(path: bytes) -> bool:
 
 @dataclass(slots=True)
 class _Found:
-    """What lies below one of the two folders.
+    """Contents of one of the two folders.
 
     Attributes:
-        entries: What can be carried; a link that code made stands as the file that it leads to.
-        targets: Where the file lies that such a link leads to.
-        left_out: What cannot be carried, and why.
-        is_whole: Whether nothing was left unseen.
+        entries: Entries that can be copied; a link created by code is represented by its target file.
+        targets: Paths of the target files of such links.
+        left_out: Entries that cannot be copied, and why.
+        is_whole: True if the whole folder was seen.
     """
 
     entries: dict[bytes, os.stat_result] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The host's end of a zygote: starts it, asks it for kernels, hears what became of them."""
+"""Host side of a zygote: starts it, requests kernels, receives reports about them."""
 
 import asyncio
 import contextlib
@@ -26,12 +26,12 @@ _LAST_WORDS_CHARS = 2000
 
 
 def make_argv(wrapper: Sequence[str], plan: Plan) -> list[str]:
-    """Command line of a zygote."""
+    """Return the command line of a zygote."""
     return [*wrapper, sys.executable, "-I", "-c", _BOOT, to_json(plan)]
 
 
 def make_env(tmp: str) -> dict[str, str]:
-    """The whole environment of a kernel: nothing of the host's is passed on."""
+    """Return the whole environment of a kernel; no host variables are passed on."""
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": tmp,
@@ -51,18 +51,18 @@ def make_env(tmp: str) -> dict[str, str]:
         "NUMBA_CACHE_DIR": f"{tmp}/.numba",
         "NUMBA_NUM_THREADS": "2",
         "OMP_NUM_THREADS": "2",
-        "OPENBLAS_NUM_THREADS": "1",  # more would be threads before the fork
+        "OPENBLAS_NUM_THREADS": "1",  # more would start threads before the fork
         "MKL_NUM_THREADS": "1",
-        "MALLOC_ARENA_MAX": "2",  # each reserves address space, which is limited
+        "MALLOC_ARENA_MAX": "2",  # each arena reserves address space, which is limited
     }
 
 
 class KernelProcess:
-    """One kernel as the zygote reports on it.
+    """Kernel process as reported by the zygote.
 
     Attributes:
-        ended: Done when it has ended; the result says why.
-        num_left: Processes that cells had left behind and that were ended at the time limit, since this was set to 0.
+        ended: Resolves when the kernel has ended, to the reason.
+        num_left: Processes left behind by cells and ended at the time limit, since this was last set to 0.
     """
 
     def __init__(self, number: int) -> None:
@@ -74,7 +74,7 @@ class KernelProcess:
 
 
 class ZygoteClient:
-    """A running zygote. Use `start`."""
+    """Client of a running zygote; created by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, host: socket.socket, log: Path) -> None:
         self._process = process
@@ -92,7 +92,7 @@ class ZygoteClient:
         """Start a zygote and wait until it is ready.
 
         Raises:
-            SandboxError: It did not come up.
+            SandboxError: If it did not start.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -124,7 +124,7 @@ class ZygoteClient:
 
     def _introduce(self, folder: Path) -> None:
         self._send({"remove": str(folder)})
-        with contextlib.suppress(AttributeError, OSError):  # without pidfd the closing socket has to do
+        with contextlib.suppress(AttributeError, OSError):  # without pidfd, closing the socket must suffice
             parent = os.pidfd_open(os.getpid())
             try:
                 self._send({"parent": os.getpid()}, [parent])
@@ -152,7 +152,7 @@ class ZygoteClient:
 
     def _hear_of_disk(self, message: dict[str, Any], fds: list[int]) -> None:
         waiting = self._disks.pop(message["mount"], None)
-        if waiting is None or waiting.done():  # nobody waits any more
+        if waiting is None or waiting.done():  # the caller no longer waits
             for fd in fds:
                 os.close(fd)
         elif fds:
@@ -173,11 +173,11 @@ class ZygoteClient:
             kernel.ended.set_result(kernel.over or _describe_end(int(message["code"])))
 
     def _lose(self) -> None:
-        """The zygote is gone, and every kernel with it."""
+        """Handle the end of the zygote, which ends every kernel."""
         asyncio.get_running_loop().remove_reader(self._socket.fileno())
         if not self.ready.done():
             self.ready.set_exception(SandboxError(self._last_words()))
-            self.ready.exception()  # it is read only by a caller that still waits
+            self.ready.exception()  # avoids a warning if no caller waits
         for kernel in self._kernels.values():
             if not kernel.ended.done():
                 kernel.ended.set_result("the process that makes kernels ended")
@@ -194,14 +194,14 @@ class ZygoteClient:
 
     @property
     def is_alive(self) -> bool:
-        """Whether kernels can be asked for."""
+        """True if kernels can be requested."""
         return not self._is_closed
 
     def make(self, spec: KernelSpec, sockets: Sequence[int]) -> KernelProcess:
-        """Ask for a kernel.
+        """Request a kernel.
 
         Raises:
-            SandboxError: The zygote is gone.
+            SandboxError: If the zygote has ended.
         """
         self._numbers += 1
         kernel = KernelProcess(self._numbers)
@@ -213,10 +213,10 @@ class ZygoteClient:
         return kernel
 
     async def mount_disk(self, number: int, size_bytes: int, num_files: int) -> int:
-        """Have the zygote mount a file system in memory for kernels to work in; a descriptor of it.
+        """Have the zygote mount an in-memory file system for kernels to work in; return a descriptor of it.
 
         Raises:
-            SandboxError: It cannot be had.
+            SandboxError: If it cannot be mounted.
         """
         disk = self._disks[number] = asyncio.get_running_loop().create_future()
         try:
@@ -226,12 +226,12 @@ class ZygoteClient:
             raise SandboxError(f"the process that makes kernels is gone ({error}): start a new Sandbox") from error
 
     def unmount_disk(self, number: int) -> None:
-        """Give it back."""
+        """Unmount an in-memory file system."""
         with contextlib.suppress(OSError):
             self._send({"unmount": number})
 
     def set_busy(self, kernel: KernelProcess, is_busy: bool, limit_s: float = 0.0) -> None:
-        """Say whether a cell runs, for at most `limit_s`: the zygote looks more often at what its kernel uses then."""
+        """Report whether a cell runs, for at most `limit_s`; the zygote then checks the kernel's use more often."""
         with contextlib.suppress(OSError):
             self._send({"busy": kernel.number, "is_busy": is_busy, "limit_s": limit_s})
 
@@ -263,7 +263,7 @@ class ZygoteClient:
 
 
 def _describe_end(code: int) -> str:
-    """Why a kernel ended, from the exit code of its init: above 128 the kernel's signal, below 0 the init's."""
+    """Describe why a kernel ended from its init's exit code: above 128 the kernel's signal, below 0 the init's."""
     if code < 0:
         return "it was killed"
     if code <= 128:

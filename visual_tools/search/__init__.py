@@ -1,4 +1,4 @@
-"""Find things on an image: smaller images, codes, text."""
+"""Search an image for smaller images, codes, and text."""
 
 from visual_tools.search.codes import Code, Codes, read_codes
 from visual_tools.search.templates import Match, Matches, match_template

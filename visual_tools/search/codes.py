@@ -20,15 +20,15 @@ _MAX_ENLARGED_PIXELS = 30_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """A code that was read.
+    """Decoded barcode or two-dimensional code.
 
     Attributes:
-        text: What it says.
-        format: Its kind, "QR Code", "EAN-13", "Data Matrix" for example.
-        box: Around its corners, in pixels of the image.
+        text: Decoded text.
+        format: Format of the code, such as "QR Code", "EAN-13", "Data Matrix".
+        box: Bounding box of its corners, in pixels of the image.
         corners_px: x and y of its top left, top right, bottom right and bottom left corner, as the code is printed
-            (on a turned code the first is not at the top left of the image).
-        data: Its bytes, for codes that hold no text.
+            (on a rotated code the first is not at the top left of the image).
+        data: Bytes of the content, for codes that do not contain text.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codes(ResultSequence[Code]):
-    """Codes of an image, from top to bottom; may be indexed and looped over."""
+    """Codes of an image, from top to bottom; may be indexed and iterated."""
 
     _items = "codes"
     codes: tuple[Code, ...]
@@ -52,14 +52,14 @@ class Codes(ResultSequence[Code]):
 def read_codes(image: ImageSource) -> Codes:
     """Read all barcodes (EAN, UPC, Code 128, Code 39, ITF...) and codes (QR, Data Matrix, Aztec, PDF417...).
 
-    They may be turned, light on dark, and of any size; where none is found, the image is searched again with a
+    They may be rotated, light on dark, and of any size; if none is found, the image is searched again with a
     white border and enlarged.
 
     Args:
         image: Anything `load_image` takes.
 
     Returns:
-        The codes; none is an empty result, not an error.
+        The codes; empty if there are none, which is not an error.
     """
     grey = cv2.cvtColor(load_image(image), cv2.COLOR_RGB2GRAY)
     for scale, border_px in ((1, 0), (1, _BORDER_PX), *((scale, _BORDER_PX) for scale in _ENLARGEMENTS)):

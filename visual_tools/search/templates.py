@@ -15,7 +15,7 @@ from visual_tools.packages import cv2
 from visual_tools.results import ResultSequence
 
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
-"""From half to double the size; neighbours differ by 12 %, which the refinement bridges."""
+"""Scales from half to double the size; neighbours differ by 12 %, which the refinement bridges."""
 
 _SEARCH_PIXELS = 1_000_000
 _SEARCH_SIDE_PX = 16
@@ -27,13 +27,13 @@ _FINE_FACTORS = (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A place that looks like the template.
+    """Place that looks like the template.
 
     Attributes:
-        box: In pixels of the image.
-        score: 1 is the same; how well the shapes agree (normalised correlation of the pixels), less the mean
-            difference of the colours (as a share of 255).
-        scale: How many times larger than the template.
+        box: Box in pixels of the image.
+        score: Normalised correlation of the pixels minus the mean difference of the colours (as a share of 255); 1 is
+            equal.
+        scale: Size relative to the template.
     """
 
     box: Box
@@ -43,11 +43,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches(ResultSequence[Match]):
-    """Places that look like the template, best first; may be indexed and looped over.
+    """Places that look like the template, best first; may be indexed and iterated.
 
     Attributes:
-        matches: Those with at least the score asked for; they overlap little.
-        best_score: The highest score that was seen, also when it was too low.
+        matches: Matches with at least the requested score; they overlap little.
+        best_score: Highest score found, even if it was too low.
     """
 
     _items = "matches"
@@ -84,19 +84,19 @@ def match_template(
     scales: Sequence[float] = SCALES,
     max_matches: int = 50,
 ) -> Matches:
-    """Find where a small image (an icon, a symbol) stands on a larger one, upright, at several sizes.
+    """Find a small image (an icon, a symbol) on a larger one, upright, at several sizes.
 
-    The image is searched at a reduced size first, then each candidate is looked at closely.
+    The image is searched at a reduced size first, then each candidate is examined at full size.
 
     Args:
         image: Anything `load_image` takes.
-        template: What to look for; transparent parts of it are not compared.
-        min_score: Least score of a match.
-        scales: Sizes to try, relative to the template. `scales=[1]` is quicker and finds the same size only.
-        max_matches: Keep the best of these.
+        template: Image to search for; its transparent parts are not compared.
+        min_score: Minimum score of a match.
+        scales: Sizes to try, relative to the template. `scales=[1]` is faster and finds only the same size.
+        max_matches: Maximum number of matches; the best are kept.
 
     Raises:
-        ImageError: The template is larger than the image at every scale, or has one colour only.
+        ImageError: If the template is larger than the image at every scale, or has only one colour.
 
     Example:
         >>> image = np.zeros((60, 80, 3), np.uint8)
@@ -146,7 +146,7 @@ def _check_scales(image: NDArray[np.uint8], template: _Template, scales: Sequenc
 def _search(
     image: NDArray[np.uint8], template: _Template, scales: Sequence[float], min_score: float, max_found: int
 ) -> list[Match]:
-    """Candidates from a reduced copy of the image; the best one always."""
+    """Return candidates from a reduced copy of the image, always including the best one."""
     found: list[Match] = []
     for scale in scales:
         side_px = min(template.pixels.shape[:2]) * scale
@@ -175,7 +175,7 @@ def _correlate(image: NDArray[np.uint8], template: _Template) -> NDArray[np.floa
 def _find_peaks(
     scores: NDArray[np.float32], shape: tuple[int, ...], min_score: float, max_found: int
 ) -> list[tuple[int, int]]:
-    """Columns and rows of the local maxima, and of the highest one in any case; best first."""
+    """Return columns and rows of the local maxima, always including the highest one; best first."""
     reach = max(1, round(min(shape[:2]) / 2)) | 1
     highest = cv2.dilate(scores, np.ones((reach, reach), np.uint8))
     rows, columns = np.nonzero((scores >= highest) & (scores >= min(min_score, float(scores.max()))))
@@ -184,7 +184,7 @@ def _find_peaks(
 
 
 def _refine(image: NDArray[np.uint8], template: _Template, match: Match, is_fixed: bool) -> Match:
-    """The best place and size near a candidate, at full size."""
+    """Return the best position and size near a candidate, at full size."""
     height, width = image.shape[:2]
     slack = 3 + max(match.box.width, match.box.height) // 8
     window = match.box.padded(slack).clipped(width, height)
@@ -205,7 +205,7 @@ def _refine(image: NDArray[np.uint8], template: _Template, match: Match, is_fixe
 
 
 def _fine_scales(scale: float, is_fixed: bool) -> list[float]:
-    """Around a scale; the template's own size comes first, so that it wins where others round to the same."""
+    """Return scales around a scale, the template's own size first, so that it wins if others round to the same."""
     if is_fixed:
         return [scale]
     near = {scale * factor for factor in _FINE_FACTORS}
@@ -213,14 +213,14 @@ def _fine_scales(scale: float, is_fixed: bool) -> list[float]:
 
 
 def _color_difference(image: NDArray[np.uint8], template: _Template, box: Box) -> float:
-    """Mean absolute difference as a share of 255."""
+    """Return the mean absolute difference as a share of 255."""
     part: NDArray[Any] = image[box.top : box.bottom, box.left : box.right].astype(np.int16)
     difference = np.abs(part - template.pixels)
     return float(difference.mean() if template.mask is None else difference[template.mask > 0].mean()) / 255
 
 
 def _without_overlap(matches: Sequence[Match]) -> list[Match]:
-    """Best first; of those that share much of their area only the best."""
+    """Return the matches best first, without those that share much of their area with a better one."""
     kept: list[Match] = []
     for match in sorted(matches, key=lambda match: -match.score):
         if all(

@@ -1,6 +1,6 @@
-"""Find text on an image, and the box of just the characters asked for.
+"""Find text on an image, and the box of only the requested characters.
 
-Texts are compared give or take case, blanks and misread characters.
+The comparison tolerates differences of case and spaces, and misread characters.
 """
 
 import re
@@ -18,25 +18,25 @@ from visual_tools.results import ResultSequence
 _SAME_SIGNS = str.maketrans("‘’`´“”„–—−‐‑×…·•", "''''\"\"\"-----x.··")
 _ALIKE = ("0oO", "1lI|i", "5sS", "8B", "2zZ", "-_~", ".,:;·", "'\"", "uv", "cC")
 _ALIKE_COST = 0.34
-"""Characters that a reader of images takes for each other cost a third of a wrong one."""
+"""Cost of characters that OCR confuses, relative to a wrong character."""
 
 _COST_OF = {(a, b): _ALIKE_COST for group in _ALIKE for a in group.casefold() for b in group.casefold() if a != b}
 _MAX_GAP_HEIGHTS = 2.5
 _MAX_LEADING_HEIGHTS = 1.2
 _BREAKS = re.compile(r"\s|[-–—/](?=.)")
-"""Where a text may go on in another line."""
+"""Positions where a text may continue on another line."""
 Strictness = Literal["exact", "ignore_case", "fuzzy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A part of a text that is like another text.
+    """Part of a text that is similar to another text.
 
     Attributes:
         start: First character.
         end: Character after the last one.
-        similarity: 1 is equal but for case and blanks; a wrong, missing or extra character costs one part in the
-            length of what was looked for.
+        similarity: 1 is equal except for case and spaces; a wrong, missing or extra character costs 1 divided by the
+            length of the searched text.
     """
 
     start: int
@@ -45,7 +45,7 @@ class Span:
 
 
 def find_spans(text: str, wanted: str, min_similarity: float) -> list[Span]:
-    """The parts of `text` that are like `wanted`, best first, without overlap."""
+    """Return the parts of `text` that are similar to `wanted`, best first, without overlap."""
     folded, places = _fold(text)
     pattern, _ = _fold(wanted)
     if not pattern or not folded:
@@ -62,7 +62,7 @@ def find_spans(text: str, wanted: str, min_similarity: float) -> list[Span]:
 
 
 def is_whole_word(text: str, span: Span) -> bool:
-    """Whether neither letters nor digits go on at either end."""
+    """Return True if no letters or digits adjoin the span."""
     before, after = text[: span.start][-1:], text[span.end :][:1]
     return not (before.isalnum() and text[span.start].isalnum()) and not (
         after.isalnum() and text[span.end - 1].isalnum()
@@ -70,7 +70,7 @@ def is_whole_word(text: str, span: Span) -> bool:
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """Without case, blanks and fine differences of signs; and where each character was."""
+    """Normalize case, spaces and similar symbols; also return the original position of each character."""
     folded, places = [], []
     for index, char in enumerate(text):
         for part in unicodedata.normalize("NFKC", char).casefold().translate(_SAME_SIGNS):
@@ -81,7 +81,7 @@ def _fold(text: str) -> tuple[str, list[int]]:
 
 
 def _find_ends(text: str, pattern: str, max_cost: float) -> list[tuple[float, int, int, int]]:
-    """For each end of a likely place: cost, error in length, start, end.
+    """Return cost, error in length, start and end for each end of a likely place.
 
     Source: P. Sellers, The theory and computation of evolutionary distances, J. Algorithms 1 (1980): edit distance
     with a free start.
@@ -110,16 +110,16 @@ def _find_ends(text: str, pattern: str, max_cost: float) -> list[tuple[float, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatch:
-    """A place where the text stands.
+    """Place where the text was found.
 
     Attributes:
-        text: What was read there.
-        box: Around just these characters, in pixels of the image.
-        similarity: How like the text asked for it is: 1 is equal but for case and blanks.
-        confidence: How sure the reader is, 0 to 1.
-        line: All of the line that it is part of.
-        is_exact: Whether case and blanks are those asked for, too.
-        is_whole_word: Whether no letters or digits go on before or after it.
+        text: Recognized text.
+        box: Box of only these characters, in pixels of the image.
+        similarity: Similarity to the requested text: 1 is equal except for case and spaces.
+        confidence: Confidence of the OCR, 0 to 1.
+        line: Whole line that contains it.
+        is_exact: True if case and spaces match too.
+        is_whole_word: True if no letters or digits adjoin it.
     """
 
     text: str
@@ -133,11 +133,11 @@ class TextMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatches(ResultSequence[TextMatch]):
-    """Places where the text stands, best first; may be indexed and looped over.
+    """Places where the text was found, best first; may be indexed and iterated.
 
     Attributes:
         matches: The places.
-        num_lines: How many lines of text the image has, so that "not found" can be told from "no text at all".
+        num_lines: Number of text lines of the image, to distinguish "not found" from "no text at all".
     """
 
     _items = "matches"
@@ -156,22 +156,21 @@ def find_text(
     min_similarity: float = 0.8,
     max_matches: int = 50,
 ) -> TextMatches:
-    """Find where a text stands on an image.
+    """Find a text on an image.
 
-    The best come first: equal before like, alone before part of a longer line, sure before unsure, then from top to
-    bottom. A text with blanks or hyphens is found across columns of a row and where it is wrapped onto a
-    second line, too.
+    The best come first: equal before similar, whole lines before parts, high confidence before low, then from top to
+    bottom. A text with spaces or hyphens is also found across columns of a row and wrapped onto a second line.
 
     Args:
         image: Anything `load_image` takes.
-        text: What to look for, part of a line.
-        match: "exact" minds case and blanks; "ignore_case" minds every character but neither case nor blanks;
-            "fuzzy" forgives misread characters as well.
-        min_similarity: For "fuzzy", the least similarity: 0.8 forgives one character in five.
-        max_matches: Keep the best of these.
+        text: Text to search for, part of a line.
+        match: "exact" compares case and spaces; "ignore_case" compares every character except case and spaces;
+            "fuzzy" also tolerates misread characters.
+        min_similarity: Minimum similarity for "fuzzy": 0.8 tolerates one wrong character in five.
+        max_matches: Maximum number of matches; the best are kept.
 
     Raises:
-        ImageError: The text is blank.
+        ImageError: If the text is blank.
 
     Example:
         >>> x_px, y_px = find_text("screen.png", "Delete")[0].box.center  # doctest: +SKIP
@@ -209,7 +208,7 @@ def _search_line(line: TextLine, wanted: str, min_similarity: float) -> Iterator
 
 
 def _search_pair(first: TextLine, second: TextLine, wanted: str, min_similarity: float) -> Iterator[TextMatch]:
-    """Only what stands on both."""
+    """Search for text that spans both lines."""
     joined, middle = f"{first.text} {second.text}", len(first.text)
     for span in find_spans(joined, wanted, min_similarity):
         if span.start < middle < span.end - 1:
@@ -231,7 +230,10 @@ def _make_match(line: str, span: Span, wanted: str, box: Box, confidence: float)
 
 
 def _neighbours(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
-    """Upright lines that may go on: to the right in the same row, or below at the same left edge or middle."""
+    """Yield pairs of upright lines that may continue each other: right in the same row, or below and aligned.
+
+    Lines below are aligned at the left edge or at the center.
+    """
     lines = [line for line in lines if not line.angle_deg]
     rows = sorted(lines, key=lambda line: line.box_px.left)
     for index, line in enumerate(rows):

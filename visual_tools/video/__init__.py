@@ -1,4 +1,4 @@
-"""Videos: what a file holds, exact frames, scenes, contact sheets, clips, and frames as the model takes them."""
+"""Video functions: file information, exact frames, scenes, contact sheets, clips, frames prepared for the model."""
 
 from visual_tools.video.clip import Clip, cut_clip
 from visual_tools.video.cuts import Scene, Scenes, scenes

@@ -1,4 +1,4 @@
-"""Cut a piece out of a video, with its sound."""
+"""Cut a clip from a video, with its sound."""
 
 import os
 from dataclasses import dataclass
@@ -16,16 +16,17 @@ from visual_tools.video.timeline import HALF_MS_S, Timeline, check_file, open_vi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """A piece of a video in a file of its own.
+    """Part of a video in its own file.
 
     Attributes:
         path: The new file.
-        start_s: Where it really begins, in seconds of the video it was cut from.
-        end_s: Where it really ends.
-        num_frames: Frames that it shows.
-        is_exact: It was encoded anew and begins where asked; otherwise packets were copied from a keyframe on.
-        has_audio: The sound came along.
-        warnings: What is not as asked.
+        start_s: Actual start, in seconds of the source video.
+        end_s: Actual end, in seconds of the source video.
+        num_frames: Number of frames shown.
+        is_exact: True if it was re-encoded and begins exactly where requested; otherwise packets were copied starting
+            at a keyframe.
+        has_audio: True if the sound was included.
+        warnings: Deviations from the request.
     """
 
     path: Path
@@ -45,17 +46,17 @@ def cut_clip(
     *,
     exact: bool = False,
 ) -> Clip:
-    """A piece of a video in a new file: copied, quick and without loss, or encoded anew, exact to the frame.
+    """Cut part of a video into a new file: copied, fast and lossless, or re-encoded, exact to the frame.
 
     Args:
-        path: The file.
-        start_s: First moment, in seconds from the first frame.
-        end_s: The first moment after it; the end of the video where that is sooner.
-        output: The new file; its ending says which format (.mp4, .mkv, ...). An old one is replaced.
-        exact: Encode anew. Without it the piece begins at the keyframe before `start_s`, and `Clip.start_s` says where.
+        path: Source file.
+        start_s: Start, in seconds from the first frame.
+        end_s: End (exclusive); limited to the end of the video.
+        output: New file; its suffix selects the format (.mp4, .mkv, ...). An existing file is replaced.
+        exact: True to re-encode. Otherwise the clip begins at the keyframe before `start_s`, see `Clip.start_s`.
 
     Raises:
-        VideoError: The file cannot be read, the times lie outside, or the format cannot hold its streams.
+        VideoError: If the file cannot be read, the times are outside the video, or the format cannot hold its streams.
 
     Example:
         >>> cut_clip("talk.mp4", 61.5, 75, "answer.mp4").start_s
@@ -86,7 +87,7 @@ def cut_clip(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """In ticks: the keyframe to read from, the first moment of the piece, and its end."""
+    """Part to cut, in ticks: the keyframe to read from, its start, and its end."""
 
     key_pts: int
     start_pts: int
@@ -107,30 +108,30 @@ def _check_request(file: Path, target: Path, timeline: Timeline, start_s: float,
 
 
 class _Copier:
-    """Takes packets over as they are."""
+    """Track writer that copies packets unchanged."""
 
     def __init__(self, stream: Any, out: Any) -> None:
         self._out, self._target = out, out.add_stream_from_template(stream)
-        self._held: list[Any] = []  # not known yet whether they are needed, or when they are to be decoded
+        self._held: list[Any] = []  # not known yet whether they are needed, or what their decoding time is
         self.num_frames, self.end_pts = 0, 0
 
     def write(self, packet: Any, piece: _Piece) -> None:
-        """Take a packet of the piece."""
+        """Add a packet of the clip."""
         if packet.pts is None or packet.pts < piece.start_pts:
             return
         self._held.append(packet)
-        if packet.pts < piece.end_pts and packet.dts is not None:  # what came before it may be what it is built on
+        if packet.pts < piece.end_pts and packet.dts is not None:  # earlier packets may be its references
             self._mux_held(packet.dts, piece)
 
     def close(self, piece: _Piece) -> None:
-        """Write what is left."""
+        """Write the remaining packets."""
         while self._held and self._held[-1].pts >= piece.end_pts:
             self._held.pop()
         if self._held:
             self._mux_held(self._held[-1].pts, piece)
 
     def _mux_held(self, last_dts: int, piece: _Piece) -> None:
-        """Write what is held; some files do not say when the first packets after a jump are to be decoded."""
+        """Write the held packets; in some files the first packets after a seek have no decoding time."""
         for before, one in enumerate(reversed(self._held)):
             if one.dts is None:
                 one.dts = min(last_dts - before, one.pts)
@@ -142,7 +143,7 @@ class _Copier:
 
 
 class _Encoder:
-    """Decodes the frames and encodes those of the piece anew."""
+    """Track writer that decodes the frames and re-encodes those of the clip."""
 
     def __init__(self, file: Path, timeline: Timeline, stream: Any, out: Any) -> None:
         self._out, self._stream = out, stream
@@ -151,10 +152,10 @@ class _Encoder:
         self.num_frames, self.end_pts = 0, 0
 
     def write(self, packet: Any, piece: _Piece) -> None:
-        """Take a packet from the keyframe before the piece on."""
+        """Add a packet, starting with the keyframe before the clip."""
         try:
             frames = self._stream.codec_context.decode(packet if packet.size else None)
-        except require("av", "visual").FFmpegError:  # damaged: the frames around it are what there is
+        except require("av", "visual").FFmpegError:  # damaged: only the other frames are used
             return
         for frame in frames:
             if frame.pts is not None and piece.start_pts <= frame.pts < piece.end_pts:
@@ -163,18 +164,18 @@ class _Encoder:
 
     def _encode(self, frame: Any, start_pts: int) -> None:
         frame.pts, frame.time_base = frame.pts - start_pts, self._stream.time_base
-        frame.pict_type = 0  # the encoder decides anew
+        frame.pict_type = 0  # the encoder decides
         self.num_frames += 1
         self._out.mux(self._target.encode(frame))
 
     def close(self, piece: _Piece) -> None:
-        """Bring out what decoder and encoder still hold."""
+        """Flush the decoder and the encoder."""
         self.write(require("av", "visual").Packet(0), piece)
         self._out.mux(self._target.encode(None))
 
 
 def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
-    """An encoder of the output's format for frames like `frame`, shown as that is."""
+    """Add an encoder of the output's format for frames like `frame`, with the same display parameters."""
     av = require("av", "visual")
     name = "libx264" if "h264" in out.supported_codecs else out.default_video_codec
     options = {"crf": "18", "preset": "veryfast"} if name == "libx264" else {}
@@ -182,7 +183,7 @@ def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
     target.width, target.height = frame.width, frame.height
     known = [one.name for one in av.codec.Codec(name, "w").video_formats or ()]
     is_even = frame.width % 2 == frame.height % 2 == 0
-    choices = (frame.format.name, "yuv420p") if is_even else ("yuv444p",)  # halved colour needs even sizes
+    choices = (frame.format.name, "yuv420p") if is_even else ("yuv444p",)  # chroma subsampling needs even sizes
     target.pix_fmt = next((one for one in choices if one in known), known[0])
     context = target.codec_context
     context.time_base = stream.time_base
@@ -196,7 +197,7 @@ def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
 
 
 def _seek(container: Any, stream: Any, timeline: Timeline, key_pts: int) -> None:
-    """Go to a keyframe, or before it: some formats land later than they were told."""
+    """Seek to a keyframe or before it: some formats land later than requested."""
     for start in reversed(timeline.key_pts[timeline.key_pts <= key_pts].tolist()):
         container.seek(start, stream=stream)
         landed = next((packet.pts for packet in container.demux(stream) if packet.pts is not None), None)
@@ -206,7 +207,7 @@ def _seek(container: Any, stream: Any, timeline: Timeline, key_pts: int) -> None
 
 
 def _write(container: Any, stream: Any, out: Any, piece: _Piece, track: _Copier | _Encoder) -> bool:
-    """Read from the keyframe on until every stream has passed the end; whether there was sound."""
+    """Read from the keyframe on until every stream has passed the end; return True if there was sound."""
     sounds = {
         sound: out.add_stream_from_template(sound)
         for sound in container.streams.audio

@@ -1,8 +1,8 @@
-"""Where one scene of a video ends and the next begins.
+"""Detect the scenes of a video.
 
-Each frame is compared, as a thumbnail, with the frame before, with one a moment earlier, and with one about a second
-earlier. A cut is a step to something else that stays: a flash comes back, motion changes all frames alike. A
-dissolve is a change between two times of rest. A fade goes through black or white.
+The thumbnail of each frame is compared with the frame before, with one a moment earlier, and with one about a second
+earlier. A cut is a step to different content that stays: a flash returns, and motion changes all frames alike. A
+dissolve is a change between two periods of rest. A fade goes through black or white.
 """
 
 import os
@@ -22,10 +22,10 @@ from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Progress, format_time
 
 _THUMBNAIL = (48, 27)
-_STEP = 0.16  # distance of two frames that is a cut, from 0 to 1
-_REST = 2.5  # a cut stands out from its surroundings so many times
+_STEP = 0.16  # distance of two frames at a cut, from 0 to 1
+_REST = 2.5  # minimum ratio of a cut to its surroundings
 _AROUND = 10  # frames on each side that a step is compared with
-_FLASH_S = 0.2  # what returns within this time was a flash
+_FLASH_S = 0.2  # content that returns within this time is a flash
 _DISSOLVE_S = 0.5  # half of the longest dissolve
 _FLAT = 6.0  # standard deviation of the brightness of an empty frame, of 255
 _BLACK, _WHITE = 32, 235
@@ -34,15 +34,15 @@ _BINS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A stretch between two cuts.
+    """Part of a video between two cuts.
 
     Attributes:
-        start_s: When its first frame is shown, in seconds from the first of the video.
-        end_s: When it is over: the next scene's start, or the end of the video.
+        start_s: Time of its first frame, in seconds from the first of the video.
+        end_s: Start of the next scene, or end of the video.
         start_frame: Number of its first frame.
         end_frame: Number of the frame after its last.
-        transition: How it begins: "start" of the video, "cut", "dissolve" or "fade".
-        score: How different it is from what was before, 0 to 1; 1 at the start of the video.
+        transition: Start of the scene: "start" of the video, "cut", "dissolve" or "fade".
+        score: Difference from the content before, 0 to 1; 1 at the start of the video.
     """
 
     start_s: float
@@ -54,18 +54,18 @@ class Scene:
 
     @property
     def middle_s(self) -> float:
-        """A time that shows the scene."""
+        """Time in the middle of the scene."""
         return (self.start_s + self.end_s) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Scenes(ResultSequence[Scene]):
-    """The scenes of a video in order. Indexing and iterating give each `Scene`.
+    """Scenes of a video in order. Indexing and iterating give each `Scene`.
 
     Attributes:
-        path: The file.
-        scenes: The scenes, without gaps.
-        warnings: What is unusual.
+        path: Video file.
+        scenes: Scenes, without gaps.
+        warnings: Unusual properties of the file.
     """
 
     _items = "scenes"
@@ -85,18 +85,18 @@ def scenes(
     min_length_s: float = 0.5,
     progress: Progress | None = None,
 ) -> Scenes:
-    """The scenes of a video: hard cuts, dissolves and fades found, flashes and motion passed over.
+    """Detect the scenes of a video by hard cuts, dissolves and fades; flashes and motion are ignored.
 
-    Every frame is decoded: about as long as reading the whole video takes.
+    Every frame is decoded, which takes about as long as reading the whole video.
 
     Args:
-        path: The file.
-        sensitivity: Above 1 finds fainter cuts, below 1 only stronger ones.
-        min_length_s: Of two cuts nearer than this the stronger one counts.
-        progress: Called with the frames read so far and the frames in all.
+        path: Video file.
+        sensitivity: Values above 1 also detect fainter cuts, below 1 only stronger ones.
+        min_length_s: Minimum scene length; of two cuts that are closer, the stronger one is kept.
+        progress: Called with the number of frames read so far and in total.
 
     Raises:
-        VideoError: The file cannot be read.
+        VideoError: If the file cannot be read.
 
     Example:
         >>> for scene in scenes("talk.mp4"): print(scene.start_s, scene.transition)
@@ -112,14 +112,14 @@ def scenes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changes:
-    """How far each frame is from earlier ones, (N,) float64 from 0 to 1 each; 0 where there is none so early.
+    """Distance of each frame from earlier ones, (N,) float64 from 0 to 1 each; 0 if there is no earlier frame.
 
     Attributes:
-        step: From the frame before.
-        moment: From `flash` frames before.
-        second: From twice `rest` frames before.
-        is_empty: All black or all white.
-        flash: Frames that a flash lasts at most.
+        step: Distance from the frame before.
+        moment: Distance from `flash` frames before.
+        second: Distance from twice `rest` frames before.
+        is_empty: True for frames that are all black or all white.
+        flash: Maximum number of frames of a flash.
         rest: Frames of half a dissolve.
     """
 
@@ -159,7 +159,7 @@ def _measure(path: str | os.PathLike[str], timeline: Timeline, progress: Progres
 
 
 def _find_look(image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """A thumbnail and the distribution of each of its colour channels, smoothed."""
+    """Compute a thumbnail and the smoothed histogram of each of its colour channels."""
     bins = image.reshape(-1, 3) // (256 // _BINS) + np.arange(3, dtype=np.uint8) * _BINS
     counts = np.bincount(bins.ravel(), minlength=3 * _BINS).reshape(3, _BINS) / (image.size / 3)
     padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")
@@ -175,7 +175,7 @@ def _is_empty(thumbnail: NDArray[np.float32]) -> bool:
 def _find_distance(
     one: tuple[NDArray[np.float32], NDArray[np.float32]], other: tuple[NDArray[np.float32], NDArray[np.float32]]
 ) -> float:
-    """Distance of two frames, 0 (equal) to 1: by pixel at its place, and by histogram wherever it is."""
+    """Return the distance of two frames, 0 (equal) to 1: pixel by pixel and by histogram."""
     in_place = min(float(np.abs(one[0] - other[0]).mean()) / 128, 1.0)
     anywhere = float(np.abs(one[1] - other[1]).sum()) / 6
     return (in_place + anywhere) / 2
@@ -208,12 +208,15 @@ def _find_hard_cuts(changes: _Changes, threshold: float) -> list[_Cut]:
 
 
 def _usual(steps: NDArray[np.float64]) -> float:
-    """What the steps of the surroundings come to, a few outliers left out."""
+    """Return the typical step of the surroundings, without outliers."""
     return float(np.percentile(steps, 75)) if len(steps) else 0.0
 
 
 def _find_empty_runs(changes: _Changes, hard: set[int]) -> list[tuple[int, int]]:
-    """First and next frame of what a fade goes through: not at the very beginning or end, nor cut to and from."""
+    """Return first and next frame of the empty runs of fades.
+
+    Runs at the very beginning or end, or with hard cuts on both sides, are excluded.
+    """
     edges = np.flatnonzero(np.diff(np.concatenate(([0], changes.is_empty.astype(np.int8), [0]))))
     pairs = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
     inside = [pair for pair in pairs if pair[0] > 0 and pair[1] < len(changes.is_empty)]
@@ -221,7 +224,7 @@ def _find_empty_runs(changes: _Changes, hard: set[int]) -> list[tuple[int, int]]
 
 
 def _find_dissolves(changes: _Changes, threshold: float) -> list[_Cut]:
-    """Frames around which much changes, while little does before and after."""
+    """Find frames around which much changes, with little change before and after."""
     second, rest = changes.second, changes.rest
     found = []
     for frame in range(3 * rest, len(second) - 3 * rest):

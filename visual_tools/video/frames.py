@@ -1,4 +1,4 @@
-"""A decoded frame as an image: the right way up, in the right colours, in the size that was asked for."""
+"""Convert decoded frames to images: upright, with correct colours, in the requested size."""
 
 import math
 from collections.abc import Callable
@@ -18,13 +18,13 @@ _HD_WIDTH_PX, _HD_HEIGHT_PX = 1280, 576  # as in libplacebo, pl_color_system_gue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a frame is shown.
+    """Display geometry of a frame.
 
     Attributes:
-        width_px: Columns as shown: pixels made square, turned upright.
-        height_px: Rows as shown.
-        turn: Clockwise quarter turns from the stored image to the shown one.
-        is_flipped: The stored image is mirrored left to right before it is turned.
+        width_px: Columns as displayed: pixels made square, turned upright.
+        height_px: Rows as displayed.
+        turn: Clockwise quarter turns from the stored image to the displayed one.
+        is_flipped: True if the stored image is mirrored left to right before it is turned.
     """
 
     width_px: int
@@ -35,12 +35,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What size an image gets.
+    """Image size and scaling filter.
 
     Attributes:
-        find_size: From columns and rows as shown to those of the image.
-        is_bicubic: Pillow's bicubic filter, slower, makes it smaller; otherwise the mean of each area does, while the
-            colours are converted.
+        find_size: Function from columns and rows as displayed to those of the image.
+        is_bicubic: True to downscale with Pillow's bicubic filter, which is slower; False to average areas during the
+            colour conversion.
     """
 
     find_size: Callable[[int, int], tuple[int, int]]
@@ -48,7 +48,7 @@ class Fit:
 
 
 def fit_side(max_side_px: int | None) -> Fit:
-    """Sizes whose longest side is `max_side_px` at most, None for as large as the video; never larger than that."""
+    """Return a fit with the longest side at most `max_side_px` and never larger than the video; None keeps its size."""
 
     def find_size(width_px: int, height_px: int) -> tuple[int, int]:
         longest_px = max(width_px, height_px)
@@ -61,7 +61,7 @@ def fit_side(max_side_px: int | None) -> Fit:
 
 
 def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
-    """How a decoded frame is shown: its display matrix and the shape of its pixels applied."""
+    """Return the display geometry of a decoded frame from its display matrix and the shape of its pixels."""
     turn, is_flipped = _find_turn(frame)
     width_px, height_px = frame.width, frame.height
     if sample_aspect_ratio:
@@ -72,13 +72,13 @@ def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
 
 
 class Painter:
-    """Turns decoded frames into images; keeps the converter warm between them. One thread at a time."""
+    """Converter from decoded frames to images that reuses its scaler. Not thread-safe."""
 
     def __init__(self) -> None:
         self._reformatter = require("av.video.reformatter", "visual").VideoReformatter()
 
     def paint(self, frame: Any, shape: Shape, fit: Fit) -> NDArray[np.uint8]:
-        """The (H, W, 3) uint8 RGB image of a frame, as shown, in the size that `fit` gives. Alpha lies on white."""
+        """Convert a frame to an (H, W, 3) uint8 RGB image, as displayed, in the size of `fit`; alpha on white."""
         size = fit.find_size(shape.width_px, shape.height_px)
         if fit.is_bicubic and size != (shape.width_px, shape.height_px):
             whole = Image.fromarray(self._convert(frame, shape, (shape.width_px, shape.height_px)))
@@ -110,7 +110,7 @@ def _lay_on_white(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _find_colorspace(frame: Any) -> int | None:
-    """The matrix of the colours; where the file does not say, by size, as players do."""
+    """Return the colour matrix; if the file does not specify it, guess by size, as players do."""
     if frame.colorspace != _UNSPECIFIED or frame.format.is_rgb:
         return None
     return _BT709 if frame.width >= _HD_WIDTH_PX or frame.height > _HD_HEIGHT_PX else _BT601
@@ -123,7 +123,7 @@ def _find_interpolation(frame: Any, width_px: int, height_px: int) -> int:
 
 
 def _find_turn(frame: Any) -> tuple[int, bool]:
-    """Clockwise quarter turns and mirroring, from the display matrix (16.16 fixed point, 3 x 3, row by row).
+    """Return clockwise quarter turns and mirroring from the display matrix (16.16 fixed point, 3 x 3, row by row).
 
     Source: FFmpeg libavutil/display.h, the layout of the matrix: (x, y) goes to (a x + c y, b x + d y).
     """
@@ -133,6 +133,6 @@ def _find_turn(frame: Any) -> tuple[int, bool]:
         return 0, False
     a, b, _, c, d = np.frombuffer(bytes(data), np.int32)[:5].astype(np.int64)
     is_flipped = bool(a * d - b * c < 0)
-    if is_flipped:  # mirrored first: the turn is what is left
+    if is_flipped:  # mirrored first: the turn is the remainder
         a, b = -a, -b
     return round(math.degrees(math.atan2(b, a)) / 90) % 4, is_flipped

@@ -1,4 +1,4 @@
-"""What a video file holds, found in its packets and its first frame."""
+"""Read information about a video file from its packets and its first frame."""
 
 import os
 
@@ -12,16 +12,16 @@ from visual_tools.video.types import VideoInfo
 
 _HDR = {16: "PQ", 18: "HLG"}  # transfer characteristics of ITU-T H.273
 _EVEN_SHARE = 0.99
-"""With fewer equal gaps between frames the rate is called variable."""
+"""Minimum share of equal gaps between frames; below it the frame rate is called variable."""
 
 
 def probe(path: str | os.PathLike[str]) -> VideoInfo:
-    """What a video file holds: size as shown, frame rate, length, keyframes, sound, damage.
+    """Return information about a video file: displayed size, frame rate, duration, keyframes, sound, damage.
 
-    Only the first frame is decoded; everything else stands in the file's index or in its packets.
+    Only the first frame is decoded; everything else comes from the file's index or its packets.
 
     Raises:
-        VideoError: The file is missing, damaged beyond reading, or not a video.
+        VideoError: If the file is missing, not a video, or too damaged to read.
 
     Example:
         >>> probe("talk.mp4").duration_s
@@ -61,7 +61,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
 
 
 def is_variable_rate(pts: NDArray[np.int64]) -> bool:
-    """Whether frames come at uneven distances: more than one in a hundred off by a tenth and by more than a tick."""
+    """Return True if frame intervals vary: more than one in a hundred is off by a tenth and by more than a tick."""
     gaps = np.diff(pts)
     if len(gaps) < 2:
         return False
@@ -70,7 +70,7 @@ def is_variable_rate(pts: NDArray[np.int64]) -> bool:
 
 
 def _find_key_gaps(timeline: Timeline) -> tuple[float, float]:
-    """Median distance of keyframes in seconds, and the largest one, that to the end of the video included."""
+    """Return the median distance of keyframes in seconds, and the largest one, including the gap to the end."""
     gaps_s = np.diff([*timeline.key_pts.tolist(), timeline.end_pts]) * float(timeline.time_base)
     return float(np.median(gaps_s[:-1] if len(gaps_s) > 1 else gaps_s)), float(gaps_s.max())
 

@@ -1,8 +1,8 @@
-"""Decode the frames that are wanted, and as little else as exactness allows.
+"""Decode the requested frames exactly, and as few others as possible.
 
-Between a keyframe and a wanted frame every image that others are built on must be decoded; images that none
-is built on are passed over by the decoder where it can tell them apart. Whole groups without a wanted frame
-are not decoded at all. Runs of a video are decoded in order, several at a time where that is quicker.
+Between a keyframe and a requested frame, every reference frame must be decoded; the decoder skips non-reference frames
+where it can identify them. Groups of pictures (GOPs) without a requested frame are not decoded at all. Runs are decoded
+in order, several at a time where that is faster.
 """
 
 import itertools
@@ -22,15 +22,15 @@ from visual_tools.errors import VideoError, require
 from visual_tools.video.frames import Fit, Painter, Shape, find_shape
 from visual_tools.video.timeline import Timeline, open_video
 
-_TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders whose NONREF leaves all else bit for bit
+_TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders where NONREF keeps other frames bit-exact
 _MAX_THREADS = 8
-"""A limit of memory: each thread of FFmpeg holds frames of its own."""
-_MAX_RUN_BYTES = 64 << 20  # images of one run that may wait for their turn
+"""Maximum number of threads, to limit memory: each thread of FFmpeg holds its own frames."""
+_MAX_RUN_BYTES = 64 << 20  # maximum size of the images of one run that wait for output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Wanted frames, ascending in ticks, that are decoded in one go from a keyframe on."""
+    """Requested frames, ascending in ticks, that are decoded in one pass starting at a keyframe."""
 
     key_pts: int
     wanted_pts: tuple[int, ...]
@@ -38,14 +38,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A wanted frame: when it is shown, in ticks, and its image."""
+    """Requested frame: its presentation time in ticks, and its image."""
 
     pts: int
     image: NDArray[np.uint8] = field(repr=False)
 
 
 def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[Run]:
-    """The runs for frames shown at `wanted_pts` (ascending, each once): one for each group of images they lie in."""
+    """Make the runs for frames shown at `wanted_pts` (ascending, unique): one for each GOP that contains any."""
     keys = timeline.key_pts
     if not timeline.has_times:
         return [Run(key_pts=int(timeline.pts[0]), wanted_pts=tuple(wanted_pts))] if wanted_pts else []
@@ -57,7 +57,7 @@ def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[Run]:
 
 
 class Reader:
-    """An open video. One thread at a time; several readers may read one file."""
+    """Open video. Not thread-safe; several readers may read one file."""
 
     def __init__(self, path: str | os.PathLike[str], timeline: Timeline, fit: Fit, threads: int) -> None:
         self._path, self._timeline, self._fit, self._threads = path, timeline, fit, threads
@@ -83,21 +83,23 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._stack.close()
 
     def read_first(self) -> tuple[Any, Shape]:
-        """The first frame that decodes, as the decoder gives it, and how it is shown. To be asked before all else.
+        """Return the first decodable frame, as the decoder returns it, and its display geometry.
+
+        Must be called before all other methods.
 
         Raises:
-            VideoError: None does.
+            VideoError: If no frame can be decoded.
         """
         for _, frame in self._decode_all():
             return frame, self._find_shape(frame)
         raise VideoError("not one frame of the video can be decoded: the file is damaged")
 
     def read(self, run: Run) -> Iterator[Decoded]:
-        """The frames of a run in order. Where one cannot be decoded, the last one before it is given instead."""
+        """Yield the frames of a run in order; a frame that cannot be decoded is replaced by the last one before it."""
         if not self._timeline.has_times:
             yield from self._pick(self._decode_all(), run.wanted_pts)
             return
@@ -113,7 +115,7 @@ class Reader:
 
     def _pick(self, frames: Iterator[tuple[int, Any]], wanted_pts: Sequence[int]) -> Iterator[Decoded]:
         left = deque(wanted_pts)
-        before: tuple[int, Any] | None = None  # the last frame that was decoded and not given
+        before: tuple[int, Any] | None = None  # the last frame that was decoded and not yielded
         for pts, frame in frames:
             if left[0] < pts and before is not None:
                 yield self._paint(*before)
@@ -132,13 +134,13 @@ class Reader:
             yield self._paint(*before)
 
     def _decode_all(self) -> Iterator[tuple[int, Any]]:
-        """Every frame from the first on, counted."""
+        """Yield every frame from the first on, with its number."""
         self._rewind()
         packets = itertools.chain(self._demux(), (None,))
         yield from enumerate(frame for packet in packets for frame in self._decode(packet))
 
     def _decode_from(self, start_pts: int | None, wanted_pts: Sequence[int]) -> Iterator[tuple[int, Any]]:
-        """Frames from a keyframe on (None: from the beginning) until those wanted have come out."""
+        """Yield frames starting at a keyframe (None: at the beginning) until all requested ones were decoded."""
         if start_pts is None or start_pts <= self._timeline.pts[0]:
             self._rewind()
             start_pts = None
@@ -159,7 +161,7 @@ class Reader:
         yield from self._timed(self._decode(None))
 
     def _jump(self, pts: int) -> None:
-        """To the keyframe at or before a time; to the beginning where the format cannot jump."""
+        """Seek to the keyframe at or before a time, or to the beginning if the format is not seekable."""
         try:
             self._container.seek(pts, stream=self._stream)
             self._is_fresh = False
@@ -172,11 +174,11 @@ class Reader:
 
     def _rewind(self) -> None:
         if not self._is_fresh:
-            self._open()  # not every format can be wound back
+            self._open()  # not every format can be rewound
         self._is_fresh = False
 
     def _demux(self) -> Iterator[Any]:
-        """The packets of the video from here on; an end that is damaged is an end."""
+        """Yield the following packets of the video; damage ends the stream."""
         try:
             yield from (packet for packet in self._container.demux(self._stream) if packet.size)
         except self._error:
@@ -197,7 +199,7 @@ class Reader:
         return Decoded(pts, self._painter.paint(frame, self._find_shape(frame), self._fit))
 
     def _find_shape(self, frame: Any) -> Shape:
-        size = frame.width, frame.height  # asked once for each: what the answer stands in keeps its frame in memory
+        size = frame.width, frame.height  # cached, because the metadata object keeps its frame in memory
         if size not in self._shapes:
             self._shapes[size] = find_shape(frame, self._stream.sample_aspect_ratio)
         return self._shapes[size]
@@ -211,14 +213,13 @@ def decode_frames(
     *,
     threads: int | None = None,
 ) -> Iterator[Decoded]:
-    """The frames shown at `wanted_pts` (ascending, each once), in order, as they are decoded.
+    """Yield the frames shown at `wanted_pts` (ascending, unique), in order, as they are decoded.
 
-    Groups of images are independent, so each core decodes another one. Where there are too few of them, or the
-    wanted frames of one would not fit in memory while they wait, all cores work on one group. `threads` is how many
-    cores; None for all.
+    GOPs are independent, so each core decodes a different one. If there are too few, or the requested frames of one GOP
+    would not fit in memory while they wait, all cores work on one GOP. `threads` is the number of cores; None for all.
 
     Raises:
-        VideoError: The file cannot be opened.
+        VideoError: If the file cannot be opened.
     """
     runs = make_runs(timeline, wanted_pts)
     threads = min(threads or _count_cores(), _MAX_THREADS)
@@ -233,15 +234,15 @@ def decode_frames(
 
 
 def _count_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_image_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:
-    """Bytes of one image.
+    """Return the size of one image in bytes.
 
     Raises:
-        VideoError: Not one frame can be decoded.
+        VideoError: If no frame can be decoded.
     """
     with Reader(path, timeline, fit, 1) as reader:
         shape = reader.read_first()[1]

@@ -1,6 +1,6 @@
-"""Frames at chosen times; many of them on one image, each with its time.
+"""Sample frames at given times, and arrange frames with their times on one image.
 
-`frames` gives a video as Kimi K2.5 takes it: two frames a second, in groups of four that carry the time of their first.
+`frames` prepares a video as Kimi K2.5 takes it: two frames per second, in groups of four with the time of the first.
 
 Source: Kimi K2.5 `preprocessor_config.json` (`media_proc_cfg`: sample_fps 2, temporal_merge_kernel_size 4,
 in_patch_limit_each_frame 4096, patch_size 14, patch_limit_on_one_side 512, timestamp_mode hh:mm:ss.fff).
@@ -31,13 +31,13 @@ _MAX_SIDE_PX = 512 * _PATCH_PX
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FrameGroup:
-    """Frames that the model sees as one.
+    """Frames that the model processes as one.
 
     Attributes:
-        timestamp: The time of the first, HH:MM:SS.mmm.
-        timestamp_s: The same in seconds: its index over the frame rate.
-        indices: The frames' numbers in the video.
-        images: The images, (H, W, 3) uint8 RGB, all of one size.
+        timestamp: Time of the first frame, HH:MM:SS.mmm.
+        timestamp_s: The same time in seconds: its index divided by the frame rate.
+        indices: Numbers of the frames in the video.
+        images: Images, (H, W, 3) uint8 RGB, all of one size.
     """
 
     timestamp: str
@@ -58,20 +58,20 @@ def frames(
     max_patches: int = 4096,
     progress: Progress | None = None,
 ) -> Iterator[FrameGroup]:
-    """The frames of a video, sampled, grouped, timed and sized as the model was taught to see them.
+    """Yield the frames of a video, sampled, grouped, timestamped and scaled as in the model's training.
 
     Args:
-        path: The file.
-        fps: Frames a second; the video's own rate where that is lower.
-        group_size: Frames of a group; the last group may have fewer.
-        max_patches: Patches of 14 px that an image may have; larger ones are made smaller.
-        progress: Called with the frames read so far and the frames in all.
+        path: Video file.
+        fps: Frames per second; limited to the video's own rate.
+        group_size: Frames per group; the last group may have fewer.
+        max_patches: Maximum number of 14 px patches per image; larger images are downscaled.
+        progress: Called with the number of frames read so far and in total.
 
     Returns:
         The groups one by one, as they are decoded.
 
     Raises:
-        VideoError: The file cannot be read.
+        VideoError: If the file cannot be read.
 
     Example:
         >>> for group in frames("talk.mp4"): print(group.timestamp, len(group.images))
@@ -85,12 +85,12 @@ def frames(
 
 
 def find_indices(num_frames: int, video_fps: float, fps: float = 2.0) -> list[int]:
-    """The frames that are sampled: evenly from the first to the last, as many as `fps` gives.
+    """Return the indices of the sampled frames: evenly from the first to the last, as many as `fps` gives.
 
     Args:
         num_frames: Frames of the video.
-        video_fps: Its average frame rate.
-        fps: Frames a second that are wanted.
+        video_fps: Average frame rate of the video.
+        fps: Requested frames per second.
     """
     count = max(round(num_frames * min(fps, video_fps) / video_fps), 1)
     indices: list[int] = np.linspace(0, num_frames - 1, count).round().astype(int).tolist()
@@ -98,14 +98,14 @@ def find_indices(num_frames: int, video_fps: float, fps: float = 2.0) -> list[in
 
 
 def find_size(width_px: int, height_px: int, max_patches: int = 4096) -> tuple[int, int]:
-    """The size of an image that has about `max_patches` patches of 14 px at most; never larger than it was."""
+    """Return the size of an image with at most about `max_patches` patches of 14 px; never larger than the original."""
     patches = max(1, width_px // _PATCH_PX) * max(1, height_px // _PATCH_PX)
     scale = min(1.0, math.sqrt(max_patches / patches), _MAX_SIDE_PX / width_px, _MAX_SIDE_PX / height_px)
     return max(1, int(width_px * scale)), max(1, int(height_px * scale))
 
 
 def make_timestamp(time_s: float) -> str:
-    """A time as HH:MM:SS.mmm: milliseconds cut off, as floating point has them, hours from 0 again after a day."""
+    """Format a time as HH:MM:SS.mmm: milliseconds truncated in floating point, hours restart at 0 after a day."""
     seconds = int(time_s)
     return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{int(time_s % 1 * 1000):03}"
 
@@ -113,7 +113,7 @@ def make_timestamp(time_s: float) -> str:
 def _repeat(
     path: str | os.PathLike[str], timeline: Timeline, indices: list[int], fit: Fit
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """An image for every index; where a frame is damaged, the one before it again."""
+    """Yield an image for every index; a damaged frame is replaced by the one before."""
     wanted_pts = timeline.pts[indices].tolist()
     decoded = decode_frames(path, timeline, wanted_pts, fit)
     shown = next(decoded, None)
@@ -154,18 +154,18 @@ def _resize(image: NDArray[np.uint8], size: tuple[int, ...]) -> NDArray[np.uint8
 
 
 _MAX_BYTES = 4 << 30
-"""A limit of memory."""
+"""Maximum size of all images in memory."""
 _MAX_TIMES = 10_000_000
 
 
 class ReadOptions(TypedDict, total=False):
-    """How frames are read; every one may be left out.
+    """Options for reading frames; all are optional.
 
     Attributes:
-        max_side_px: Longest side of each image; larger ones are made smaller while they are converted.
-        exact: False takes the nearest keyframe instead of the frame shown at a time: much quicker, seconds off.
-        progress: Called with the frames read so far and the frames in all.
-        threads: That decode, for callers that read several files at the same time; None for all processors.
+        max_side_px: Longest side of each image; larger ones are downscaled during conversion.
+        exact: False to use the nearest keyframe instead of the frame shown at a time: much faster, off by seconds.
+        progress: Called with the number of frames read so far and in total.
+        threads: Decoder threads, for callers that read several files at the same time; None for all processors.
     """
 
     max_side_px: int | None
@@ -176,7 +176,7 @@ class ReadOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """Which frames are wanted: their positions in the timeline, in the order asked for."""
+    """Requested frames: their positions in the timeline, in the requested order."""
 
     file: Path
     timeline: Timeline
@@ -195,25 +195,25 @@ def sample_frames(
     end_s: float | None = None,
     **options: Unpack[ReadOptions],
 ) -> Frames:
-    """Frames of a video: `n` spread evenly, or `fps` for each second, or those shown at certain times.
+    """Sample frames of a video: `n` evenly spaced, `fps` per second, or the frames shown at given times.
 
-    Every frame is exact: the one shown at that time (good to half a millisecond). Without any of the three, 16 frames.
+    Every frame is exact: the one shown at that time (within half a millisecond). By default, 16 frames are sampled.
 
     Args:
-        path: The file.
-        n: How many, evenly from `start_s` to `end_s`, both included. Fewer where the video has fewer.
-        fps: How many a second. A frame is never given twice.
-        timestamps_s: When, in seconds from the first frame, in any order; one frame each.
-        start_s: Where `n` and `fps` begin.
-        end_s: Where they end; None is the last frame.
+        path: Video file.
+        n: Number of frames, evenly from `start_s` to `end_s`, both included. Fewer if the video has fewer.
+        fps: Frames per second. A frame is never returned twice.
+        timestamps_s: Times in seconds from the first frame, in any order; one frame each.
+        start_s: Start of the sampling by `n` or `fps`.
+        end_s: End of the sampling; None for the last frame.
         options: `max_side_px`, `exact`, `progress`, `threads`: see `ReadOptions`.
 
     Returns:
-        The frames in the order asked for, and what was not as asked. All of them are in memory: `iter_frames` is
-        the same one by one.
+        The frames in the requested order, and deviations from the request. All of them are in memory; `iter_frames`
+        returns them one by one.
 
     Raises:
-        VideoError: The file cannot be read, a time lies outside of it, or the images would not fit in memory.
+        VideoError: If the file cannot be read, a time is outside the video, or the images would not fit in memory.
 
     Example:
         >>> frames = sample_frames("talk.mp4", n=8, max_side_px=640)
@@ -245,7 +245,7 @@ def iter_frames(
     end_s: float | None = None,
     **options: Unpack[ReadOptions],
 ) -> Iterator[Frame]:
-    """The frames of `sample_frames` one by one, in order of time, each once: memory holds a few of them at most.
+    """Yield the frames of `sample_frames` one by one, in order of time, without duplicates, with low memory use.
 
     Args and Raises: as `sample_frames`.
 
@@ -263,16 +263,16 @@ def keyframes(
     max_frames: int = 256,
     progress: Progress | None = None,
 ) -> Frames:
-    """The frames where the file starts anew: the quickest look at a long video.
+    """Return the keyframes of a video: the fastest overview of a long one.
 
     Args:
-        path: The file.
+        path: Video file.
         max_side_px: Longest side of each image; None keeps the size of the video.
-        max_frames: Where there are more keyframes, so many of them are taken, spread evenly.
-        progress: Called with the frames read so far and the frames in all.
+        max_frames: Maximum number of keyframes; if there are more, evenly spaced ones are returned.
+        progress: Called with the number of frames read so far and in total.
 
     Raises:
-        VideoError: The file cannot be read.
+        VideoError: If the file cannot be read.
     """
     timeline = read_timeline(path)
     positions = np.searchsorted(timeline.pts, timeline.key_pts)
@@ -287,7 +287,7 @@ def keyframes(
 
 
 def _read(request: _Request) -> Iterator[tuple[int, Frame]]:
-    """The frames with their place in time, each once, in order."""
+    """Yield the frames with their presentation times, without duplicates, in order."""
     timeline = request.timeline
     wanted_pts = timeline.pts[np.unique(request.positions)].tolist()
     progress = request.options.get("progress")
@@ -371,7 +371,7 @@ def _tick(fps: float, start_s: float, end_s: float) -> NDArray[np.float64]:
 
 
 def _move_to_keyframes(timeline: Timeline, positions: NDArray[np.int64], *, is_unique: bool) -> NDArray[np.int64]:
-    """The nearest keyframe of each frame."""
+    """Return the nearest keyframe of each frame."""
     keys = np.searchsorted(timeline.pts, timeline.key_pts)
     after = np.clip(np.searchsorted(keys, positions), 0, len(keys) - 1)
     before = np.maximum(after - 1, 0)
@@ -410,15 +410,15 @@ _MAX_PIXELS = 100_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """Frames side by side, row by row in order of time.
+    """Frames arranged in rows, in order of time.
 
     Attributes:
         image: The image, (H, W, 3) uint8 RGB.
-        timestamps_s: When each frame is shown, in seconds from the first of the video.
-        indices: The frames' numbers in the video.
-        columns: Frames of a row.
-        rows: Rows.
-        warnings: What is not as asked or not as usual.
+        timestamps_s: Time of each frame, in seconds from the first of the video.
+        indices: Numbers of the frames in the video.
+        columns: Frames per row.
+        rows: Number of rows.
+        warnings: Deviations from the request, and unusual properties of the file.
     """
 
     image: NDArray[np.uint8] = field(repr=False)
@@ -439,19 +439,19 @@ def contact_sheet(
     start_s: float = 0.0,
     end_s: float | None = None,
 ) -> Sheet:
-    """A video at a glance: frames spread evenly, or those given, on one image, each with its time burnt in.
+    """Arrange evenly spaced or given frames of a video on one image, each labelled with its time.
 
     Args:
         video: A file, or frames from `sample_frames` or `keyframes`.
-        n: How many frames of a file; `columns` times `rows` where both are given, else 16.
-        columns: Frames of a row; as square as may be where left out.
-        rows: Rows, where `columns` or `n` is left out.
+        n: Number of frames of a file; by default `columns` times `rows` if both are given, else 16.
+        columns: Frames per row; by default as close to a square as possible.
+        rows: Number of rows, if `columns` or `n` is not given.
         tile_px: Longest side of each frame on the sheet.
-        start_s: Where the frames of a file begin.
-        end_s: Where they end; None is the last frame.
+        start_s: Start of the sampled part of a file.
+        end_s: End of the sampled part; None for the last frame.
 
     Raises:
-        VideoError: The file cannot be read, there is nothing to show, or the sheet would be too large.
+        VideoError: If the file cannot be read, there is nothing to show, or the sheet would be too large.
 
     Example:
         >>> sheet = contact_sheet("talk.mp4", columns=4, rows=3)
@@ -481,7 +481,7 @@ def contact_sheet(
 
 
 def _find_columns(frames: Sequence[Frame]) -> int:
-    """Columns that make the sheet about as wide as high, or wider."""
+    """Return the number of columns that makes the sheet about as wide as high, or wider."""
     height_px, width_px = frames[0].image.shape[:2]
     return min(max(math.ceil(math.sqrt(len(frames) * height_px / width_px) - 1e-9), 1), len(frames))
 

@@ -1,4 +1,4 @@
-"""Open a video file, or say what it is instead; when each of its frames is shown, found without decoding."""
+"""Open a video file, or explain why it is not one; find the times of its frames without decoding."""
 
 import functools
 import itertools
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError, require
 
-_TEXT_FORMATS = {"tty", "bin", "xbin", "adf", "idf"}  # demuxers that take any text for an image of it
+_TEXT_FORMATS = {"tty", "bin", "xbin", "adf", "idf"}  # demuxers that accept any text as an image of it
 _IMAGE_FORMATS = {"image2"}
 
 
 @contextmanager
 def open_video(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Any]]:
-    """The open container of a file and its video stream.
+    """Open a file as a container and return it with its video stream.
 
     Raises:
-        VideoError: It is missing, empty, a folder, unreadable, an image, or holds no video.
+        VideoError: If it is missing, empty, a folder, unreadable, an image, or has no video.
     """
     file = check_file(path)
     av = require("av", "visual")
     try:
-        # "file:" because a colon in a name would read as a protocol; a playlist may not reach the network
+        # "file:" because a colon in a name would read as a protocol; a playlist must not access the network
         container = av.open(f"file:{file}", container_options={"protocol_whitelist": "file"})
     except (av.FFmpegError, ValueError, OSError) as error:
         raise VideoError(_tell_unreadable(file, error)) from error
@@ -39,10 +39,10 @@ def open_video(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Any]]:
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that is there and holds something.
+    """Return the path of a file that exists and is not empty.
 
     Raises:
-        VideoError: It does not.
+        VideoError: If it is missing or empty.
     """
     file = Path(path).expanduser()
     if not file.exists():
@@ -94,24 +94,24 @@ def _area(stream: Any) -> int:
     return int(context.width * context.height) if context is not None else 0
 
 
-HALF_MS_S = 0.00051  # a time that was printed with milliseconds, rounded, still finds its frame
+HALF_MS_S = 0.00051  # a time printed in rounded milliseconds still selects its frame
 _CHECKED_PACKETS = 48
 _BUILT_ON_ALL = {"gif", "apng"}  # every image is drawn over the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timeline:
-    """Every frame shown, in order. Second 0 is the first of them.
+    """Times of all displayed frames, in order. Second 0 is the first frame.
 
     Attributes:
-        pts: When each frame is shown, (N,) int64 in ticks of `time_base`, ascending.
-        key_pts: The keyframes among them, (K,) int64 in the same ticks.
-        end_pts: When the last frame is over, in ticks.
-        time_base: Seconds of a tick.
+        pts: Presentation time of each frame, (N,) int64 in ticks of `time_base`, ascending.
+        key_pts: Presentation times of the keyframes, (K,) int64 in the same ticks.
+        end_pts: End of the last frame, in ticks.
+        time_base: Seconds per tick.
         fps: Average frame rate.
-        has_times: The file says when frames are shown; without it they can only be counted from the first on.
-        is_truncated: The file ends before its header says.
-        warnings: What is unusual, for a person.
+        has_times: True if the file contains frame times; otherwise frames can only be counted from the first on.
+        is_truncated: True if the file ends before its header says.
+        warnings: Unusual properties of the file, for the user.
     """
 
     pts: NDArray[np.int64] = field(repr=False)
@@ -125,7 +125,7 @@ class Timeline:
 
     @property
     def times_s(self) -> NDArray[np.float64]:
-        """When each frame is shown, (N,) float64 in seconds from the first."""
+        """Time of each frame, (N,) float64 in seconds from the first."""
         times_s: NDArray[np.float64] = (self.pts - self.pts[0]) * float(self.time_base)
         return times_s
 
@@ -135,7 +135,7 @@ class Timeline:
         return float((self.end_pts - int(self.pts[0])) * self.time_base)
 
     def find_frames(self, times_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The frame shown at each of the times: positions in `pts`. Times are good to half a millisecond."""
+        """Return the frame shown at each of the times, as positions in `pts`; tolerance half a millisecond."""
         shown_s = self.times_s
         gap_s = float(np.diff(shown_s).min()) if len(shown_s) > 1 else 1.0
         found = np.searchsorted(shown_s, times_s + min(HALF_MS_S, gap_s / 4), side="right") - 1
@@ -143,10 +143,10 @@ class Timeline:
 
 
 def read_timeline(path: str | os.PathLike[str]) -> Timeline:
-    """The timeline of a file; read once for each version of the file.
+    """Read the timeline of a file; cached for each version of the file.
 
     Raises:
-        VideoError: The file cannot be read or holds no frames.
+        VideoError: If the file cannot be read or has no frames.
     """
     file = check_file(path).resolve()
     status = file.stat()
@@ -158,10 +158,10 @@ _REMEMBERED: "dict[tuple[Path, int, int], Timeline]" = {}
 
 
 def save_timeline(path: str | os.PathLike[str], target: Path) -> None:
-    """Keep the timeline of a file for other processes: most formats tell it only to who reads the file from end to end.
+    """Save the timeline of a file for other processes, since most formats require reading the whole file.
 
     Raises:
-        VideoError: The file cannot be read or holds no frames.
+        VideoError: If the file cannot be read or has no frames.
     """
     found = read_timeline(path)
     facts = {
@@ -177,7 +177,7 @@ def save_timeline(path: str | os.PathLike[str], target: Path) -> None:
 
 
 def remember_timeline(path: str | os.PathLike[str], saved: Path) -> None:
-    """Take the timeline of a file from where `save_timeline` has kept it, as long as the file stays as it is."""
+    """Load a timeline saved by `save_timeline` into the cache, valid while the file is unchanged."""
     file = check_file(path).resolve()
     status = file.stat()
     with np.load(saved, allow_pickle=False) as held:
@@ -206,7 +206,7 @@ def _read_timeline(file: Path, size_bytes: int, _mtime_ns: int) -> Timeline:
 
 @dataclass(slots=True)
 class _Packets:
-    """The packets that become frames, in file order; `pts` is None where missing."""
+    """Packets that become frames, in file order; `pts` is None if missing."""
 
     pts: list[int | None]
     dts: list[int | None]
@@ -216,10 +216,10 @@ class _Packets:
 
 
 def _read_index(stream: Any, size_bytes: int) -> _Packets | None:
-    """From the index of an MP4 or MOV file, without reading the rest; None where that is not enough to know.
+    """Read the packets from the index of an MP4 or MOV file; None if the index is not sufficient.
 
-    The index holds the order of decoding. It is turned into times of showing only where frames come at one steady
-    rate: then those are the same steps, moved by the delay of the first frame.
+    The index contains decoding times. They are converted to presentation times only if the frame rate is constant:
+    presentation times are then the same steps, shifted by the delay of the first frame.
     """
     entries = getattr(stream, "index_entries", ())
     if not stream.frames or len(entries) != stream.frames or stream.start_time is None:
@@ -236,7 +236,7 @@ def _read_index(stream: Any, size_bytes: int) -> _Packets | None:
 
 
 def _is_borne_out(container: Any, stream: Any, packets: _Packets) -> bool:
-    """Whether some packets, from the beginning and from the middle, stand where the index puts them."""
+    """Return True if sample packets, from the beginning and the middle, match the index."""
     known = set(packets.pts)
     try:
         for start in (packets.pts[0], packets.pts[len(packets.pts) // 2]):
@@ -250,7 +250,7 @@ def _is_borne_out(container: Any, stream: Any, packets: _Packets) -> bool:
 
 
 def _read_packets(container: Any, stream: Any) -> _Packets:
-    """From every packet of the file."""
+    """Read every packet of the file."""
     error_type = require("av", "visual").FFmpegError
     found = _Packets([], [], [])
     try:
@@ -300,13 +300,13 @@ def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -
 
 
 def _jumps_back(dts: list[int | None]) -> bool:
-    """Whether the clock starts again in the middle, as in files that were glued together."""
+    """Return True if the clock restarts in the middle, as in concatenated files."""
     known = np.array([one for one in dts if one is not None], np.int64)
     return bool((np.diff(known) < 0).any())
 
 
 def _guesses(container: Any, stream: Any, packets: _Packets) -> bool:
-    """Whether times of showing only follow those of decoding although the order differs: AVI has no others."""
+    """Return True if presentation times merely copy decoding times although the order differs, as in AVI."""
     if container.format.name != "avi" or not stream.codec_context.has_b_frames:
         return False
     delays = {

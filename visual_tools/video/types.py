@@ -1,4 +1,4 @@
-"""What the functions on videos give back."""
+"""Result types of the video functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Progress = Callable[[int, int], None]
 
 
 def format_time(time_s: float) -> str:
-    """A time as HH:MM:SS.mmm, rounded: typed back in, it finds its frame."""
+    """Format a time as HH:MM:SS.mmm, rounded such that it selects the same frame when parsed."""
     seconds, milliseconds = divmod(round(time_s * 1000), 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
 
@@ -23,9 +23,9 @@ class Frame:
     """One frame of a video.
 
     Attributes:
-        index: Its number, 0 is the first frame shown.
-        timestamp_s: When it is shown, in seconds from the first frame.
-        image: The image as shown, (H, W, 3) uint8 RGB.
+        index: Number of the frame, 0 is the first frame shown.
+        timestamp_s: Time in seconds from the first frame.
+        image: Image as displayed, (H, W, 3) uint8 RGB.
     """
 
     index: int
@@ -39,12 +39,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Frames(ResultSequence[Frame]):
-    """Frames of a video, in the order asked for. Indexing and iterating give each `Frame`.
+    """Frames of a video, in the requested order. Indexing and iterating give each `Frame`.
 
     Attributes:
-        path: The file.
+        path: Video file.
         frames: The frames.
-        warnings: What is not as asked or not as usual.
+        warnings: Deviations from the request, and unusual properties of the file.
     """
 
     _items = "frames"
@@ -54,12 +54,12 @@ class Frames(ResultSequence[Frame]):
 
     @property
     def images(self) -> list[NDArray[np.uint8]]:
-        """The images alone."""
+        """Images of the frames."""
         return [frame.image for frame in self.frames]
 
     @property
     def timestamps_s(self) -> list[float]:
-        """When each frame is shown, in seconds from the first frame of the video."""
+        """Time of each frame, in seconds from the first frame of the video."""
         return [frame.timestamp_s for frame in self.frames]
 
     def __repr__(self) -> str:
@@ -77,28 +77,28 @@ def _tell(warnings: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VideoInfo:
-    """What a video file holds.
+    """Information about a video file.
 
     Attributes:
-        path: The file.
+        path: Video file.
         container: Name of the file format.
         codec: Name of the video codec.
-        width_px: Columns as shown (pixels made square, turned upright).
-        height_px: Rows as shown.
+        width_px: Columns as displayed (pixels made square, turned upright).
+        height_px: Rows as displayed.
         native_width_px: Columns as stored.
         native_height_px: Rows as stored.
-        rotation_deg: Clockwise turn from the stored image to the shown one: 0, 90, 180 or 270.
+        rotation_deg: Clockwise rotation from the stored image to the displayed one: 0, 90, 180 or 270.
         fps: Average frame rate.
-        is_variable_rate: Frames come at uneven distances.
-        duration_s: From the first frame to the end of the last.
-        num_frames: Frames shown.
-        is_num_frames_exact: They were counted or stand in the file's index; otherwise it is an estimate.
-        num_keyframes: Frames where decoding can start.
-        keyframe_gap_s: Median distance of keyframes; the whole duration where there is one.
+        is_variable_rate: True if frame intervals vary.
+        duration_s: Seconds from the first frame to the end of the last.
+        num_frames: Number of frames shown.
+        is_num_frames_exact: True if they were counted or are in the file's index; otherwise it is an estimate.
+        num_keyframes: Number of frames where decoding can start.
+        keyframe_gap_s: Median distance of keyframes; the whole duration if there is only one.
         max_keyframe_gap_s: Largest distance from a keyframe to the next, or to the end.
-        has_audio: There is sound.
-        is_truncated: The file ends before its header says.
-        warnings: What is unusual about it.
+        has_audio: True if there is sound.
+        is_truncated: True if the file ends before its header says.
+        warnings: Unusual properties of the file.
     """
 
     path: Path

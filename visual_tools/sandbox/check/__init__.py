@@ -1,4 +1,4 @@
-"""Checks that tell whether the sandbox on this machine holds; `cua doctor --sandbox` runs them."""
+"""Checks that verify the isolation of the sandbox on this machine; `cua doctor --sandbox` runs them."""
 
 from visual_tools.sandbox.check.checks import CHECKS, check_sandbox
 from visual_tools.sandbox.check.context import Check, CheckOutcome

@@ -1,4 +1,4 @@
-"""What is planted on this machine for the attacks to find: files, listeners, a process, a secret."""
+"""Canaries planted on this machine as targets for the attacks: files, listeners, a process, a secret."""
 
 import contextlib
 import os
@@ -16,17 +16,17 @@ from visual_tools.sandbox.walk import remove_tree
 
 @dataclass(slots=True, kw_only=True)
 class Canaries:
-    """Things outside the sandbox that nothing inside may read, change, reach or end.
+    """Objects outside the sandbox that code inside must not read, change, reach or end.
 
     Attributes:
-        base: Folder of everything; the kernels' working folders lie in it.
-        token: Rare text that marks files, processes and names of this run.
-        secret: Rare text that stands in the planted files and in the environment.
+        base: Root folder; the kernels' working folders are inside it.
+        token: Unique text that marks files, processes and names of this run.
+        secret: Unique text in the planted files and in the environment.
         variable: Name of the environment variable that holds the secret.
-        files: Files that are planted: beside the working folders, in the home folder, in folders for temporary files.
+        files: Planted files: next to the working folders, in the home folder, in folders for temporary files.
         descriptor: Number of an open, inheritable descriptor of the first file.
-        victim: A process of the same user.
-        listeners: Sockets that wait for a message, by what they are.
+        victim: Process of the same user.
+        listeners: Sockets that wait for a message, by description.
     """
 
     base: Path
@@ -39,7 +39,7 @@ class Canaries:
     listeners: dict[str, socket.socket]
 
     def facts(self) -> dict[str, object]:
-        """What the cells are told: where everything is."""
+        """Return the locations of all canaries, as passed to the cells."""
         return {
             "base": str(self.base),
             "token": self.token,
@@ -57,25 +57,25 @@ class Canaries:
         }
 
     def heard(self) -> list[str]:
-        """The listeners that anything has reached; they forget it."""
+        """Return the listeners that received a connection or message, and reset them."""
         return [name for name, listener in self.listeners.items() if _is_reached(listener)]
 
     def damage(self) -> list[str]:
-        """What is no longer as it was planted."""
+        """Return descriptions of all canaries that were changed."""
         found = [f"{path} is changed" for path in self.files if not _is_whole(path, self.secret)]
         if self.victim.poll() is not None:
             found.append(f"the planted process has ended with {self.victim.returncode}")
         return found
 
     def restore(self) -> None:
-        """Plant files and process again after an attack that got at them."""
+        """Restore the files and the process after an attack that changed them."""
         for path in self.files:
             _write_canary(path, self.secret)
         if self.victim.poll() is not None:
             self.victim = start_victim(self.token, (path.parent for path in self.files))
 
     def end_victim(self) -> None:
-        """End the planted process."""
+        """Kill the planted process."""
         self.victim.kill()
         self.victim.communicate()
 
@@ -97,7 +97,7 @@ def _is_reached(listener: socket.socket) -> bool:
 
 @contextlib.contextmanager
 def plant() -> Iterator[Canaries]:
-    """Plant everything, and take it away again."""
+    """Plant all canaries, and remove them on exit."""
     token, secret = f"k25{secrets.token_hex(4)}", secrets.token_hex(16)
     variable = f"K25_CHECK_{token.upper()}_API_KEY"
     with contextlib.ExitStack() as stack:
@@ -177,7 +177,7 @@ def _open_listeners(stack: contextlib.ExitStack, base: Path, token: str) -> Iter
 
 
 def _outer_address() -> str | None:
-    """This machine's own address on its way out, if it has one; sends nothing."""
+    """Return this machine's address on its outgoing interface, or None; sends no packets."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

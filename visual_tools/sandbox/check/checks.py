@@ -1,7 +1,7 @@
-"""Check whether a sandbox holds on this machine: files, network, processes, system calls, forged messages, limits of
+"""Check the isolation of a sandbox on this machine: files, network, processes, system calls, forged messages, limits of
 processes, memory, disk and time.
 
-Each limit is attacked up to a few times its size, so that the attack ends by itself where nothing stops it.
+Each limit is attacked up to a few times its size, so that the attack also ends when the limit is not enforced.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ own_environment = cell_attack(
 
 @check("attack", "files outside cannot be changed, cut, moved or removed")
 async def existing_files(context: CheckContext) -> str:
-    """The planted files are compared afterwards."""
+    """Try to change the planted files, then compare them with the originals."""
     answers = await context.ask(
         """
         for path in planted.canaries:
@@ -74,7 +74,7 @@ async def existing_files(context: CheckContext) -> str:
 
 
 async def attempt_unheard(context: CheckContext, cell: str, *, at_least: int) -> str:
-    """Run a cell, all whose attempts must be refused and none of which may reach a planted listener."""
+    """Run a cell whose attempts must all be refused and must not reach a planted listener."""
     context.canaries.heard()
     why = ""
     try:
@@ -87,7 +87,7 @@ async def attempt_unheard(context: CheckContext, cell: str, *, at_least: int) ->
 
 @check("attack", "no TCP connection to this machine, IPv4 or IPv6, loopback or outer address")
 async def tcp(context: CheckContext) -> str:
-    """Listeners are planted at each address."""
+    """Try to connect to listeners planted at each address."""
     cell = """
     import socket
     for host, port in [*planted.tcp, ("::1", 9), ("127.0.0.1", 22)]:
@@ -98,7 +98,7 @@ async def tcp(context: CheckContext) -> str:
 
 @check("attack", "Unix sockets of this machine cannot be reached by path")
 async def unix_path(context: CheckContext) -> str:
-    """Such as those of Docker, D-Bus or a database."""
+    """Try to connect to Unix sockets by path, such as those of Docker, D-Bus or a database."""
     cell = """
     import socket
     for path in (planted.unix, f"/proc/self/cwd/../{os.path.basename(planted.unix)}", "/run/docker.sock"):
@@ -108,7 +108,7 @@ async def unix_path(context: CheckContext) -> str:
 
 
 def find_processes(token: str) -> list[int]:
-    """Processes of this machine whose name or command line has a token."""
+    """Return the processes of this machine whose name or command line contains a token."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -122,7 +122,7 @@ def find_processes(token: str) -> list[int]:
 
 
 async def wait_for_none(token: str, limit_s: float = 5.0) -> list[int]:
-    """Wait until no process has the token; those that are left."""
+    """Wait until no process has the token; return those that remain."""
     end = time.monotonic() + limit_s
     while (left := find_processes(token)) and time.monotonic() < end:
         await asyncio.sleep(0.05)
@@ -131,7 +131,7 @@ async def wait_for_none(token: str, limit_s: float = 5.0) -> list[int]:
 
 @check("attack", "signals do not reach processes outside")
 async def signals(context: CheckContext) -> str:
-    """The planted process must live on; the checking process is only asked whether it could be reached."""
+    """Send signals to the planted process, which must survive; the checker is only probed for reachability."""
     answers = await context.ask(
         """
         for name in ("SIGCONT", "SIGTERM", "SIGKILL"):
@@ -189,7 +189,10 @@ async def _check_ended(token: str, heartbeat: Path, why: str) -> None:
 
 @check("attack", "daemons do not outlive their kernel", place="own")
 async def daemons(context: CheckContext) -> str:
-    """Twice forked, in a session of its own, deaf to gentle signals; once the kernel is lost, once it is closed."""
+    """Start daemons: forked twice, in their own session, ignoring SIGTERM.
+
+    Checked once when the kernel is lost and once when it is closed.
+    """
     token = f"daemon-{context.canaries.token}"
     async with context.kernel() as kernel:
         heartbeat = kernel.folder / "heartbeat"
@@ -238,7 +241,7 @@ namespaces = cell_attack(
 
 
 async def check_whole(context: CheckContext, cells: dict[str, str]) -> str:
-    """Run cells that spoil the line; the caller, the next cell, a new kernel and the neighbour must go on."""
+    """Run cells that corrupt the connection; caller, next cell, a new kernel and the neighbour must still work."""
     ends = []
     async with context.kernel(wall_s=3.0) as kernel:
         for name, cell in cells.items():
@@ -248,7 +251,7 @@ async def check_whole(context: CheckContext, cells: dict[str, str]) -> str:
             ends.append(f"{name}: {result.status}")
             if took_s > 20:
                 raise CheckFailed(f"{name}: the call came back after {took_s:.0f} s")
-            if result.status != "died":  # what it broke may show only now
+            if result.status != "died":  # the damage may only show now
                 result = await context.run("1", kernel=kernel)
             if result.status == "died" and not (result.is_state_lost and result.notes):
                 raise CheckFailed(f"{name}: the kernel died and nobody is told")
@@ -261,7 +264,10 @@ async def check_whole(context: CheckContext, cells: dict[str, str]) -> str:
 
 @check("attack", "forged messages hurt only the kernel that sends them", place="own")
 async def forged_messages(context: CheckContext) -> str:
-    """With its own key: an early end, unknown kinds, contents of wrong types, a pickle that would make a file."""
+    """Send messages forged with the kernel's own key.
+
+    They contain a premature end, unknown kinds, contents of wrong types and a pickle that would create a file.
+    """
     prepare = """
     kernel = get_ipython().kernel
     parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
@@ -308,7 +314,7 @@ MB = 2**20
 
 
 MEMORY_SLACK = 2.0
-"""Limits that are watched rather than enforced strike a moment late: at most this many times the limit is passed."""
+"""Maximum ratio of measured use to the limit, for limits that are polled rather than enforced."""
 
 
 _SET_NAME = "syscall('prctl', 15, planted.mark.encode(), 0, 0, 0)  # the name that the check looks for\n"
@@ -332,14 +338,14 @@ for pid in children:
 
 
 def check_told(result: CellResult) -> None:
-    """Raise `CheckFailed` when a kernel died and the result does not say so."""
+    """Raise `CheckFailed` if a kernel died and the result does not say so."""
     if result.status == "died" and not (result.is_state_lost and result.notes):
         raise CheckFailed(f"the kernel died and nobody is told: {tell_end(result)}")
 
 
 @check("limit", "a fork bomb hurts neither machine nor neighbour", place="alone")
 async def fork_bomb(context: CheckContext) -> str:
-    """Counted from outside while it lasts; children of children too."""
+    """Run a fork bomb, counting its processes from outside while it runs; children fork too."""
     mark = f"fb{context.canaries.token}"[:15]
     async with context.kernel() as kernel:
         bomb = asyncio.create_task(context.run(_SET_NAME + _FORKS, kernel=kernel, mark=mark, wanted=400))
@@ -380,7 +386,7 @@ def grab(num_steps):
 
 
 async def grab_memory(context: CheckContext, cell: str, *, pause_s: float = 0.01) -> str:
-    """Let a cell take memory in steps of 8 MB, each noted in a file, and compare with the limit."""
+    """Run a cell that allocates memory in steps of 8 MB, each logged to a file, and compare with the limit."""
     async with context.kernel() as kernel:
         result = await context.run(_GRAB + cell, kernel=kernel, pause_s=pause_s)
         noted = kernel.folder / "grabbed"
@@ -396,7 +402,7 @@ async def grab_memory(context: CheckContext, cell: str, *, pause_s: float = 0.01
 
 @check("limit", "a memory bomb is stopped", place="alone")
 async def memory_bomb(context: CheckContext) -> str:
-    """One process, three times the limit."""
+    """Allocate three times the memory limit in one process."""
     return await grab_memory(context, "held = grab(192)\ntime.sleep(1)\ndel held")
 
 
@@ -411,7 +417,7 @@ def write(name, size):
 
 @check("limit", "many files cannot fill the disk", place="alone")
 async def many_files(context: CheckContext) -> str:
-    """Four times what the folder may hold, in files of 4 MB; then the folder may be cleared and used again."""
+    """Write four times the capacity of the folder in files of 4 MB; the folder must then be clearable and reusable."""
     async with context.kernel() as kernel:
         result = await context.run(
             WRITE
@@ -439,7 +445,7 @@ def _remove_many(folder: Path) -> None:
 
 @check("limit", "a cell that ignores interrupts is ended at the time limit", place="own")
 async def deaf_cell(context: CheckContext) -> str:
-    """It catches KeyboardInterrupt, then takes a handler that does nothing."""
+    """Run a cell that catches KeyboardInterrupt, then installs a handler that does nothing."""
     cells = (
         "while True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass",
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(60)",
@@ -461,7 +467,7 @@ CHECKS: tuple[Check, ...] = (
     *(files_outside, own_environment, existing_files, tcp, unix_path, signals, daemons, tracing, namespaces),
     *(forged_messages, fork_bomb, memory_bomb, many_files, deaf_cell),
 )
-"""All of them, in the order in which they are reported."""
+"""All checks, in the order in which they are reported."""
 
 
 Say = Callable[[str], None]
@@ -473,20 +479,20 @@ _NUM_OWN_AT_ONCE = 6
 async def check_sandbox(
     make: MakeSandbox | KernelMaker, *, say: Say | None = None, checks: Sequence[Check] = CHECKS
 ) -> list[CheckOutcome]:
-    """Try to break out of a sandbox, to use up the machine, and to find it wanting.
+    """Try to break out of a sandbox, exhaust the machine, and violate the sandbox's contract.
 
-    Files, listeners, a process and a secret are planted outside; code runs in real kernels and goes for them. An attack
-    that succeeds does no harm beyond what was planted for it: bombs stop at a few times the limit, calls that would
-    change the machine are made such that they fail after the permission check.
+    Files, listeners, a process and a secret are planted outside, and code in real kernels attacks them. A successful
+    attack harms only the planted objects: bombs stop at a few times the limit, and calls that would change the machine
+    are made such that they fail after the permission check.
 
     Args:
-        make: Makes the sandbox, after the secret is planted; it is closed in the end. Or a sandbox, which stays open
-            and whose processes do not know the secret if it was started before.
-        say: Gets one line for each check as it ends.
-        checks: Which ones.
+        make: Function that creates the sandbox after the secret is planted; the sandbox is closed at the end. Or a
+            sandbox, which stays open; if it was started before, its processes do not know the secret.
+        say: Called with one line when a check ends.
+        checks: Checks to run.
 
     Raises:
-        SandboxError: Not even the first kernels can be made.
+        SandboxError: If the first kernels cannot be created.
     """
     outcomes: dict[str, CheckOutcome] = {}
 

@@ -1,4 +1,4 @@
-"""What a check is, and what it works with: kernels to attack from, a neighbour to attack, canaries outside."""
+"""Definition of a check and its resources: kernels to attack from, a neighbour to attack, canaries outside."""
 
 import asyncio
 import contextlib
@@ -18,10 +18,10 @@ from visual_tools.sandbox.contract import CellResult, Kernel, KernelMaker, Limit
 from visual_tools.sandbox.syscall_numbers import NUMBERS, number_of
 
 Kind = Literal["attack", "behaviour", "limit"]
-"""Gets out or at something; does what the contract says; stays within what a kernel may use."""
+"""Kind of check: tries to escape or reach something; tests the contract; tests a resource limit."""
 
 Place = Literal["shared", "own", "alone"]
-"""On the kernel that all gentle checks share; on kernels of its own; and nothing else may run meanwhile."""
+"""Where a check runs: on the kernel shared by all harmless checks; on its own kernels; with nothing else running."""
 
 CheckFunction = Callable[["CheckContext"], Awaitable[str | None]]
 LIMITS = Limits(
@@ -32,23 +32,23 @@ LIMITS = Limits(
     file_bytes=32 * 2**20,
     disk_bytes=64 * 2**20,
 )
-"""Small, so that it is quickly seen whether they hold."""
+"""Small limits, so that checks reach them quickly."""
 _HOST_GRACE_S = 30.0
 
 
 class CheckFailed(Exception):
-    """The sandbox did not pass the check; the text says what happened."""
+    """Failure of the sandbox in a check; the text says what happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One requirement that every sandbox must meet.
+    """Requirement that every sandbox must meet.
 
     Attributes:
-        name: What holds when it passes, a sentence.
+        name: Sentence that is true when the check passes.
         kind: Attack, behaviour or limit.
         place: Where it may run.
-        function: Tries it; returns a detail worth telling, raises `CheckFailed` when the sandbox does not pass.
+        function: Runs the check; returns a detail to report, raises `CheckFailed` if the sandbox does not pass.
     """
 
     name: str
@@ -59,14 +59,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutcome:
-    """How a check ended.
+    """Outcome of one check.
 
     Attributes:
-        name: What holds when it passes.
+        name: Sentence that is true when the check passes.
         kind: Attack, behaviour or limit.
-        passed: Whether it holds.
+        passed: True if the check passed.
         detail: What refused the attack, or what happened instead.
-        duration_s: Seconds.
+        duration_s: Duration in seconds.
     """
 
     name: str
@@ -77,17 +77,17 @@ class CheckOutcome:
 
 
 def check(kind: Kind, name: str, *, place: Place = "shared") -> Callable[[CheckFunction], Check]:
-    """Make a check of a function that tries one thing."""
+    """Decorate a function as a check."""
     return lambda function: Check(name=name, kind=kind, place=place, function=function)
 
 
 def cell_attack(name: str, cell: str, *, at_least: int = 1) -> Check:
-    """An attack that is over with one cell: everything that it attempts must be refused.
+    """Make a check that runs one cell, all of whose attempts must be refused.
 
     Args:
-        name: What holds when it passes.
+        name: Sentence that is true when the check passes.
         cell: Code that calls `attempt`, see `preamble`.
-        at_least: How many attempts it must have made; fewer are a failure of the check.
+        at_least: Minimum number of attempts; fewer are a failure of the check.
     """
 
     async def attempt_cell(context: "CheckContext") -> str:
@@ -98,7 +98,7 @@ def cell_attack(name: str, cell: str, *, at_least: int = 1) -> Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What a cell told: for each attempt what was got (`open`) or why not (`refused`), and other facts."""
+    """Answers printed by a cell: the result (`open`) or error (`refused`) of each attempt, and other facts."""
 
     open: dict[str, str]
     refused: dict[str, str]
@@ -106,19 +106,19 @@ class Answers:
     result: CellResult = field(repr=False)
 
     def why_refused(self) -> str:
-        """Each attempt with what it met."""
+        """Describe each attempt with the error that it met."""
         return "; ".join(f"{what}: {why}" for what, why in self.refused.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
-    """Everything that a check works with.
+    """Resources available to a check.
 
     Attributes:
-        maker: The sandbox that is checked.
-        canaries: What lies outside.
-        shared: The kernel of all gentle checks.
-        neighbour: A kernel that must notice nothing.
+        maker: Sandbox under test.
+        canaries: Objects planted outside.
+        shared: Kernel shared by all harmless checks.
+        neighbour: Kernel that must not be affected.
     """
 
     maker: KernelMaker
@@ -133,7 +133,7 @@ class CheckContext:
         """Run a cell with the preamble in front.
 
         Raises:
-            CheckFailed: The call does not come back even long after the time limit.
+            CheckFailed: If the call does not return long after the time limit.
         """
         code = _make_code(cell, {**self.canaries.facts(), **facts})
         grace_s = (timeout_s or LIMITS.wall_s) + _HOST_GRACE_S
@@ -148,10 +148,10 @@ class CheckContext:
         return parse_answers(await self.run(cell, kernel=kernel, timeout_s=None, **facts))
 
     async def attempt(self, cell: str, *, at_least: int = 1, kernel: Kernel | None = None, **facts: object) -> Answers:
-        """Run a cell, all whose attempts must be refused.
+        """Run a cell whose attempts must all be refused.
 
         Raises:
-            CheckFailed: One was not, or the cell could not make them.
+            CheckFailed: If an attempt was not refused, or the cell could not make the attempts.
         """
         answers = await self.ask(cell, kernel=kernel, **facts)
         if answers.open:
@@ -164,7 +164,7 @@ class CheckContext:
 
     @contextlib.asynccontextmanager
     async def kernel(self, *, readable: Sequence[Path] = (), **limits: Any) -> AsyncIterator[Kernel]:
-        """A kernel for one check, in a folder of its own, with other limits where they are given."""
+        """Create a kernel for one check in its own folder; given limits override the default ones."""
         folder = self.canaries.base / f"own-{next(self._numbers)}"
         kernel = await self.maker.make_kernel(folder, readable=readable, limits=replace(LIMITS, **limits))
         try:
@@ -173,14 +173,14 @@ class CheckContext:
             await kernel.close()
 
     async def check_usable(self, kernel: Kernel) -> None:
-        """Raise `CheckFailed` unless a kernel still answers, or answers again."""
+        """Raise `CheckFailed` unless a kernel still answers, or answers after a restart."""
         result = await self.run("print(6 * 7)", kernel=kernel)
         if result.status != "ok" or "42" not in result.text:
             raise CheckFailed(f"afterwards the kernel cannot be used: {tell_end(result)}")
 
 
 def parse_answers(result: CellResult) -> Answers:
-    """Gather the lines that the preamble printed."""
+    """Collect the lines that the preamble printed."""
     told: dict[str, dict[str, Any]] = {"open": {}, "refused": {}, "fact": {}}
     for line in result.text.splitlines():
         if line.startswith(preamble.MARK):
@@ -190,7 +190,7 @@ def parse_answers(result: CellResult) -> Answers:
 
 
 def tell_end(result: CellResult) -> str:
-    """How a cell ended, on one line."""
+    """Describe on one line how a cell ended."""
     error = f"{result.error.name}: {result.error.message}" if result.error else ""
     return " ".join(filter(None, (result.status, error, result.text[-200:], *result.notes))).replace("\n", " / ")
 

@@ -1,7 +1,7 @@
-"""Runs inside a kernel in front of every cell of a check: tries things and tells how they ended.
+"""Code prepended to every cell of a check: makes attempts and reports their results.
 
-Its source travels as text, so it may import nothing but the standard library. Only an `OSError` counts as a refusal:
-any other exception ends the cell, and the check says that it could not be made.
+It is sent as source text, so it may import only the standard library. Only an `OSError` counts as a refusal:
+any other exception ends the cell, and the check reports that the attempt could not be made.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ def tell(kind: str, what: str, detail: object = "") -> None:
 
 
 def attempt(what: str, action: Callable[[], object], *, past: tuple[int, ...] = ()) -> None:
-    """Try something that must not work; an error in `past` shows that the permission was there."""
+    """Try an action that must fail; an error in `past` shows that the permission check was passed."""
     try:
         value = action()
     except OSError as error:
@@ -37,7 +37,7 @@ def attempt(what: str, action: Callable[[], object], *, past: tuple[int, ...] = 
 
 
 def syscall(name: str, *arguments: object) -> int:
-    """Make a system call by its name; -1 becomes `OSError`."""
+    """Make a system call by name; a result of -1 is raised as `OSError`."""
     if name not in NUMBERS:
         raise OSError(errno.ENOSYS, "no such call on this machine")
     passed = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
@@ -48,12 +48,15 @@ def syscall(name: str, *arguments: object) -> int:
 
 
 def others() -> list[int]:
-    """Processes that are not the kernel: its parent, the first one, the planted one, the checker."""
+    """Return the processes other than the kernel: its parent, process 1, the planted process, the checker."""
     return sorted({1, os.getppid(), planted.victim, planted.checker} - {0, os.getpid()})
 
 
 def in_child(action: Callable[[], int | None], limit_s: float = 5.0) -> int:
-    """Do it in a forked child: its value, its `OSError`, or an error that names the signal that ended it."""
+    """Run an action in a forked child and return its value.
+
+    Its `OSError` is raised again; if a signal ended it, the error names the signal.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -77,7 +80,7 @@ def in_child(action: Callable[[], int | None], limit_s: float = 5.0) -> int:
 
 
 def until(is_there: Callable[[], bool], limit_s: float = 5.0) -> bool:
-    """Wait for something; whether it came."""
+    """Wait until a condition is true; return False on timeout."""
     end = time.monotonic() + limit_s
     while not is_there() and time.monotonic() < end:
         time.sleep(0.02)

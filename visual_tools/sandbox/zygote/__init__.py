@@ -1,1 +1,1 @@
-"""What runs on the far side: one process with everything imported that forks isolated kernels on request."""
+"""The zygote: a process with all imports loaded that forks isolated kernels on request."""

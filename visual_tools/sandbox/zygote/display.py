@@ -1,4 +1,4 @@
-"""One form for whatever a cell displays: text, and at most one PNG no larger than the limits allow."""
+"""Convert everything that a cell displays to one form: text, and at most one PNG within the limits."""
 
 import base64
 import io
@@ -14,13 +14,13 @@ _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXT_TYPES = ("text/markdown", "text/plain")
 _MAX_DECODED_PX = 200_000_000
 _PNG_LEVEL = 3
-_SHRINK = 0.75  # of the side, until the file is small enough
+_SHRINK = 0.75  # factor for the side, until the file is small enough
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 
 def to_png(image: Image.Image, limits: Limits) -> tuple[bytes, dict[str, list[int]]]:
-    """An image as PNG within the limits, and its size before it was reduced."""
+    """Encode an image as PNG within the limits; also return its size before reduction."""
     original = list(image.size)
     image = _to_displayable(image)
     side = min(max(image.size), limits.image_side_px)
@@ -44,7 +44,7 @@ def _to_displayable(image: Image.Image) -> Image.Image:
 
 
 def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Limits) -> Bundle:
-    """Reduce a displayed object's forms by MIME type, images as bytes or base64 text, to one text and one PNG."""
+    """Reduce a displayed object's MIME bundle, with images as bytes or base64 text, to one text and one PNG."""
     text = next((str(data[kind]) for kind in _TEXT_TYPES if data.get(kind)), "")
     kind = next((kind for kind in _IMAGE_TYPES if data.get(kind)), None)
     text, about_text = _clip(text, limits.output_chars)
@@ -58,7 +58,7 @@ def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Li
 
 
 def _clip(text: str, max_chars: int) -> tuple[str, dict[str, Any]]:
-    """Head and tail, each as much as is handed back in all, and how much is missing between them."""
+    """Keep head and tail, each as long as the whole returned text may be; record how much is missing between."""
     left_out = len(text) - 2 * max_chars
     if left_out <= 0:
         return text, {}

@@ -1,6 +1,6 @@
-"""File systems for kernels: tmpfs of fixed size to write into, and a root with system and Python to read.
+"""File systems for kernels: a writable tmpfs of fixed size, and a read-only root with system and Python.
 
-The zygote mounts and keeps the first for its host; the second is built in the mount namespace of each kernel.
+The zygote mounts the tmpfs and keeps it for the host; the root is built in the mount namespace of each kernel.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ _MODES_OF_TMP = "mode=1777"
 
 
 def enter_namespaces() -> None:
-    """Take a mount namespace in which an ordinary user may mount; only a process of one thread can.
+    """Enter a mount namespace in which an unprivileged user may mount; requires a single-threaded process.
 
     Raises:
-        OSError: It is refused here.
+        OSError: If it is refused here.
     """
     uid, gid = os.geteuid(), os.getegid()
     isolation.unshare(isolation.CLONE_NEWUSER | isolation.CLONE_NEWNS)
@@ -37,16 +37,16 @@ def enter_namespaces() -> None:
 
 
 class Disks:
-    """The mounted ones."""
+    """Mounted file systems in memory."""
 
     def __init__(self, *, is_root: bool) -> None:
         self._is_root = is_root
 
     def mount(self, number: int, size_bytes: int, num_files: int) -> int:
-        """Mount one; a descriptor of it.
+        """Mount a file system and return a descriptor of it.
 
         Raises:
-            OSError: It is refused.
+            OSError: If it is refused.
         """
         place = place_of(number)
         os.makedirs(place, exist_ok=True)  # noqa: PTH103
@@ -56,19 +56,19 @@ class Disks:
         return os.open(place, os.O_RDONLY | os.O_DIRECTORY)
 
     def unmount(self, number: int) -> None:
-        """Take one away; it goes when nobody uses it any more."""
+        """Unmount a file system; it is freed when it is no longer in use."""
         with contextlib.suppress(OSError):
             isolation.unmount(place_of(number))
             os.rmdir(place_of(number))  # noqa: PTH106
 
 
 def place_of(number: int) -> str:
-    """Where one is, as the zygote sees it."""
+    """Return the mount point of a file system, as the zygote sees it."""
     return f"{DISKS}/{number}"
 
 
 def keep_files(paths: Sequence[str]) -> None:
-    """Keep copies of single files, such as the linker's cache: one that is bound is lost when a new one replaces it."""
+    """Keep copies of single files, such as the linker's cache: a bind mount is lost when its file is replaced."""
     for path in paths:
         if Path(path).is_file():
             copy = Path(FIXED + path)
@@ -78,24 +78,24 @@ def keep_files(paths: Sequence[str]) -> None:
 
 
 def kept_copy(path: str) -> str:
-    """The copy of a file, if one is kept; else the path itself."""
+    """Return the kept copy of a file, or the path itself if there is none."""
     return FIXED + path if os.path.isfile(FIXED + path) else path  # noqa: PTH113
 
 
 def share_of_tmp(memory_bytes: int) -> int:
-    """Bytes that /tmp may hold, and /dev/shm as much again; they lie in memory."""
+    """Return the size limit of /tmp in bytes, also used for /dev/shm; both are in memory."""
     return memory_bytes // 4
 
 
 def mount_root(plan: Plan, spec: KernelSpec) -> None:
-    """Build the view in this process's own mount namespace and make it the root.
+    """Build the kernel's view in this process's own mount namespace and make it the root.
 
     Raises:
-        OSError: The kernel refuses, or a path is not there.
+        OSError: If the kernel refuses, or a path does not exist.
     """
     isolation.mount("none", "/", flags=isolation.MS_REC | isolation.MS_PRIVATE)
     isolation.mount("tmpfs", NEW_ROOT, "tmpfs", isolation.MS_NOSUID | isolation.MS_NODEV, "size=4m,mode=755")
-    _make_tmpfs("/tmp", share_of_tmp(spec.limits.memory_bytes))  # before what may lie below it
+    _make_tmpfs("/tmp", share_of_tmp(spec.limits.memory_bytes))  # before mounts that may be below it
     for path in plan.system_paths:
         _show(kept_copy(path), path, is_read_only=True)
     for name, target in plan.links.items():
@@ -113,7 +113,7 @@ def mount_root(plan: Plan, spec: KernelSpec) -> None:
 
 
 def _mask_proc() -> None:
-    """Hide what tells this machine, or this start of it, from others."""
+    """Hide files in /proc that identify this machine or its current boot."""
     for name in _MASKED:
         place = f"{NEW_ROOT}/proc/{name}"
         if os.path.lexists(place):
@@ -154,9 +154,9 @@ def _make_dev(memory_bytes: int) -> None:
 
 
 def hand_over(folder: str, owner: int) -> None:
-    """Give a working folder and what lies in it to the user that runs the code; only root can, and must.
+    """Change the owner of a working folder and its contents to the user that runs the code; requires root.
 
-    Files with several names stay as they are: another name may lie outside.
+    Files with several names are left unchanged: another name may be outside.
     """
     for level in Walk().below(folder):
         if os.fstat(level.fd).st_uid != owner:

@@ -1,6 +1,6 @@
-"""Make a fork into an isolated process: namespaces, another user, limits, no capabilities, a filter of system calls.
+"""Turn a fork into an isolated process: namespaces, another user, limits, no capabilities, a system call filter.
 
-The first part is the system calls that Python has no function for, with errors as OSError.
+The first part wraps system calls that Python does not provide; errors are raised as OSError.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ _LAST_CAPABILITY = 63
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _EVERYTHING = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
-_SLACK_BYTES = 512 * 2**20  # of address space for stacks and heaps of threads, which is not memory
+_SLACK_BYTES = 512 * 2**20  # address space for stacks and heaps of threads, which does not count as memory
 _NUM_FILES = 1024
-_OOM_SCORE = 800  # of 1000: the machine's last resort takes a kernel before anything else
+_OOM_SCORE = 800  # of 1000: the OOM killer selects a kernel before anything else
 
 
 def _check(status: int, what: str) -> None:
@@ -51,25 +51,25 @@ def _syscall(name: str, *arguments: object) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give this process namespaces of its own."""
+    """Create new namespaces for this process."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mount a file system, or bind a path, at a place; an empty text stands for none."""
+    """Mount a file system, or bind a path; an empty string means no value."""
     texts = [text.encode() if text else None for text in (source, target, kind, options)]
     _check(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]), f"mount {target}")
 
 
 def bind(source: str, target: str, *, is_read_only: bool, is_recursive: bool = True) -> None:
-    """Show a file or folder at a second place, without set-user-id programs and device files there."""
+    """Bind-mount a file or folder, with nosuid and nodev."""
     mount(source, target, flags=MS_BIND | (MS_REC if is_recursive else 0))
     attributes = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if is_read_only else 0)
     _set_mount(target, attributes, is_recursive=is_recursive)
 
 
 def protect(target: str) -> None:
-    """Make the mount at `target`, without those below it, read-only."""
+    """Make the mount at `target` read-only, without the mounts below it."""
     _set_mount(target, _ATTR_RDONLY, is_recursive=False)
 
 
@@ -81,12 +81,12 @@ def _set_mount(target: str, attributes: int, *, is_recursive: bool) -> None:
 
 
 def unmount(place: str) -> None:
-    """Take a mount away from its place; it goes when nobody uses it any more."""
+    """Unmount lazily; the file system is freed when it is no longer in use."""
     _check(_libc.umount2(place.encode(), _MNT_DETACH), f"umount {place}")
 
 
 def change_root(folder: str) -> None:
-    """Make `folder`, which must be a mount, the root; what was there before cannot be reached any more."""
+    """Make `folder`, which must be a mount, the root; the previous root becomes unreachable."""
     os.chdir(folder)
     _syscall("pivot_root", b".", b".")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount2")
@@ -94,22 +94,22 @@ def change_root(folder: str) -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Get a signal when the thread that forked this process ends. A change of user takes it back."""
+    """Receive a signal when the thread that forked this process ends. A change of user resets this."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every process below this one that loses its own."""
+    """Become the parent of every descendant process that is orphaned."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
 
 
 def own_proc_files(is_own: bool) -> None:
-    """Let the user that this process runs as look into it through /proc, or not."""
+    """Allow or forbid the user of this process to inspect it through /proc."""
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(is_own), 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def drop_capabilities() -> None:
-    """Give up every capability and the way to get one back."""
+    """Drop every capability and the means to regain one."""
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # numbers above the last one are refused
@@ -119,16 +119,16 @@ def drop_capabilities() -> None:
 
 
 def set_hostname(name: str) -> None:
-    """Name of the machine in this UTS namespace."""
+    """Set the hostname in this UTS namespace."""
     with contextlib.suppress(OSError):
         _check(_libc.sethostname(name.encode(), len(name)), "sethostname")
 
 
 def leave_namespaces(*, is_root: bool) -> None:
-    """Take namespaces of all kinds; the next fork is process 1 of the new PID namespace.
+    """Create namespaces of all kinds; the next fork is process 1 of the new PID namespace.
 
     Raises:
-        OSError: They are refused here.
+        OSError: If they are refused here.
     """
     if is_root:
         unshare(_EVERYTHING)
@@ -139,7 +139,7 @@ def leave_namespaces(*, is_root: bool) -> None:
 
 
 def drop_privileges(*, is_root: bool) -> None:
-    """Become nobody, in a user namespace of its own in which processes are counted apart, without capabilities."""
+    """Become `nobody` in a new user namespace with its own process count, and drop all capabilities."""
     if is_root:
         become(NOBODY)
         unshare(CLONE_NEWUSER)
@@ -148,7 +148,7 @@ def drop_privileges(*, is_root: bool) -> None:
 
 
 def become(user: int) -> None:
-    """Change the real root into another user, for good."""
+    """Change from the real root to another user, irrevocably."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -156,20 +156,20 @@ def become(user: int) -> None:
 
 
 def map_user(uid: int, gid: int, outer_uid: int, outer_gid: int) -> None:
-    """Say who the one user of a new user namespace is, inside and outside."""
+    """Map the single user of a new user namespace to an outside user."""
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} {outer_uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {outer_gid} 1")
 
 
 def offer_to_oom_killer() -> None:
-    """Be the first that the kernel ends when the machine has no memory left."""
+    """Make this process the first choice of the OOM killer."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
 
 
 def count_threads_of_user() -> int:
-    """Threads that run as this process's user, where they cannot be counted apart."""
+    """Count the threads of this process's user, for systems where they cannot be counted per namespace."""
     count = 0
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -179,7 +179,7 @@ def count_threads_of_user() -> int:
 
 
 def limit(limits: Limits, *, num_others: int) -> None:
-    """Set the limits that the operating system itself keeps for a process and its children."""
+    """Set the resource limits that the operating system enforces for a process and its children."""
     has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for kind, value in (
         (resource.RLIMIT_AS, has_bytes + limits.memory_bytes + _SLACK_BYTES),
@@ -197,11 +197,11 @@ def limit(limits: Limits, *, num_others: int) -> None:
 
 
 def filter_calls(*, is_outside: bool = False, kill_only_self: bool = False) -> None:
-    """Refuse the system calls that lead out; for good.
+    """Refuse the system calls that lead out of the sandbox, irrevocably.
 
     Args:
-        is_outside: No namespaces hide the machine's other sockets and files.
-        kill_only_self: Nor other processes.
+        is_outside: True if no namespaces hide the machine's other sockets and files.
+        kill_only_self: True if no namespace hides other processes.
     """
     install_filter(
         allow_inet=False,

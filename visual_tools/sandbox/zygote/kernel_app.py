@@ -1,6 +1,6 @@
-"""The IPython kernel of a fork: imported and built as far as possible before the fork, given its sockets after it.
+"""IPython kernel of a fork: imported and built as far as possible before the fork, connected to its sockets after it.
 
-Its shell shows plain errors, one form for images, and output in the order of writing.
+Its shell shows plain errors, displays images in one form, and prints output in the order of writing.
 """
 
 import array
@@ -34,13 +34,13 @@ from visual_tools.sandbox.zygote.spawn import split
 CELL_PREFIX = "<cell "
 _HALF_CHARS = 4000
 _READ_BYTES = 1 << 16
-_SEND_CHARS = 1 << 16  # at most this much waits to be sent
+_SEND_CHARS = 1 << 16  # maximum buffered before it is sent
 _PLAIN_ENV = {"TERM": "dumb", "NO_COLOR": "1"}
 _COLOURFUL_ENV = ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
 
 
 def _own(error: traceback.TracebackException, folder: str) -> None:
-    """Leave only frames of cells and of files in the working folder, here and in all causes."""
+    """Keep only frames of cells and of files in the working folder, in the error and in all its causes."""
     seen: set[int] = set()
     queue: list[traceback.TracebackException | None] = [error]
     while queue:
@@ -54,14 +54,14 @@ def _own(error: traceback.TracebackException, folder: str) -> None:
 
 
 def format_error(kind: type[BaseException], error: BaseException, tb: TracebackType | None, folder: str) -> list[str]:
-    """The lines to show."""
+    """Return the lines of the error message to show."""
     told = traceback.TracebackException(kind, error, tb, lookup_lines=False, compact=True)
     _own(told, folder)
     return clip("".join(told.format()).rstrip()).splitlines()
 
 
 def clip(text: str) -> str:
-    """Text of an error, head and tail when it is very long."""
+    """Return the text of an error, only head and tail if it is very long."""
     left_out = len(text) - 2 * _HALF_CHARS
     return (
         text if left_out <= 0 else f"{text[:_HALF_CHARS]}[... {left_out} characters left out ...]{text[-_HALF_CHARS:]}"
@@ -70,11 +70,11 @@ def clip(text: str) -> str:
 
 @cache
 def stream_class() -> type[Any]:
-    """A stream that first lets go of what was written before: by the other stream, or past Python."""
+    """Return a stream class that first flushes earlier output: of the other stream, or written past Python."""
     base: Any = importlib.import_module("ipykernel.iostream").OutStream
 
     class OrderedStream(base):  # type: ignore[misc]
-        """Keeps Python's output and output written to the descriptor, which comes through a pipe, in order."""
+        """Stream that keeps Python's output in order with output that others write to its descriptor, a pipe."""
 
         last: "OrderedStream | None" = None
 
@@ -105,10 +105,10 @@ def stream_class() -> type[Any]:
             super().flush()
 
         def empty_pipe(self) -> None:
-            """Pass on what is in the pipe."""
+            """Forward the content of the pipe."""
             if not self._should_watch or os.getpid() != self._master_pid:
                 return
-            with self._pipe_lock:  # whoever has read has passed it on
+            with self._pipe_lock:  # the thread that held the lock has forwarded what it read
                 while _count_waiting(self._fid):
                     text = self._decode(os.read(self._fid, _READ_BYTES))
                     if text:
@@ -132,7 +132,7 @@ def _count_waiting(pipe: int) -> int:
 
 
 def drain(*streams: Any) -> None:
-    """Pass on what subprocesses and C code have written to these streams so far."""
+    """Forward what subprocesses and C code have written to these streams so far."""
     for stream in streams:
         empty_pipe = getattr(stream, "empty_pipe", None)
         if empty_pipe is not None:
@@ -146,7 +146,7 @@ def _shell_class() -> type[Any]:
     zmqshell: Any = importlib.import_module("ipykernel.zmqshell")
 
     class CellCompiler(compiler):  # type: ignore[misc]
-        """Cells are called by their number in tracebacks."""
+        """Compiler that names cells by their number in tracebacks."""
 
         num_cells = 0
 
@@ -184,7 +184,7 @@ def _shell_class() -> type[Any]:
                 os.environ.pop(name, None)
 
         def set_limits(self, limits: Limits) -> None:
-            """What images may be from now on."""
+            """Set the image limits for the following cells."""
             self.limits = self.displayhook.limits = self.display_pub.limits = limits
 
         def system_piped(self, cmd: str) -> None:
@@ -197,11 +197,11 @@ def _shell_class() -> type[Any]:
         system = system_piped
 
         def payloadpage_page(self, strg: Any, *args: Any, **kwargs: Any) -> None:
-            """Print what would go to a pager, as `name?` does."""
+            """Print what would go to a pager, as for `name?`."""
             print(strg["text/plain"] if isinstance(strg, dict) else strg)
 
         def ask_exit(self) -> None:
-            """The kernel is not the cell's to end."""
+            """Ignore the request: a cell must not end the kernel."""
             print("exit() has no effect: the kernel keeps running")
 
         def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -209,7 +209,7 @@ def _shell_class() -> type[Any]:
             self._showtraceback(kind, clip(str(error)), format_error(kind, error, tb, os.environ["HOME"]))
 
         def _format_exception_for_storage(self, exception: BaseException, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            """For a history that is not kept; IPython's own would format every frame once more."""
+            """Return no traceback, since the history is not kept; IPython's method would format every frame again."""
             return {"ename": type(exception).__name__, "evalue": str(exception), "traceback": []}
 
         def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
@@ -222,7 +222,7 @@ def _shell_class() -> type[Any]:
 
 
 def make_shell(app: Any) -> Any:
-    """The shell that every fork continues, with matplotlib drawing into the cell's output."""
+    """Create the shell that every fork continues, with matplotlib drawing into the cell's output."""
     kind = _shell_class()
     shell = kind.instance(parent=app, profile_dir=app.profile_dir, user_ns={}, compiler_class=kind.compiler_factory)
     shell.colors = "nocolor"
@@ -236,7 +236,10 @@ def make_shell(app: Any) -> Any:
 
 
 def _keep_line_numbers(strip: Callable[[list[str]], list[str]]) -> Callable[[list[str]], list[str]]:
-    """IPython strips empty lines at the top, after which errors name wrong lines; only cell magics need it."""
+    """Strip leading empty lines only for cell magics, which need it.
+
+    IPython strips them from every cell, after which errors name wrong lines.
+    """
 
     def strip_before_magic(lines: list[str]) -> list[str]:
         first = next((line for line in lines if line.strip()), "")
@@ -258,7 +261,7 @@ def _show_images(shell: Any) -> None:
 
 
 def drain_streams() -> None:
-    """Let everything that was written so far be on its way, in order."""
+    """Flush everything that was written so far, in order."""
     drain(sys.stdout, sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, stream_class()):
@@ -284,7 +287,7 @@ _NUM_QUEUED = 64  # messages
 
 
 def import_all() -> None:
-    """Import the packages that are installed; kernels have the same ones."""
+    """Import the installed packages, so that all kernels have them loaded."""
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -298,7 +301,7 @@ def import_all() -> None:
 
 
 def warm_up() -> None:
-    """Do once what is slow the first time: draw text in a figure, print a table."""
+    """Run operations that are slow the first time: draw text in a figure, print a table."""
     with contextlib.suppress(ImportError):
         import matplotlib.pyplot as plt
         import pandas as pd
@@ -313,10 +316,10 @@ def warm_up() -> None:
 
 
 def compile_loops(cache_dir: str) -> None:
-    """Have the compiled loops of `visual_tools.paths` at hand; kernels could not keep what they compile.
+    """Compile the loops of `visual_tools.paths` in advance; kernels could not keep what they compile.
 
     Args:
-        cache_dir: Where they are kept from one zygote to the next; "" for nowhere.
+        cache_dir: Cache folder that zygotes share; "" for none.
     """
     with contextlib.suppress(ImportError):
         import numpy as np
@@ -332,13 +335,13 @@ def compile_loops(cache_dir: str) -> None:
 
 
 def freeze() -> None:
-    """Take everything out of the garbage collector's reach, so that it touches no shared page in a fork."""
+    """Exclude all objects from garbage collection, so that it writes to no shared page in a fork."""
     gc.collect()
     gc.freeze()
 
 
 def prepare_app() -> Any:
-    """The kernel application with its shell and its kernel, nothing started yet; made once in the zygote."""
+    """Create the kernel application with its shell and kernel, without starting it; called once in the zygote."""
     sys.modules["debugpy"] = None  # type: ignore[assignment]  # no debugger: it starts threads and listens
     from ipykernel.kernelapp import IPKernelApp
     from traitlets.config import Config
@@ -360,14 +363,14 @@ def _make_kernel(app: Any) -> Any:
     loops: Any = importlib.import_module("tornado.ioloop").IOLoop
 
     class SandboxKernel(base):  # type: ignore[misc]
-        """Takes requests in the main thread itself: there are no subshells here."""
+        """Kernel that processes requests in the main thread itself: there are no subshells."""
 
         shell_class = type(app.shell)
         _supports_kernel_subshells = False
 
         async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
             reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
-            return reply | {"traceback": [], "evalue": ""} if "evalue" in reply else reply  # was sent as output
+            return reply | {"traceback": [], "evalue": ""} if "evalue" in reply else reply  # already sent as output
 
         def start(self) -> None:
             self.io_loop = loops.current()
@@ -384,9 +387,9 @@ def run_app(app: Any, ports: Mapping[str, int], spec: KernelSpec, report: int) -
     """Serve requests until the kernel is ended; never returns normally.
 
     Args:
-        app: Made by `prepare_app` before the fork.
+        app: Application created by `prepare_app` before the fork.
         ports: Listening descriptors by channel.
-        spec: Of the kernel.
+        spec: Specification of the kernel.
         report: Pipe to the zygote; closed before any code runs.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -437,20 +440,20 @@ def _listen(context: Any, kind: int, descriptor: int) -> Any:
 
 
 def _pack(message: Mapping[str, Any]) -> bytes:
-    """As JSON in ASCII: text that is no valid Unicode must not lose a message."""
+    """Encode as ASCII JSON, so that text with invalid Unicode does not lose a message."""
     from jupyter_client.jsonutil import json_default
 
     return json.dumps(message, default=json_default).encode("ascii")
 
 
 def _print_to_the_pipe() -> None:
-    """In a fork of the kernel: its threads are gone, so print where subprocesses print."""
+    """Redirect output in a fork of the kernel to the pipe of subprocesses, because the kernel's threads are gone."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         setattr(sys, name, os.fdopen(number, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False))
 
 
 def run_single() -> None:
-    """Become the kernel of a bubblewrap of its own; the first argument holds the descriptors that it was given."""
+    """Become the kernel inside its own bubblewrap; the first argument lists the inherited descriptors."""
     told, report, *sockets = map(int, sys.argv[1].split(","))
     try:
         with os.fdopen(told, encoding="utf-8") as file:

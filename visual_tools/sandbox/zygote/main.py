@@ -1,15 +1,14 @@
-"""The zygote's loop: takes requests from the host, forks kernels, watches what they use, ends them.
+"""Main loop of the zygote: takes requests from the host, forks kernels, monitors their resource use, ends them.
 
-Messages are JSON, one a packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`,
-`{"busy": id, "is_busy", "limit_s"}`, `{"mount": id, "size_bytes", "num_files"}` and `{"unmount": id}`,
-`{"remove": path}` (a folder to remove when the host is gone), `{"parent": pid}` with a pidfd of the host.
-Out: `{"ready": ...}`, `{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for
-a limit, `{"left": id, "num_ended"}` for processes that were ended between cells, `{"ended": id, "code"}`,
-`{"mount": id}` with a descriptor, or with an `error`.
-When the host's end of the socket closes or the host dies, however that came about, the zygote ends every kernel,
-removes the folders it was told to, and goes.
+Messages are JSON, one per packet. In: `{"make": id, "spec": ...}` with the listening sockets, `{"kill": id}`, `{"busy":
+id, "is_busy", "limit_s"}`, `{"mount": id, "size_bytes", "num_files"}` and `{"unmount": id}`, `{"remove": path}` (a
+folder to remove when the host has ended), `{"parent": pid}` with a pidfd of the host. Out: `{"ready": ...}`,
+`{"failed": id, "error"}`, `{"over": id, "what"}` before a kernel is ended for a limit, `{"left": id, "num_ended"}` for
+processes that were ended between cells, `{"ended": id, "code"}`, `{"mount": id}` with a descriptor, or with an `error`.
+When the host's end of the socket closes or the host dies for any reason, the zygote ends every kernel, removes the
+requested folders, and exits.
 
-A kernel is watched by its processes, what it uses, and what its cells leave running.
+The zygote monitors a kernel's processes, its resource use, and what its cells leave running.
 """
 
 import contextlib
@@ -43,18 +42,18 @@ from visual_tools.sandbox.zygote.process_tree import (
 )
 from visual_tools.sandbox.zygote.spawn import fill_in_sizes, spawn_kernel
 
-_LOOK_S = 0.8  # between two counts of how often threads woke up
-_NUM_WAKEUPS = 4  # between two looks; a kernel at rest has none
-_NUM_ACTIVE = 2  # looks in a row
-_IDLE_S = 0.8  # between two looks at a kernel that runs no cell
-_NUM_SOCKETS = 512  # each holds some 200 kB at most, which no other limit counts
-_DISK_SLICE_S = 0.01  # of looking into folders, at one look
-_MAX_FIRST_FILES = 500_000  # that may be there before the first cell
+_LOOK_S = 0.8  # between two counts of thread wakeups
+_NUM_WAKEUPS = 4  # maximum between two checks; an idle kernel has none
+_NUM_ACTIVE = 2  # consecutive checks
+_IDLE_S = 0.8  # between two checks of a kernel that runs no cell
+_NUM_SOCKETS = 512  # each holds at most about 200 kB, which no other limit counts
+_DISK_SLICE_S = 0.01  # time spent measuring folders per check
+_MAX_FIRST_FILES = 500_000  # maximum number that may exist before the first cell
 _DISK_SLACK_BYTES, _DISK_SLACK_FILES = 16 * 2**20, 1000
 
 
 class Leftover:
-    """Watches a kernel between cells."""
+    """Monitor of what a cell leaves running in a kernel between cells."""
 
     def __init__(self) -> None:
         self.num_ended = 0
@@ -65,16 +64,22 @@ class Leftover:
 
     def _begin_anew(self) -> None:
         self._next_look, self._wakeups, self._num_active = 0.0, -1, 0
-        self._ended: set[int] = set()  # they may still be there, as nobody has asked how they ended
+        self._ended: set[int] = set()  # they may still exist, because they have not been reaped
 
     def begin_cell(self, pids: Collection[int], now: float, limit_s: float) -> None:
-        """A cell begins that may take `limit_s`; processes of the first call are the kernel's own and may stay."""
+        """Note that a cell with time limit `limit_s` begins.
+
+        The processes at the first call are the kernel's own and may stay.
+        """
         self._own = self._own or frozenset(pids)
         self._until, self._limit_s = now + limit_s, limit_s
         self._begin_anew()
 
     def look(self, usage: Usage, now: float) -> str:
-        """Between cells: end processes whose time is over; says why the kernel has to end, "" when it has not."""
+        """Kill processes that are past the time limit, between cells.
+
+        Returns the reason why the kernel must be ended, or "".
+        """
         if now < self._until or now < self._next_look:
             return ""
         self._next_look = now + _LOOK_S
@@ -93,18 +98,18 @@ class Leftover:
 
 
 class KernelMonitor:
-    """A kernel that is being made or runs.
+    """Monitor of a kernel that is starting or running.
 
     Args:
-        spec: What it may use.
+        spec: Specification of the kernel.
         child: Process that was forked for it; its parent is the zygote.
-        report: Pipe from it.
-        folders: What it may write on this machine's disks, as the zygote sees it.
-        is_outside: No PID namespace ends its processes with the first one.
+        report: Pipe from the kernel's process.
+        folders: Folders on this machine's disks that it may write, as the zygote sees them.
+        is_outside: True if no PID namespace ends its processes with the first one.
 
     Attributes:
-        report: Pipe from it; -1 when that is closed.
-        is_busy: Whether a cell runs; set it with `set_busy`.
+        report: Pipe from the kernel's process; -1 when closed.
+        is_busy: True if a cell runs; set it with `set_busy`.
     """
 
     def __init__(
@@ -128,7 +133,7 @@ class KernelMonitor:
         self._leftover = Leftover()
 
     def read_reports(self) -> list[dict[str, Any]]:
-        """What the kernel's process has said since."""
+        """Read the new messages of the kernel's process."""
         data = os.read(self.report, 1 << 16)
         if not data:
             self.close()
@@ -140,17 +145,17 @@ class KernelMonitor:
         return messages
 
     def is_waiting_for(self, pid: int) -> bool:
-        """Whether this process, which has ended, may have named another one that it left behind."""
+        """Return True if this ended process may have reported another process that it left behind."""
         return self.report >= 0 and self._pid is None and pid == self._child
 
     def is_end(self, pid: int) -> bool:
-        """Whether the end of this process is the end of the kernel."""
+        """Return True if the end of this process is the end of the kernel."""
         return pid == (self._pid or self._child)
 
     def kill(self) -> None:
-        """End every process of it."""
+        """Kill every process of the kernel."""
         self._is_killed = True
-        if self._is_outside:  # its init ends what is left, and then itself
+        if self._is_outside:  # its init ends the remaining processes, then itself
             kill_below(self._child)
             return
         for pid in {self._pid or self._child, self._child}:
@@ -158,7 +163,10 @@ class KernelMonitor:
                 os.kill(pid, signal.SIGKILL)
 
     def set_busy(self, is_busy: bool, limit_s: float = 0.0) -> int:
-        """Note that a cell begins or has ended; processes of earlier cells that were ended since the last call."""
+        """Note that a cell begins or has ended.
+
+        Returns how many processes of earlier cells were ended since the last call.
+        """
         self.is_busy = is_busy
         if is_busy and self._host_pid is not None:
             usage = read_usage(self._host_pid)
@@ -168,13 +176,13 @@ class KernelMonitor:
         return num_ended
 
     def close(self) -> None:
-        """Give back the pipe."""
+        """Close the pipe."""
         if self.report >= 0:
             os.close(self.report)
             self.report = -1
 
     def look(self, now: float) -> str:
-        """Which limit is exceeded, in words; "" when none is."""
+        """Return a description of the exceeded limit, or ""."""
         if self._host_pid is None or self._is_killed or (now < self._next_look and not self.is_busy):
             return ""
         self._next_look = now + _IDLE_S
@@ -192,11 +200,11 @@ class KernelMonitor:
     def _uses_more(self, usage: Usage, memory_bytes: int) -> bool:
         try:
             return read_pss(usage.pids) > memory_bytes
-        except PermissionError:  # it hides itself: what it shares with others counts for it alone
+        except PermissionError:  # memory cannot be read: count shared pages fully
             return True
 
     def _look_at_disk(self, usage: Usage) -> str:
-        """Measure a little more of its folders; what was there from the beginning is not counted against it."""
+        """Measure a little more of the kernel's folders; what existed from the beginning does not count."""
         if not self._folders:
             return ""
         if not self._measures:
@@ -228,7 +236,7 @@ _LOOK = (
 
 
 def preflight(plan: Plan, folder: str) -> str:
-    """Why kernels cannot be made; "" when they can."""
+    """Return the reason why kernels cannot be created; "" if they can."""
     if plan.mode == "exec":
         return _try_bubblewrap(plan)
     place = Path((HOST_ROOT if plan.mode == "nested" else "") + folder)
@@ -263,14 +271,14 @@ def preflight(plan: Plan, folder: str) -> str:
 
 
 def _look_around(_: dict[str, int], __: KernelSpec, report: int) -> None:
-    """In place of a kernel: can it read what it will import?"""
+    """Check, in place of a kernel, that everything it will import is readable."""
     if why := find_unreadable():
         os.write(report, json.dumps({"error": why}).encode() + b"\n")
     os._exit(0)
 
 
 def find_unreadable() -> str:
-    """What of Python, its packages or this one is closed to this process, and what to do; "" when nothing is."""
+    """Return which part of Python or its packages this process cannot read, and how to fix it; "" if none."""
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     for path in (sys.executable, os.__file__, __file__, *packages):
         try:
@@ -297,7 +305,7 @@ _LEAVE_S, _LEAVE_PAUSE_S = 5.0, 0.005
 
 
 def main() -> None:
-    """Serve until the host goes."""
+    """Serve until the host ends."""
     plan = plan_from_json(sys.argv[1])
     if plan.mode == "nested":
         prepare_places(plan)
@@ -313,14 +321,14 @@ def main() -> None:
 
 
 def prepare_places(plan: Plan) -> None:
-    """Before anything is started: be where mounting is allowed, and keep what must not change below the kernels."""
+    """Enter a namespace where mounting is allowed, and keep files that must not change while kernels run."""
     if not plan.is_root:
         enter_namespaces()
     keep_files(plan.system_paths)
 
 
 class Zygote:
-    """Forks kernels."""
+    """Zygote process that forks kernels."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -340,10 +348,10 @@ class Zygote:
         self._poll.register(self._wakeup, select.POLLIN)
 
     def prepare(self) -> None:
-        """Import and build what every kernel needs.
+        """Import and build everything that kernels need.
 
         Raises:
-            SystemExit: Kernels cannot be made; it is printed why.
+            SystemExit: If kernels cannot be created; the reason is printed.
         """
         isolation.adopt_orphans()
         why = preflight(self._plan, self._plan.preflight_dir)
@@ -364,7 +372,7 @@ class Zygote:
         freeze()
 
     def serve(self) -> None:
-        """Obey until the host is gone."""
+        """Process requests until the host ends."""
         while True:
             timeout_ms = _TICK_S * 1000 if self._monitors else None
             ready = [fd for fd, _ in self._poll.poll(timeout_ms)]
@@ -381,7 +389,7 @@ class Zygote:
             self._watch()
 
     def _tell(self, message: dict[str, object]) -> None:
-        with contextlib.suppress(OSError):  # nobody listens any more
+        with contextlib.suppress(OSError):  # the host has closed its end
             self._host.send(json.dumps(message).encode())
 
     def _obey(self) -> bool:
@@ -483,14 +491,14 @@ class Zygote:
         for number, monitor in self._monitors.items():
             try:
                 what = monitor.look(now)
-            except (OSError, ValueError) as error:  # of this kernel's making: it may not cost the others theirs
+            except (OSError, ValueError) as error:  # caused by this kernel: it must not affect the others
                 what = f"what it uses could not be found out ({error})"
             if what:
                 self._tell({"over": number, "what": what})
                 monitor.kill()
 
     def leave(self) -> None:
-        """End everything and remove what is left."""
+        """End all kernels and remove what remains."""
         until = time.monotonic() + _LEAVE_S
         while self._monitors and time.monotonic() < until:
             for monitor in self._monitors.values():

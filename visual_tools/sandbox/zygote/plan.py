@@ -1,4 +1,4 @@
-"""What the host tells the zygote, as plain types that travel as JSON."""
+"""Messages from the host to the zygote, as plain types that are sent as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeVar
 from visual_tools.sandbox.contract import Limits
 
 Mode = Literal["nested", "exec", "landlock", "none"]
-"""How a kernel is cut off: namespaces made by the fork; one bwrap for each kernel; Landlock and seccomp; not at all."""
+"""Isolation mode: namespaces made by the fork; one bwrap per kernel; Landlock and seccomp; none."""
 
 HOST_ROOT = "/host"
-WORK_DIRS = ("/work", "/mnt/work", "/sandbox/work")  # the first that hides nothing else
+WORK_DIRS = ("/work", "/mnt/work", "/sandbox/work")  # the first that hides no other path is used
 NOBODY = 65534
-SIZE_MARK = "{size}"  # in a command line: bytes of a folder that lies in memory
+SIZE_MARK = "{size}"  # placeholder in a command line: bytes of a folder in memory
 CHANNELS = ("shell", "control", "iopub")
 
 T = TypeVar("T")
@@ -21,19 +21,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a zygote makes kernels.
+    """Parameters for a zygote that creates kernels.
 
     Attributes:
-        mode: See `Mode`.
+        mode: Isolation mode, see `Mode`.
         control_fd: Socket to the host.
-        is_root: Started by the real root, so that a kernel can be given another user.
+        is_root: True if started by the real root, so that a kernel can get another user.
         system_paths: Files and folders of the system and of Python that a kernel may read.
         links: Symbolic links at the root, name to target (`bin` to `usr/bin`).
-        import_paths: To be put before `sys.path`.
-        wrapper: For the mode `exec`, the command line of bubblewrap up to what differs between kernels.
+        import_paths: Folders to prepend to `sys.path`.
+        wrapper: For the mode `exec`, the bubblewrap command line up to the arguments that differ between kernels.
         preflight_dir: Empty folder for the preflight.
-        cache_dir: Where compiled loops are kept from one zygote to the next; "" for nowhere. Kernels do not see it.
-        is_preflight: Only try, print why kernels cannot be made (nothing when they can), and go.
+        cache_dir: Cache folder for compiled loops that zygotes share; "" for none. Kernels do not see it.
+        is_preflight: True to only run the preflight, print why kernels cannot be created (nothing if they can), and
+            exit.
     """
 
     mode: Mode
@@ -50,17 +51,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """One kernel.
+    """Specification of one kernel.
 
     Attributes:
         folder: Working folder, on the host.
-        inside_dir: The same as the kernel sees it.
-        readable: Further paths that it may read.
-        private_dir: Where no namespace hides the host's /tmp: a folder to use for temporary files.
-        owner: User that the kernel becomes and that must own the folder; None for the one who starts it.
-        key: Signs its messages.
-        limits: What it may use.
-        disk: Number of the file system in memory that it works in; 0 when it works in the folder itself.
+        inside_dir: Working folder as the kernel sees it.
+        readable: Additional paths that it may read.
+        private_dir: Folder for temporary files, used if no namespace hides the host's /tmp.
+        owner: User that the kernel becomes and that must own the folder; None for the current user.
+        key: Key that signs its messages.
+        limits: Resource limits.
+        disk: Number of the in-memory file system that it works in; 0 if it works in the folder itself.
     """
 
     folder: str
@@ -74,7 +75,7 @@ class KernelSpec:
 
 
 def to_json(thing: Plan | KernelSpec) -> str:
-    """As text for the other side."""
+    """Serialize a plan or specification to JSON."""
     return json.dumps(asdict(thing))
 
 
@@ -84,11 +85,11 @@ def _from_fields(kind: type[T], values: dict[str, Any]) -> T:
 
 
 def plan_from_json(text: str) -> Plan:
-    """The plan that `to_json` wrote."""
+    """Parse a plan written by `to_json`."""
     return _from_fields(Plan, json.loads(text))
 
 
 def spec_from_json(text: str) -> KernelSpec:
-    """The specification that `to_json` wrote."""
+    """Parse a specification written by `to_json`."""
     values = json.loads(text)
     return _from_fields(KernelSpec, values | {"limits": Limits(**values["limits"])})

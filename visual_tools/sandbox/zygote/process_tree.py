@@ -1,4 +1,4 @@
-"""What a tree of processes and a folder use, read from /proc and the file system, and how such a tree is ended."""
+"""Measure the resource use of a process tree (from /proc) and of a folder, and kill a process tree."""
 
 import contextlib
 import os
@@ -14,20 +14,20 @@ from visual_tools.sandbox.walk import Walk
 
 _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
-_BLOCK_BYTES = 512  # of st_blocks, whatever the file system
-_GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed by anybody
+_BLOCK_BYTES = 512  # unit of st_blocks on every file system
+_GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed
 _PAUSE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a tree of processes uses now.
+    """Current resource use of a process tree.
 
     Attributes:
-        pids: The processes.
-        num_threads: Of all of them.
-        rss_bytes: Memory, pages that several have counted for each.
-        cpu_s: Processor time so far, with that of children that have ended.
+        pids: Processes of the tree.
+        num_threads: Threads of all processes.
+        rss_bytes: Memory; shared pages count for each process.
+        cpu_s: CPU time so far, including ended children.
     """
 
     pids: tuple[int, ...]
@@ -37,7 +37,7 @@ class Usage:
 
 
 def find_tree(root: int) -> list[int]:
-    """A process and all below it."""
+    """Return a process and all its descendants."""
     found, queue = [], [root]
     while queue:
         pid = queue.pop()
@@ -49,11 +49,11 @@ def find_tree(root: int) -> list[int]:
 
 
 def read_usage(root: int) -> Usage:
-    """What a process and all below it use."""
+    """Return the resource use of a process and all its descendants."""
     pids, num_threads, rss_bytes, ticks = [], 0, 0, 0
     for pid in find_tree(root):
         with contextlib.suppress(OSError):
-            # The command may hold spaces and brackets. Source: proc(5), fields from 3 (state) on.
+            # The command may contain spaces and brackets. Source: proc(5), fields from 3 (state) on.
             fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
             ticks += sum(map(int, fields[11:15]))
             num_threads += int(fields[17])
@@ -63,10 +63,10 @@ def read_usage(root: int) -> Usage:
 
 
 def read_pss(pids: Iterable[int]) -> int:
-    """Memory of processes in bytes, shared pages divided among those that share them; slow.
+    """Return the memory of processes in bytes, with shared pages divided among the processes that share them; slow.
 
     Raises:
-        PermissionError: A process has closed itself to others, so nothing is known of it.
+        PermissionError: If a process cannot be inspected.
     """
     total = 0
     for pid in pids:
@@ -78,14 +78,14 @@ def read_pss(pids: Iterable[int]) -> int:
 
 
 class Measure:
-    """What lies in a folder, found out little by little; links are not followed.
+    """Incremental measurement of the contents of a folder; links are not followed.
 
     Args:
-        folder: Its path.
-        max_entries: Of files and folders; at most so many are looked at.
+        folder: Path of the folder.
+        max_entries: Maximum number of files and folders to measure.
 
     Attributes:
-        num_bytes: On disk, so far; a file with several names counts once.
+        num_bytes: Size on disk measured so far; a file with several names counts once.
     """
 
     def __init__(self, folder: str, *, max_entries: int = 200_000) -> None:
@@ -96,11 +96,11 @@ class Measure:
 
     @property
     def num_entries(self) -> int:
-        """Files, folders and everything else, so far."""
+        """Number of files, folders and other entries measured so far."""
         return self._walk.num_entries
 
     def go_on(self, duration_s: float) -> bool:
-        """Look for about so long. Whether nothing is left to look at."""
+        """Measure for about this duration; return True if nothing is left to measure."""
         until = time.monotonic() + duration_s
         with contextlib.suppress(OSError):
             for folder in self._folders:
@@ -119,10 +119,10 @@ class Measure:
 
 
 def find_own_pid(pid: int) -> int:
-    """Number under which this process can signal one that /proc, which may be that of an outer namespace, calls `pid`.
+    """Translate a pid from /proc, which may be of an outer namespace, to the number for signals from this process.
 
     Raises:
-        OSError: It has ended.
+        OSError: If the process has ended.
     """
     return _read_numbers(pid)[len(_read_numbers("self")) - 1]
 
@@ -133,7 +133,7 @@ def _read_numbers(pid: int | str) -> list[int]:
 
 
 def count_wakeups(pids: Iterable[int]) -> int:
-    """How often the threads of processes were given a processor so far."""
+    """Return how often the threads of processes were scheduled so far."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -144,7 +144,10 @@ def count_wakeups(pids: Iterable[int]) -> int:
 
 
 def count_sockets(pids: Sequence[int]) -> int:
-    """Sockets that processes keep alive, those on their way in messages and in queues too if the network is theirs."""
+    """Count the sockets that processes keep alive.
+
+    If the processes have their own network namespace, sockets in transit in messages and queues count too.
+    """
     with contextlib.suppress(OSError, IndexError):
         if os.readlink(f"/proc/{pids[-1]}/ns/net") != os.readlink("/proc/self/ns/net"):  # noqa: PTH115
             return int(Path(f"/proc/{pids[-1]}/net/sockstat").read_text().split()[2])
@@ -159,7 +162,7 @@ def _read_links(pid: int) -> Iterator[str]:
 
 
 def measure_removed(pids: Iterable[int], devices: Collection[int]) -> int:
-    """Bytes on these devices of files that have no name any more and are kept open or mapped."""
+    """Return the bytes on these devices of deleted files that are still open or mapped."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -183,9 +186,9 @@ def _count_mapped(line: str, devices: Collection[int], sizes: dict[tuple[int, in
 
 
 def kill_below(root: int) -> bool:
-    """Send SIGKILL to every process below one, once. Whether there was any."""
+    """Send SIGKILL to every descendant of a process, once; return True if there was any."""
     pids = find_tree(root)[1:]
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them can fork in the meantime
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none of them can fork in the meantime
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -193,7 +196,7 @@ def kill_below(root: int) -> bool:
 
 
 def end_below(root: int) -> None:
-    """End every process below this one, which must adopt orphans."""
+    """Kill every descendant of this process, which must adopt orphans."""
     until = time.monotonic() + _GIVE_UP_S
     while kill_below(root) and time.monotonic() < until:
         with contextlib.suppress(ChildProcessError):

@@ -1,7 +1,7 @@
-"""From a fork of the zygote to a running kernel: cut off first, then split into an init and the kernel below it.
+"""Turn a fork of the zygote into a running kernel: isolate it, then split it into an init and the kernel below it.
 
-The init is process 1 of the kernel's namespaces, or stands outside where there are none; it collects what the kernel
-leaves behind. With one bubblewrap for each kernel, bubblewrap is the init.
+The init is process 1 of the kernel's namespaces, or runs outside if there are none; it reaps the processes that the
+kernel leaves behind. With one bubblewrap per kernel, bubblewrap is the init.
 """
 
 import json
@@ -24,14 +24,17 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROC_FILES = "cpuinfo meminfo stat version filesystems self/status self/stat self/statm self/maps self/fd".split()
 _SCOPED_SIGNALS_ABI = 6
 _FIRST_FD = 3
-_NUM_COMING = 1000  # threads of the same user that start later, such as other kernels; the zygote counts exactly
+_NUM_COMING = 1000  # margin for later threads of the same user, such as other kernels; the zygote counts exactly
 _SINGLE_BOOT = (
     "import sys;sys.path[:0]=sys.argv[2:];from visual_tools.sandbox.zygote.kernel_app import run_single;run_single()"
 )
 
 
 def spawn_kernel(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Run in a fork of the zygote, never return; `serve` becomes the kernel, `report` gets one JSON object a line."""
+    """Run the kernel in a fork of the zygote, never return.
+
+    `serve` becomes the kernel, `report` gets one JSON object per line.
+    """
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -45,7 +48,7 @@ def spawn_kernel(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: i
         if plan.mode == "nested":
             _enter_namespaces(plan, spec, report)
         split(None if plan.mode == "nested" else plan, spec, sockets, report, serve)
-    except BaseException as error:  # the edge of this process
+    except BaseException as error:  # process boundary
         _tell(report, {"error": f"{type(error).__name__}: {error}"})
         raise
     finally:
@@ -57,12 +60,12 @@ def _tell(report: int, message: dict[str, object]) -> None:
 
 
 def _own_host_pid() -> int:
-    """Number of this process where the zygote looks it up: its /proc may be the host's."""
+    """Return the pid of this process as seen by the zygote, whose /proc may be the host's."""
     return int(Path("/proc/self").readlink().name)
 
 
 def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
-    """Close every descriptor but these, which get the numbers from 3 on."""
+    """Close every descriptor except these, which are renumbered from 3 on."""
     wanted = [*sockets, report]
     high = max(*wanted, _FIRST_FD + len(wanted)) + 1
     copies = [os.dup2(fd, high + place, inheritable=False) for place, fd in enumerate(wanted)]
@@ -89,7 +92,7 @@ def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
 
 
 def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
-    """Fork the kernel proper, which closes `report` before any code runs; stay behind as its init."""
+    """Fork the kernel, which closes `report` before any code runs; this process becomes its init."""
     isolation.adopt_orphans()
     kernel = os.fork()
     if kernel:
@@ -114,7 +117,7 @@ def _detach_streams() -> None:
 
 
 def _keep(kernel: int, *, is_outside: bool) -> NoReturn:
-    """Collect ended processes until the kernel ends, then end with its exit code as a shell gives it."""
+    """Reap ended processes until the kernel ends, then exit with its exit code in shell convention."""
     isolation.own_proc_files(False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -136,7 +139,7 @@ def _end_all(*_: object) -> NoReturn:
 
 
 def _stay_outside(plan: Plan, spec: KernelSpec) -> None:
-    """Without namespaces: Landlock and the filter, or limits only."""
+    """Isolate without namespaces: Landlock and the filter, or limits only."""
     os.environ["TMPDIR"] = spec.private_dir
     tempfile.tempdir = None
     os.chdir(spec.folder)
@@ -162,12 +165,12 @@ def _restrict_paths(plan: Plan, spec: KernelSpec) -> None:
 
 
 def fill_in_sizes(argv: Sequence[str], memory_bytes: int) -> list[str]:
-    """The arguments with the size of folders that lie in memory."""
+    """Replace the placeholders for the size of folders in memory in the arguments."""
     return [argument.replace(SIZE_MARK, str(filesystem.share_of_tmp(memory_bytes))) for argument in argv]
 
 
 def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:
-    """Run one bubblewrap around one Python, which imports everything itself."""
+    """Run one bubblewrap around one Python process, which imports everything itself."""
     told = os.memfd_create("spec")
     os.write(told, to_json(spec).encode())
     os.lseek(told, 0, os.SEEK_SET)
