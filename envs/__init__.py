@@ -1,4 +1,4 @@
-"""Environments for agents: the contract, a browser, an X11 desktop. Importing this loads nothing heavy."""
+"""Environments for agents: the contract, a browser and an X11 desktop. Importing this package loads nothing heavy."""
 
 from envs.actions import (
     Action,

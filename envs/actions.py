@@ -1,7 +1,7 @@
-"""What an agent can do to a screen: a closed union, one small class a verb; and the names of keys.
+"""Actions of an agent on a screen, as a closed union of small classes, and the names of keys.
 
-Positions are pixels of the screen frame (see `ScreenGeometry`); `None` means "where the pointer is".
-Keys are names from `envs.actions`. An action says what to do, never how: envs translate.
+Positions are pixels in the screen frame (see `ScreenGeometry`); `None` means the current pointer position. Key names
+are listed in this module. An action describes the input; the environments implement it.
 
 Source: pyautogui.KEY_NAMES (the names that the model was trained to write).
 """
@@ -17,7 +17,7 @@ Button = Literal["left", "middle", "right"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Click:
-    """Press and release `button` `clicks` times, `interval_s` apart, at a point."""
+    """Mouse click: press and release `button` `clicks` times, `interval_s` apart, at a point."""
 
     x_px: int | None = None
     y_px: int | None = None
@@ -28,7 +28,7 @@ class Click:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Move the pointer to a point, taking `duration_s`."""
+    """Move of the pointer to a point, taking `duration_s`."""
 
     x_px: int
     y_px: int
@@ -37,7 +37,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drag:
-    """Hold `button` down from where the pointer is to a point, then let go."""
+    """Drag from the current pointer position to a point, with `button` held down."""
 
     x_px: int
     y_px: int
@@ -47,7 +47,7 @@ class Drag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scroll:
-    """Turn the wheel: `dy` notches up (negative is down), `dx` notches right (negative is left)."""
+    """Wheel scroll by `dy` notches up (negative: down) and `dx` notches right (negative: left)."""
 
     dy: int = 0
     dx: int = 0
@@ -57,7 +57,7 @@ class Scroll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeText:
-    """Type text, any Unicode; a line break is the Enter key, a tab the Tab key."""
+    """Text input, any Unicode; a line break is the Enter key, a tab the Tab key."""
 
     text: str
     interval_s: float = 0.0
@@ -65,11 +65,11 @@ class TypeText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSecret(TypeText):
-    """Type text with secrets that only some hosts may get; an env that cannot tell who would get it refuses.
+    """Text input with secrets bound to hosts; an env that cannot determine the receiving host refuses it.
 
     Attributes:
-        filled: What is typed; `text` has placeholders for all secrets. Never shown by `repr`.
-        bound: The secrets in it that are bound to hosts.
+        filled: Text to type, with the secret values; `text` has placeholders for them. Never shown by `repr`.
+        bound: Secrets in the text that are bound to hosts.
     """
 
     filled: str = field(repr=False)
@@ -78,7 +78,7 @@ class TypeSecret(TypeText):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressKey:
-    """Press and release one key `presses` times, `interval_s` apart."""
+    """Key press and release, `presses` times, `interval_s` apart."""
 
     key: str
     presses: int = 1
@@ -87,28 +87,28 @@ class PressKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hotkey:
-    """Press keys in order, release them in reverse order."""
+    """Key combination: press keys in order, release them in reverse order."""
 
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDown:
-    """Hold a key down, over steps if need be, until `KeyUp`."""
+    """Key press without release; the key is held, across steps if needed, until `KeyUp`."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyUp:
-    """Let a held key go."""
+    """Release of a held key."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MouseDown:
-    """Hold a mouse button down at a point, over steps if need be, until `MouseUp`."""
+    """Mouse button press without release; the button is held, across steps if needed, until `MouseUp`."""
 
     x_px: int | None = None
     y_px: int | None = None
@@ -117,7 +117,7 @@ class MouseDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MouseUp:
-    """Let a held mouse button go at a point."""
+    """Release of a held mouse button at a point."""
 
     x_px: int | None = None
     y_px: int | None = None
@@ -126,21 +126,21 @@ class MouseUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Do nothing for `duration_s`."""
+    """Pause of `duration_s`."""
 
     duration_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminate:
-    """End the episode: the agent believes that it succeeded or failed, and may give an answer."""
+    """End of the episode, with the outcome that the agent claims and optionally an answer."""
 
     status: Literal["success", "failure"]
     answer: str | None = None
 
 
 UNBINDABLE = "the secret is only for some sites, and it cannot be told here which site would get it; nothing was typed"
-"""Answer of an env to a `TypeSecret` that it cannot judge."""
+"""Error text of an environment that cannot determine which site would receive a `TypeSecret`."""
 
 Action = (
     Click
@@ -214,7 +214,7 @@ _ALIASES = {
 }
 
 KEY_NAMES: frozenset[str] = (_PRINTABLE - {" "}) | _NAMED
-"""Every canonical name: one printable character (space is `"space"`), or a word."""
+"""All canonical key names: one printable character (space is `"space"`), or a word."""
 
 MODIFIERS: frozenset[str] = frozenset(
     "alt altleft altright ctrl ctrlleft ctrlright shift shiftleft shiftright win winleft winright".split()
@@ -222,13 +222,13 @@ MODIFIERS: frozenset[str] = frozenset(
 
 
 def normalize_key(name: str) -> str:
-    """Canonical name of a key.
+    """Return the canonical name of a key.
 
-    Single characters keep their case (`"A"` needs shift, `"a"` does not) and may be any printable
-    Unicode character; words are case-blind and may be an alias (`"return"`, `"pgdn"`, `"cmd"`).
+    Single characters keep their case (`"A"` needs shift, `"a"` does not) and may be any printable Unicode character;
+    words are case-insensitive and may be an alias (`"return"`, `"pgdn"`, `"cmd"`).
 
     Raises:
-        ValueError: No such key; the text names the nearest ones.
+        ValueError: If the key does not exist; the text lists the nearest names.
     """
     if name in _ALIASES:
         return _ALIASES[name]

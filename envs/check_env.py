@@ -1,8 +1,8 @@
-"""The checker of the `Env` contract: every env runs it in its tests, also one that a user writes.
+"""Checker of the `Env` contract, for the tests of every environment, including user-defined ones.
 
     await check_env(lambda: MyEnv(...))
 
-Each clause of the contract is one function below; the error names the clause that was broken.
+Each clause of the contract is one function below; the error names the violated clause.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ _CANCELLED_S = 0.4
 
 
 class EnvContractError(AssertionError):
-    """An env broke the contract; the text starts with the name of the clause."""
+    """Violation of the contract by an environment; the text starts with the name of the clause."""
 
 
 @dataclass(slots=True)
 class _ProbeTask(Task):
-    """A task that only counts how it is used."""
+    """Task that records the calls of its `setup`."""
 
     instruction: str = "Check the contract of this env."
     set_up_with: list[Any] = field(default_factory=list)
@@ -56,19 +56,19 @@ class _ProbeTask(Task):
 
 
 async def check_env(make_env: Callable[[], Env], *, read_held: HeldReader | None = None) -> None:
-    """Run every clause of the contract against fresh envs.
+    """Run every clause of the contract against fresh environments.
 
-    The actions used are harmless ones at the middle and at the corners of the screen: moves,
-    clicks, the letter `a`, shift, one notch of the wheel.
+    The actions used are harmless ones at the middle and at the corners of the screen: moves, clicks, the letter `a`,
+    shift, one notch of the wheel.
 
     Args:
-        make_env: Makes a new env that was not reset yet; called several times.
-        read_held: Names of the keys and buttons that are down now, read from the env (may be
-            async). Without it the env's own `held` attribute is read; without that one the
-            clause on held keys cannot be checked and is left out.
+        make_env: Factory of a new environment that was not reset yet; called several times.
+        read_held: Returns the names of the keys and buttons that are held down, read from the environment (may be
+            async). By default the `held` attribute of the environment is read; if it has none, the clause on held keys
+            is skipped.
 
     Raises:
-        EnvContractError: A clause is broken.
+        EnvContractError: If a clause is violated.
     """
     await _check_unstarted(make_env())
     env = make_env()
@@ -210,7 +210,7 @@ async def _check_cancel(env: Env) -> None:
     if not step.done():
         _broken(clause, f"it went on for {8 * _CANCELLED_S:g} s")
     if not step.cancelled():
-        return  # it was over before: this env does not wait
+        return  # it ended before: this env does not wait
     await asyncio.sleep(_CANCELLED_S)
     observation = await _look(env)
     if env.terminate is not None or observation.pointer_px == (x_px, y_px):

@@ -1,8 +1,8 @@
-"""The checker of suites: every suite runs it in its tests, also one that a user writes.
+"""Checker of suites, for the tests of every suite, including user-defined ones.
 
     await check_suite(make_suite)
 
-Each clause is one function below; the error names the clause that was broken, and the task.
+Each clause is one function below; the error names the violated clause and the task.
 """
 
 import random
@@ -17,12 +17,12 @@ from envs.pool import EnvPool
 from envs.suite import FAMILY, Suite
 
 NONDETERMINISTIC = "nondeterministic"
-"""Key of a task's metadata, True: the same seed need not give the same task."""
+"""Metadata key of a task; True if the same seed may give different tasks."""
 _MAX_INSTRUCTION_CHARS = 20_000
 
 
 class SuiteContractError(AssertionError):
-    """A suite broke the contract; the text starts with the name of the clause."""
+    """Violation of the contract by a suite; the text starts with the name of the clause."""
 
 
 async def check_suite(
@@ -36,19 +36,19 @@ async def check_suite(
 ) -> None:
     """Check a suite: its list, and each of its tasks with an agent that does nothing.
 
-    Two episodes of each task and seed are played, in envs that are used again.
+    Two episodes are run per task and seed, in reused environments.
 
     Args:
-        make_suite: Makes the suite; called twice.
-        task_ids: Only these tasks; None: all.
-        sample: Only so many of them, drawn anew in each process but the same way each time; None: all.
-        max_seeds: At most so many seeds of each task.
-        make_env: Makes its envs; None: as the suite says.
-        env: The environment of tasks that name none.
+        make_suite: Factory of the suite; called twice.
+        task_ids: Tasks to check; None: all.
+        sample: Number of tasks to draw from them, the same ones each time; None: all.
+        max_seeds: Maximum number of seeds per task.
+        make_env: Factory of the environments; None: `Suite.make_env`.
+        env: Environment of tasks that name none.
 
     Raises:
-        SuiteContractError: A clause is broken.
-        EnvError: An environment could not be had; this says nothing about the suite.
+        SuiteContractError: If a clause is violated.
+        EnvError: If an environment could not be made; this is not a defect of the suite.
     """
     suite = make_suite()
     _check_list(suite, make_suite())
@@ -108,7 +108,7 @@ def _check_spec(suite: Suite, task_id: str, seed: int | None, what: str) -> Task
 
 
 async def _play_nothing(task: Task, needs: EnvSpec, pool: EnvPool, what: str) -> tuple[str, float]:
-    """An episode of an agent that claims success at once: the instruction, and the score, which is 0."""
+    """Run an episode that claims success at once, and return the instruction and the score, which must be 0."""
     env = await pool.take(needs)
     try:
         await _own(env.reset(task), "setup raises nothing but an EnvError", what)
@@ -134,7 +134,7 @@ async def _verdict(task: Task, env: Env, what: str) -> float:
         raise
     except EvaluationError as error:
         _fail("a verdict is a number in [0, 1]", what, str(error), error)
-    except Exception as error:  # it runs tasks that others wrote
+    except Exception as error:  # tasks are third-party code
         _fail("evaluate raises nothing but an EnvError", what, f"{type(error).__name__}: {error}", error)
     if score is None:
         _fail("a verdict is a number in [0, 1]", what, "it is None")
@@ -142,12 +142,12 @@ async def _verdict(task: Task, env: Env, what: str) -> float:
 
 
 async def _own(work: Awaitable[object], clause: str, what: str) -> None:
-    """Await a task's own code."""
+    """Await code of a task."""
     try:
         await work
     except EnvError:
         raise
-    except Exception as error:  # it runs tasks that others wrote
+    except Exception as error:  # tasks are third-party code
         _fail(clause, what, f"{type(error).__name__}: {error}", error)
 
 

@@ -1,4 +1,4 @@
-"""Findings of the checks that a suite or an environment makes of this machine."""
+"""Results of the checks that a suite or an environment runs on this machine."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,14 +8,14 @@ Level = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        name: What it is, one or two words.
-        level: `warn`: something optional will not work; `fail`: the main job will not.
-        found: What is there.
-        expected: What should be there; empty when it is.
-        fix: The command that fixes it; empty when there is nothing to fix.
+        name: Name of the check, one or two words.
+        level: `warn`: something optional will not work; `fail`: the main function will not.
+        found: Actual state.
+        expected: Expected state; empty if it was found.
+        fix: Command that fixes it; empty if there is nothing to fix.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which hosts may be reached, or given a secret: rules on domains, addresses and networks."""
+"""Rules on domains, addresses and networks that decide which hosts may be reached or may receive a secret."""
 
 import contextlib
 import fnmatch
@@ -27,7 +27,7 @@ _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """A rule that was read: a network (of one address, often), or a canonical name that may hold `*`."""
+    """Parsed rule: a network (often of one address), or a canonical name that may contain `*`."""
 
     text: str
     name: str = ""
@@ -35,7 +35,7 @@ class _Rule:
     port: int | None = None
 
     def covers(self, host: str, addresses: Sequence[Address], port: int | None) -> bool:
-        """True for a place with this canonical host, or at one of these addresses."""
+        """Return True if the rule covers a canonical host and port, by name or by one of its addresses."""
         if self.port not in (None, port):
             return False
         if self.network is not None:
@@ -51,13 +51,14 @@ class _Rule:
 class DomainRules:
     """Allowed and denied domains, addresses and networks.
 
-    `example.com` covers its subdomains; `*` stands for any text, and by itself allows every host; `10.0.0.0/8` is a
-    network; `localhost` covers all addresses of loopback; `host:port` asks for that port too. Denied wins over
-    allowed. With allowed domains everything else is blocked. A denied address is denied in every spelling and under
-    every name; an allowed one does not allow the names that resolve to it, because anybody can make a name do so.
+    `example.com` covers its subdomains; `*` matches any text, and by itself allows every host; `10.0.0.0/8` is a
+    network; `localhost` covers all loopback addresses; `host:port` also requires that port. Denied rules take
+    precedence over allowed ones. If there are allowed domains, everything else is blocked. A denied address is denied
+    in every spelling and under every name; an allowed one does not allow the names that resolve to it, because anyone
+    can register such a name.
 
     Raises:
-        EnvSetupError: A rule is none of these.
+        EnvSetupError: If a rule has none of these forms.
     """
 
     allowed: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class DomainRules:
         return bool(self.allowed or self.denied)
 
     def why_blocked(self, url: str) -> str | None:
-        """Why an address is blocked, naming domain and rule; None when it is not."""
+        """Return why a URL is blocked, naming domain and rule; None if it is not."""
         url = url.removeprefix("blob:")
         if not self or url.partition(":")[0].lower() in _LOCAL_SCHEMES:
             return None
@@ -85,7 +86,7 @@ class DomainRules:
             return f"{url!r} is not an address that the domain rules can judge"
 
     def why_blocked_place(self, host: str, port: int | None, *, shown: str = "") -> str | None:
-        """Why a canonical host and a port are blocked, naming the rule; None when they are not."""
+        """Return why a canonical host and port are blocked, naming the rule; None if they are not."""
         known = known_addresses(host)
         rule = self._denying(host, known, port)
         if rule is not None:
@@ -96,7 +97,7 @@ class DomainRules:
         return None
 
     def why_blocked_address(self, address: str, port: int) -> str | None:
-        """Why an IP address is denied, whatever name it was resolved from; None when it is allowed."""
+        """Return why an IP address is denied, regardless of the name it was resolved from; None if it is allowed."""
         host = parse_host(address)
         rule = self._denying(host, known_addresses(host), port)
         return f"the address {address} is denied by the rule {rule.text!r}" if rule is not None else None
@@ -107,10 +108,10 @@ class DomainRules:
 
 
 def _parse_rule(text: str) -> _Rule:
-    """Read a rule.
+    """Parse a rule.
 
     Raises:
-        EnvSetupError: It cannot be meant; the text says why, and what can.
+        EnvSetupError: If the rule is invalid; the text gives the reason and the valid forms.
     """
     scheme, separator, rest = text.strip().partition("://")
     place = rest.removesuffix("/") if separator else scheme
@@ -154,7 +155,7 @@ def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _parse_name(text: str) -> str:
-    """The canonical host of a rule, with its `*`."""
+    """Return the canonical host of a rule, including its `*`."""
     if not text:
         raise ValueError("it names no host")
     name = parse_host(text)

@@ -1,17 +1,17 @@
-"""The contract between an agent and its environment: the env owns the machine, the task owns the goal.
+"""Contract between an agent and its environment: the env owns the machine, the task owns the instruction and the score.
 
-Who says what about a step and an episode:
+Origin of the values of a step and an episode:
 
-- `StepResult.reward` is the env's: what it measures itself in that step (the page of a game); 0.0 where it measures
-  nothing. It is recorded and decides nothing.
-- `StepResult.terminated` is the env's: a `Terminate` was carried out, or the env has reached an end of its own.
-- `StepResult.truncated` is the env's: it has cut the episode off by a limit of its own, such as a game's clock. Limits
-  of an agent (steps, time, tokens) are the loop's, and never show up here.
-- The score is the task's: `Task.evaluate`, once the episode is over, whoever ended it. It is the verdict of a run
-  and the reward of an episode.
+- `StepResult.reward` comes from the env: its own measurement in that step (for example by the page of a game), or 0.0
+  if it measures nothing. It is recorded and has no further effect.
+- `StepResult.terminated` comes from the env: a `Terminate` was executed, or the env has ended the episode.
+- `StepResult.truncated` comes from the env: a limit of the env, such as a game's clock, cut the episode off. Limits of
+  an agent (steps, time, tokens) are enforced by the agent loop and never appear here.
+- The score comes from the task: `Task.evaluate`, called after the episode, whatever ended it. It is the verdict of a
+  run and the reward of an episode.
 
-An instruction that the world draws at random (a page that writes its own) is known once the task is set up: an agent
-reads `Task.instruction` after `reset`, and what it was before says to people which task it is.
+An instruction that is drawn at random (for example by the page) is known only after the task was set up: an agent reads
+`Task.instruction` after `reset`; its earlier value only identifies the task for people.
 """
 
 import contextlib
@@ -40,61 +40,61 @@ _MAX_FILES, _MAX_FILES_BYTES = 20, 64 * 2**20
 
 
 class Env(Protocol):
-    """A screen that can be looked at and acted on. `envs.check_env` checks this contract.
+    """Screen that can be observed and acted on. `envs.check_env` checks this contract.
 
     One env runs one episode at a time: `reset` may be called again, `close` may be called twice.
 
     Attributes:
-        terminate: The `Terminate` action that ended the current episode, else None.
-            `Task.evaluate` reads the agent's answer here.
+        terminate: `Terminate` action that ended the current episode, or None. `Task.evaluate` reads the agent's answer
+            here.
     """
 
     terminate: Terminate | None
 
     async def reset(self, task: "Task") -> Observation:
-        """Start the environment if need be, bring it to a clean state, run `task.setup(self)`, and look.
+        """Start the environment if needed, restore a clean state, run `task.setup(self)`, and return an observation.
 
         Raises:
-            EnvSetupError: The environment could not be started.
+            EnvSetupError: If the environment could not be started.
         """
         ...
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """Carry out actions in order and look once the screen has settled.
+        """Execute actions in order and return an observation once the screen has settled.
 
-        The first action that fails ends the step: its text is `last_action_error`, the rest is
-        not carried out. A `Terminate` sets `terminate` and `terminated`. A step that is cancelled
-        begins no further action, and the env can be used on.
+        The first action that fails ends the step: its error becomes `last_action_error`, and the remaining actions are
+        skipped. A `Terminate` sets `terminate` and `terminated`. A cancelled step starts no further action, and the env
+        remains usable.
 
         Args:
-            actions: What to do.
-            check: Asked right before each input that activates something, with what it activates then; an
-                earlier action of the same step may have changed that. What it objects to is not carried out
-                and counts as an action that failed.
+            actions: Actions to execute.
+            check: Called right before each input that activates something, with its current targets, which an earlier
+                action of the same step may have changed. An input that it rejects is not executed and counts as a
+                failed action.
 
         Raises:
-            EnvDiedError: The environment is gone.
+            EnvDiedError: If the environment is gone.
         """
         ...
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """What an action would activate if it were carried out now.
+        """Return what an action would activate if it were executed now.
 
-        The element under the pointer for the mouse; for keys the focused element, the default button of
-        its form, the open dialog. Empty: nothing. `UNKNOWN` or a window: something that cannot be told.
+        For the mouse this is the element under the pointer; for keys the focused element, the default button of its
+        form, or the open dialog. Empty: nothing. `UNKNOWN` or a window: the target cannot be determined.
         """
         ...
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What would get a click there, for guards and reports; None if unknown.
+        """Describe what would receive a click at a point, for guards and reports; None if unknown.
 
-        An element where the env knows it (`button "Delete"`, `link "Next" -> https://...`), else the
-        window around it (`window "Title"`).
+        An element if the env knows it (`button "Delete"`, `link "Next" -> https://...`), otherwise the window around it
+        (`window "Title"`).
         """
         ...
 
     async def close(self) -> None:
-        """Stop everything that this env started. Never raises because something is gone already."""
+        """Stop everything that this env started. Does not raise if something is already gone."""
         ...
 
 
@@ -102,10 +102,10 @@ _VERBS = ("reset", "step", "find_targets", "describe_point", "close")
 
 
 def check_verbs(env: object, name: str) -> None:
-    """Check that an environment of that name has the methods of `Env`.
+    """Check that an environment has the methods of `Env`; `name` is used in the error.
 
     Raises:
-        EnvSetupError: One is missing.
+        EnvSetupError: If a method is missing.
     """
     missing = [verb for verb in _VERBS if not callable(getattr(env, verb, None))]
     if missing:
@@ -117,16 +117,16 @@ def check_verbs(env: object, name: str) -> None:
 
 @runtime_checkable
 class LiveScreen(Protocol):
-    """What an env offers besides when its screen can be watched between observations."""
+    """Optional capability: the screen can be watched between observations."""
 
     def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
-        """The screen as it changes, the newest frame each time; nothing while it stays the same.
+        """Yield the newest frame whenever the screen changes.
 
-        It goes on over resets until it is closed, and ends when the env does. Secrets that the env masks are masked
-        in frames too.
+        The iteration continues across resets until it is closed or the env is closed. Secrets that the env masks are
+        also masked in frames.
 
         Args:
-            max_fps: At most so many a second.
+            max_fps: Maximum number of frames per second.
         """
         ...
 
@@ -136,12 +136,12 @@ class VersionedScreen(Protocol):
     """Optional capability: observations have a generation, and input decided on an outdated one is refused."""
 
     def expect(self, generation: Generation) -> None:
-        """Name the observation that the next step was decided on.
+        """Set the observation that the next step was decided on.
 
-        If the screen has become another one since (another tab, another document, a dialog that came up), the first
-        input of that step fails, and its text says why. The env may also refuse a press at a place that looks different
-        now; not twice in a row, so that a place that always changes can be used. Other changes that a document makes to
-        itself, and changes by earlier actions of the same step, do not count. `Wait` and `Terminate` are no input.
+        If the screen has since been replaced (another tab, another document, a new dialog), the first input of that
+        step fails, and its error says why. The env may also refuse a press at a position that looks different now, but
+        not twice in a row, so that a region that always changes can be used. Other changes that a document makes to
+        itself, and changes by earlier actions of the same step, do not count. `Wait` and `Terminate` are not input.
         Without this call nothing is compared: a person who acts sees the live screen.
         """
         ...
@@ -149,20 +149,20 @@ class VersionedScreen(Protocol):
 
 @runtime_checkable
 class RequestHolder(Protocol):
-    """Optional capability: requests of pages that may change something are judged before they leave."""
+    """Optional capability: requests of pages that may change something are checked before they are sent."""
 
     async def hold_requests(self, check: RequestCheck | None) -> None:
-        """Hold back, until the episode ends, what is no GET, and of GETs documents of tabs and addresses with a query.
+        """Hold requests other than GET, and GET requests for tab documents or with a query, until the episode ends.
 
-        What is held when the env is closed, or `check` is cancelled or fails, is dropped. A note of the next
+        Held requests are dropped when the env is closed, or when `check` is cancelled or fails. A note of the next
         observation says what was dropped and why. `reset` ends the holding.
 
         Args:
-            check: Asked about each request; None drops what is held, and later changes too, and lets reading requests
-                pass: the run is over, and the task looks at its result.
+            check: Called for each request. None drops the held requests and later ones that may change something, and
+                lets reading requests pass: the run is over, and the task inspects its result.
 
         Raises:
-            EnvSetupError: Requests cannot be held here.
+            EnvSetupError: If requests cannot be held here.
         """
         ...
 
@@ -172,30 +172,31 @@ Touch = Literal["mouse", "keyboard"]
 
 @runtime_checkable
 class SharedScreen(Protocol):
-    """What an env offers besides when people may be at the same screen, with a mouse and a keyboard of their own."""
+    """Optional capability: people may use the same screen with their own mouse and keyboard."""
 
     def touches(self) -> AsyncIterator[Touch]:
-        """Told as they use them; nothing on a screen that is the env's alone, or where the system does not tell.
+        """Yield the used device whenever people use their mouse or keyboard.
 
-        It goes on over resets until it is closed.
+        Nothing on a screen that only the env uses, or without support by the system. Continues across resets until
+        closed.
         """
         ...
 
 
 MAX_ID_CHARS = 200
 MAX_METADATA_BYTES = 65_536
-"""An OSWorld task file has some 10 KB, one of WebArena 2 KB."""
+"""Size limit of metadata. An OSWorld task file has about 10 KB, one of WebArena 2 KB."""
 MAX_OPTIONS_BYTES = 2**20
-"""Lists of domains can be long."""
+"""Size limit of options. Lists of domains can be long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
-    """Which environment a task runs in, as data; `envs.registry.make_env` makes it.
+    """Environment of a task, as data; `envs.registry.make_env` makes it.
 
     Attributes:
-        name: As it is registered: `browser`, `desktop`, or one of another package.
-        options: By name, JSON values; ours are named like the settings (`url`, `viewport`, `allow_domains`).
+        name: Registered name: `browser`, `desktop`, or one of another package.
+        options: JSON values by name; built-in options are named like the settings (`url`, `viewport`, `allow_domains`).
     """
 
     name: str
@@ -208,23 +209,23 @@ class EnvSpec:
 
     @property
     def key(self) -> str:
-        """Equal for equal specs, so that envs can be kept by it."""
+        """Text that is equal for equal specs, to look up kept envs."""
         return json.dumps([self.name, self.options], sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """Which task it is, as data: what a record says of it, and what it takes to make it again.
+    """Identity of a task, as data: recorded, and sufficient to make the task again.
 
     Attributes:
-        id: Its name in its suite, `"miniwob/click-button"`; "" for an instruction that somebody typed.
-        seed: What it was drawn with; None when there is nothing to draw.
-        env: The environment that it needs; None: whichever the run has.
-        metadata: Anything else, JSON values (site, difficulty, revision of the data); recorded, never interpreted.
+        id: Name in its suite, `"miniwob/click-button"`; "" for an instruction that a user typed.
+        seed: Seed it was drawn with; None if there is nothing to draw.
+        env: Environment that it needs; None: the environment of the run.
+        metadata: Other JSON values (site, difficulty, revision of the data); recorded, never interpreted.
 
     Raises:
-        ValueError: An id of several lines or too long, a seed that is no whole number, something that JSON has no
-            word for, or more of it than `MAX_METADATA_BYTES`.
+        ValueError: If the id has several lines or is too long, the seed is not an integer, or the metadata are not JSON
+            values or larger than `MAX_METADATA_BYTES`.
     """
 
     id: str = ""
@@ -240,11 +241,11 @@ class TaskSpec:
 
 
 def check_task_id(id: object) -> None:
-    """Refuse an id that a record, a table or a terminal cannot show as it is; "" passes.
+    """Check that a record, a table or a terminal can show an id as it is; "" passes.
 
     Raises:
-        ValueError: It is no text, has more than `MAX_ID_CHARS` characters, or one that cannot be printed: a line end,
-            a control character, half a surrogate pair.
+        ValueError: If it is not a string, is longer than `MAX_ID_CHARS`, or has a character that is not printable: a
+            line end, a control character, half a surrogate pair.
     """
     if not isinstance(id, str) or len(id) > MAX_ID_CHARS or not id.isprintable():
         size = f" ({len(id)} characters)" if isinstance(id, str) else ""
@@ -255,10 +256,10 @@ def check_task_id(id: object) -> None:
 
 
 def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
-    """A copy of its own, as it comes back from a file.
+    """Return a copy, as it would be loaded from a JSON file.
 
     Raises:
-        ValueError: Not an object of JSON, or too large.
+        ValueError: If the value is not a JSON object, or is too large.
     """
     try:
         text = json.dumps(value, allow_nan=False)
@@ -274,15 +275,15 @@ def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class TaskVerdict:
-    """Result of `Task.evaluate`. Long or malformed parts besides the score are cut or left out.
+    """Result of `Task.evaluate`. Parts other than the score are cut or left out if long or malformed.
 
     Attributes:
-        score: In [0, 1]; None when the task cannot tell. Real numbers of any type are accepted and converted to float.
-        other_scores: By name, the score that other rules give, in [0, 1].
+        score: Score in [0, 1]; None if the task cannot determine it. Any real number type is converted to float.
+        other_scores: Scores by other rules, by name, in [0, 1].
         info: Further facts on the episode, JSON values; recorded, never interpreted.
 
     Raises:
-        EvaluationError: The score is neither None nor a real number in [0, 1].
+        EvaluationError: If the score is neither None nor a real number in [0, 1].
     """
 
     score: float | None
@@ -296,23 +297,23 @@ class TaskVerdict:
 
 
 Person = Callable[[str, str], Awaitable[bool]]
-"""Answers a question of the guard, given the question and the step that it is about; True lets the step pass."""
+"""Callback that answers a question of the guard about a step; returns True to let the step pass."""
 
 
 class Task:
-    """Base class of tasks: how to prepare an environment for a goal, and how to tell whether it was reached.
+    """Base class of tasks: how to prepare an environment for an instruction, and how to evaluate the result.
 
-    A subclass has an `instruction`, and overrides what it needs of the rest; in a dataclass, fields of these names have
-    the defaults below. Names of further members are free, but `check_task` refuses those that look like a misspelt
-    member of this class.
+    A subclass has an `instruction` and overrides other members as needed; in a dataclass, fields of these names have
+    the defaults below. Other member names are free, but `check_task` rejects names that look like a misspelt member of
+    this class.
 
     Attributes:
-        instruction: Given to the agent, read once `setup` has run; never blank, also before.
-        spec: Which task it is.
+        instruction: Text for the agent, read after `setup`; never blank, even before `setup`.
+        spec: Identity of the task.
         why_once: Why it cannot be tried again from the same state, for people; "" if it can.
-        approve: Answers questions of the guard in place of a user; None: the task brings no such person.
-        warnings: What went wrong without being an error, in order; recorded, also when `setup` or `evaluate` raise.
-        files: For the record of the run, by plain name; recorded, also when `evaluate` raises.
+        approve: Answers questions of the guard in place of a user; None: the task has no simulated user.
+        warnings: Problems that are not errors, in order; recorded, even if `setup` or `evaluate` raises.
+        files: Contents for the record of the run, by plain file name; recorded, even if `evaluate` raises.
     """
 
     instruction: str
@@ -326,7 +327,7 @@ class Task:
         """Prepare the environment (open a page, write files)."""
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """Judge the state of the environment."""
+        """Evaluate the state of the environment."""
         return TaskVerdict(None)
 
     async def teardown(self, env: Any) -> None:
@@ -334,27 +335,27 @@ class Task:
 
 
 class Question(Task):
-    """A task that an agent with tools can play, too: no screen is needed to find the answer or to judge it.
+    """Task that an agent with tools can also play: neither the answer nor its evaluation needs a screen.
 
-    Such an agent is given `instruction` as it is without `setup`, which is not run for it, and neither is `teardown`;
-    `evaluate` gets an object that has nothing of an env but `terminate`, and `folder`, where the agent has worked (None
-    when that is not known).
+    Such an agent gets `instruction` without `setup`; neither `setup` nor `teardown` is run for it. `evaluate` gets an
+    object with only the attribute `terminate` of an env, and `folder`, the working directory of the agent (None if
+    unknown).
 
     Attributes:
-        search: Where the agent searches, as in the setting `search`; "" for whatever its user has set.
+        search: Search backend of the agent, as in the setting `search`; "" for the user's setting.
     """
 
     search: str = ""
 
     @property
     def inputs(self) -> Sequence[Path]:
-        """Files that are laid into the agent's folder."""
+        """Files that are copied into the agent's folder."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionTask(Task):
-    """A task that somebody typed: nothing to prepare, nothing to verify."""
+    """Task with an instruction that a user typed: nothing to prepare, nothing to verify."""
 
     instruction: str
     spec: TaskSpec = TaskSpec()
@@ -365,11 +366,11 @@ _MIN_LIKENESS = 0.9
 
 
 def check_task(task: object) -> None:
-    """Check that an object, which others may have made, is a `Task`, and that none of its members is misspelt.
+    """Check that an object of possibly third-party code is a `Task` without misspelt members.
 
     Raises:
-        TypeError: It does not derive from `Task`, has no instruction, a spec of another type, or a member whose name
-            differs from one of `Task` by little.
+        TypeError: If it does not derive from `Task`, has no instruction, has a spec of another type, or has a member
+            whose name is similar to one of `Task`.
     """
     kind = type(task).__name__
     if not isinstance(task, Task):
@@ -391,10 +392,10 @@ def check_task(task: object) -> None:
 
 
 async def evaluate_task(task: Task, env: Any) -> TaskVerdict:
-    """Await the verdict of a task, which others may have written.
+    """Return the verdict of a task, which may be third-party code.
 
     Raises:
-        EvaluationError: It is not a `TaskVerdict`; besides, whatever the task raises.
+        EvaluationError: If the result is not a `TaskVerdict`. Exceptions of the task propagate.
     """
     found: object = await task.evaluate(env)
     if not isinstance(found, TaskVerdict):
@@ -403,13 +404,13 @@ async def evaluate_task(task: Task, env: Any) -> TaskVerdict:
 
 
 def checked_warnings(task: Task) -> list[str]:
-    """Warnings of a task within bounds: of many the first, of long ones the beginning."""
+    """Return the first warnings of a task, each cut to a maximum length."""
     given: object = task.warnings
     return [str(text)[:_MAX_WARNING_CHARS] for text in given[:_MAX_WARNINGS]] if isinstance(given, list | tuple) else []
 
 
 def checked_files(task: Task) -> dict[str, bytes]:
-    """Files of a task within bounds: names that are plain, values that are bytes, up to a number and a total size."""
+    """Return the files of a task with plain names and bytes values, up to a maximum number and total size."""
     given: object = task.files
     found: dict[str, bytes] = {}
     for name, data in given.items() if isinstance(given, Mapping) else ():
@@ -442,7 +443,7 @@ def _checked_info(given: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_score(value: object) -> float | None:
     if value is None:
         return None
-    # numpy's bool is not registered as a number; numpy itself need not be loaded
+    # numpy's bool is not registered as a number; checked by name so that numpy need not be imported
     is_numpy_bool = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
     try:
         score = float(value) if isinstance(value, Real | Decimal) or is_numpy_bool else None  # type: ignore[arg-type]

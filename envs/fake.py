@@ -1,7 +1,7 @@
-"""An env without a machine: a small canvas in memory, for tests of agents and of `check_env`.
+"""Fake environment in memory with a small canvas, for tests of agents and of `check_env`.
 
-It keeps the contract, draws what is done to it (a dot for a click, typed text), records every
-action, and can be told to misbehave.
+It follows the contract, draws its input (a dot for a click, typed text), records every action, and can be configured to
+misbehave.
 """
 
 import asyncio
@@ -44,22 +44,22 @@ _DESCRIPTION = re.compile(r'(?P<role>[^"]+?)(?: "(?P<name>.*)")?(?: -> (?P<url>\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeOptions:
-    """How a `FakeEnv` looks and misbehaves.
+    """Appearance and configured failures of a `FakeEnv`.
 
     Attributes:
         screen_px: Width and height of the canvas.
-        screens: PNG images to show, one for the reset and one for each step (the last one stays);
-            all of size `screen_px`. Empty: the canvas is shown.
-        points: Descriptions given out by `describe_point`, by the box (left, top, right, bottom) they cover.
-        focus: Description, of the same form, of what Enter and Space activate; None: nothing that is known.
+        screens: PNG images to show, one for the reset and one for each step (the last one stays); all of size
+            `screen_px`. Empty: the canvas is shown.
+        points: Results of `describe_point`, by the box (left, top, right, bottom) they cover.
+        focus: Description, of the same form, of what Enter and Space activate; None: unknown.
         dialog: Dialog of every observation.
         fail_action: Number of the action, counted from 0 over the episode, that fails.
         die_at_step: Number of the step, counted from 0, that raises `EnvDiedError`.
-        slow_s: How long every step takes.
-        rewards: What the steps of an episode measure, in order; 0.0 after the last.
-        end_at_step: Number of the step, counted from 0, that ends the episode by itself, as a game does.
-        has_generations: Observations have a generation, and input decided on an older one is refused.
-        cut_at_step: Number of the step, counted from 0, at which a limit of the env's own cuts the episode off.
+        slow_s: Duration of every step.
+        rewards: Rewards of the steps of an episode, in order; 0.0 after the last.
+        end_at_step: Number of the step, counted from 0, that terminates the episode, as a game does.
+        has_generations: True if observations have a generation, and input decided on an older one is refused.
+        cut_at_step: Number of the step, counted from 0, at which a limit of the env truncates the episode.
     """
 
     screen_px: tuple[int, int] = (320, 200)
@@ -77,14 +77,14 @@ class FakeOptions:
 
 
 class FakeEnv:
-    """A correct env of no substance.
+    """Minimal environment that follows the contract.
 
     Attributes:
-        actions: Every action carried out in this episode, in order.
-        held: Keys and buttons that are down now.
+        actions: Executed actions of this episode, in order.
+        held: Keys and buttons that are held down.
         num_steps: Steps of this episode.
         num_resets: Resets since the env was made.
-        is_closed: Whether `close` was called.
+        is_closed: True if `close` was called.
     """
 
     def __init__(self, options: FakeOptions = FakeOptions()) -> None:
@@ -102,7 +102,7 @@ class FakeEnv:
         self._canvas: Image | None = None
 
     async def reset(self, task: Task) -> Observation:
-        """Start over with an empty canvas."""
+        """Start a new episode with an empty canvas."""
         if self.is_closed:
             raise EnvError("this env was closed; make a new one")
         self.terminate = None
@@ -117,11 +117,11 @@ class FakeEnv:
         return self._observe(None)
 
     def expect(self, generation: Generation) -> None:
-        """Name the observation that the next step was decided on."""
+        """Set the observation that the next step was decided on."""
         self._expected = generation
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """Record and draw the actions, or misbehave as told."""
+        """Record and draw the actions, or fail as configured."""
         if self._canvas is None or self.is_closed:
             raise EnvError("step needs a reset first" if not self.is_closed else "this env was closed")
         if self.num_steps == self.options.die_at_step:
@@ -152,7 +152,7 @@ class FakeEnv:
         )
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """What is described at the point, and the focus for Enter and Space."""
+        """Return the described target at the point, or the focus for Enter and Space."""
         if isinstance(action, Click | Drag | MouseDown | MouseUp):
             x_px = self._pointer_px[0] if action.x_px is None else action.x_px
             y_px = self._pointer_px[1] if action.y_px is None else action.y_px
@@ -161,14 +161,14 @@ class FakeEnv:
         return (self._target(self.options.focus),) if presses else ()
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """The text given for the first box that holds the point."""
+        """Return the text of the first box that contains the point."""
         for (left, top, right, bottom), text in self.options.points.items():
             if left <= x_px < right and top <= y_px < bottom:
                 return text
         return None
 
     async def close(self) -> None:
-        """Forget everything held."""
+        """Release everything that is held."""
         self.held = set()
         self.is_closed = True
 

@@ -1,11 +1,11 @@
-"""The boundary around code that others wrote: tasks, environments, suites, tools.
+"""Boundary around third-party code: tasks, environments, suites, tools.
 
     with contained():
         score = await task.evaluate(env)
 
-Whatever such code raises leaves the block as an `Exception`, so that it can be recorded: `SystemExit`, a
-`CancelledError` that nobody asked for, or a `KeyboardInterrupt` that no key caused. A real cancellation and a real
-Ctrl-C pass unchanged.
+Every exception of such code leaves the block as an `Exception`, so that it can be recorded: `SystemExit`, a
+`CancelledError` without a cancellation, or a `KeyboardInterrupt` without Ctrl-C. A real cancellation and a real Ctrl-C
+pass unchanged.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ _MAX_TEXT_CHARS = 500
 
 
 class ForeignCodeError(Exception):
-    """Foreign code raised a `BaseException` that is not an `Exception`; the text names it and its place."""
+    """`BaseException` of third-party code that is not an `Exception`; the text names it and its location."""
 
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Run foreign code, with or without `await` in the block.
+    """Run third-party code, with or without `await` in the block.
 
     Raises:
-        ForeignCodeError: The code tried to end the process, or cancelled itself.
+        ForeignCodeError: If the code tried to end the process, or cancelled itself.
     """
     here = _current_task()
     try:
@@ -45,7 +45,7 @@ def contained() -> Iterator[None]:
 
 @contextmanager
 def kept_directory(folder: str | None) -> Iterator[None]:
-    """Run foreign code that may change the working directory, and go back to `folder` behind it; None: stay there."""
+    """Run code that may change the working directory, and change back to `folder`; None: do not change back."""
     try:
         yield
     finally:
@@ -55,7 +55,7 @@ def kept_directory(folder: str | None) -> Iterator[None]:
 
 
 def working_directory() -> str | None:
-    """The working directory; None if it was deleted."""
+    """Return the working directory; None if it was deleted."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:
@@ -63,18 +63,18 @@ def working_directory() -> str | None:
 
 
 async def contained_result(work: Awaitable[T]) -> T:
-    """Await foreign work as a coroutine of its own, such as the body of a task."""
+    """Await third-party code in a separate coroutine, for example as the body of an asyncio task."""
     with contained():
         return await work
 
 
 def contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
-    """A task factory: no task, also none that foreign code starts, can end the loop by `SystemExit`."""
+    """Create an asyncio task that cannot end the loop by `SystemExit`; for use as task factory."""
     return asyncio.Task(contained_result(work), loop=loop, **options)
 
 
 def abandon(task: "asyncio.Future[Any]") -> None:
-    """Leave a task behind that ignores its cancellation; closing the loop does not wait for it."""
+    """Abandon an asyncio task that ignores its cancellation; closing the loop does not wait for it."""
     if not task.done():
         asyncio.tasks._unregister_task(task)  # type: ignore[arg-type]  # as documented for extensions of asyncio
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
@@ -88,7 +88,7 @@ def _current_task() -> "asyncio.Task[Any] | None":
 
 
 def _is_from_outside(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
-    """True if `task`, in which the code ran, was cancelled or destroyed, or somebody pressed Ctrl-C."""
+    """Return True if `task`, in which the code ran, was cancelled or destroyed, or the user pressed Ctrl-C."""
     if isinstance(error, asyncio.CancelledError):
         return task is not None and task.cancelling() > 0
     if isinstance(error, GeneratorExit):
@@ -101,16 +101,16 @@ def _is_from_outside(error: BaseException, task: "asyncio.Task[Any] | None") -> 
 
 
 def describe_error(error: BaseException) -> str:
-    """The class and the first line of the text of an exception, whose own `__str__` may raise."""
+    """Return the class and the first line of the text of an exception, whose own `__str__` may raise."""
     try:
         text = str(error).strip()
-    except BaseException:  # foreign code as well
+    except BaseException:  # third-party code as well
         text = "(its text cannot be read)"
     return f"{type(error).__name__}: {text.splitlines()[0][:_MAX_TEXT_CHARS]}" if text else type(error).__name__
 
 
 def describe_defect(error: BaseException) -> str:
-    """What was raised and where, in one line: `ZeroDivisionError: division by zero (chores.py, line 12)`."""
+    """Return an exception and its location in one line: `ZeroDivisionError: division by zero (chores.py, line 12)`."""
     if isinstance(error, ForeignCodeError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

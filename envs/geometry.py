@@ -1,21 +1,21 @@
-"""The one place where model coordinates become pixels, and pixels become model coordinates."""
+"""Conversion between model coordinates and pixels; no other module converts them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenGeometry:
-    """How a screenshot relates to the screen that it shows.
+    """Relation between a screenshot and the screen.
 
-    Three frames are in play. The *model* frame is fractions of the screenshot, (0, 0) top left and
-    (1, 1) bottom right. The *sent* frame is pixels of the screenshot as the model gets it. The
-    *screen* frame is what input devices use: X11 root pixels on a desktop, CSS pixels of the
-    viewport in a browser. `Action` coordinates are always in the screen frame.
+    There are three frames. The *model* frame is fractions of the screenshot, (0, 0) top left and (1, 1) bottom right.
+    The *sent* frame is pixels of the screenshot that the model receives. The *screen* frame is used by input devices:
+    X11 root pixels on a desktop, CSS pixels of the viewport in a browser. `Action` coordinates are always in the screen
+    frame.
 
     Attributes:
-        native_px: Width and height of the shown region in the screen frame.
+        native_px: Width and height of the captured region in the screen frame.
         sent_px: Width and height of the screenshot in pixels.
-        offset_px: Top left corner of the region in the screen frame (a second monitor, say).
+        offset_px: Top left corner of the region in the screen frame (for example of a second monitor).
     """
 
     native_px: tuple[int, int]
@@ -27,21 +27,21 @@ class ScreenGeometry:
             raise ValueError(f"a screen needs at least 1x1 px, got native {self.native_px}, sent {self.sent_px}")
 
     def from_model(self, x: float, y: float) -> tuple[int, int]:
-        """Screen pixel of a point given in fractions; clamped onto the region, so 1.0 is its last pixel."""
+        """Convert a point in the model frame to a screen pixel, clamped to the region, so 1.0 is its last pixel."""
         width, height = self.native_px
         return self._clamp(x * width, y * height)
 
     def from_sent(self, x_px: float, y_px: float) -> tuple[int, int]:
-        """Screen pixel of a point given in pixels of the sent screenshot; clamped onto the region."""
+        """Convert a point in the sent frame to a screen pixel, clamped to the region."""
         return self.from_model(x_px / self.sent_px[0], y_px / self.sent_px[1])
 
     def to_model(self, x_px: int, y_px: int) -> tuple[float, float]:
-        """Fractions of a screen pixel; `from_model` of the result is the same pixel again."""
+        """Convert a screen pixel to the model frame; `from_model` maps the result back to the same pixel."""
         width, height = self.native_px
         return (x_px - self.offset_px[0]) / width, (y_px - self.offset_px[1]) / height
 
     def to_sent(self, x_px: int, y_px: int) -> tuple[float, float]:
-        """Position of a screen pixel in the sent screenshot, in its pixels."""
+        """Convert a screen pixel to the sent frame."""
         x, y = self.to_model(x_px, y_px)
         return x * self.sent_px[0], y * self.sent_px[1]
 
@@ -52,14 +52,14 @@ class ScreenGeometry:
 
 
 MIN_SIDE_PX, MAX_SIDE_PX = 64, 16_384
-"""Smallest and largest side of a page or a private display."""
+"""Minimum and maximum side of a page or a private display."""
 
 
 def parse_size(name: str, text: str) -> tuple[int, int]:
-    """Width and height in pixels of a text such as `1280x720`.
+    """Parse width and height in pixels from a text such as `1280x720`.
 
     Raises:
-        ValueError: It is not of that form, or a side is out of range.
+        ValueError: If the text does not have that form, or a side is out of range.
     """
     width, _, height = text.lower().partition("x")
     if not all(side.isascii() and side.isdigit() and len(side) <= 5 for side in (width, height)):

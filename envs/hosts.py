@@ -1,4 +1,4 @@
-"""Hosts in one spelling each, the one that browsers use, and the addresses that lead to the same machine."""
+"""Canonical host names, as in browsers, and the addresses that reach the same machine."""
 
 import ipaddress
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
-"""What `localhost` and the names below it are, whatever a resolver says."""
+"""Addresses of `localhost` and its subdomains; no resolver is asked."""
 DEFAULT_PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f#/:<>?@\[\\\]^|%]")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -29,20 +29,20 @@ _EMBEDDING = tuple(
         ("2002::/16", 80),  # 6to4
     )
 )
-"""Networks with an IPv4 address inside of each address, and the number of bits behind it."""
+"""Networks whose addresses embed an IPv4 address, with the number of bits after it."""
 
 
 @lru_cache(maxsize=4096)
 def parse_host(text: str) -> str:
-    """Canonical spelling of a host: names in lower case ASCII, IPv4 as four numbers, IPv6 in brackets.
+    """Return the canonical form of a host: lower-case ASCII names, IPv4 as four numbers, IPv6 in brackets.
 
     Non-ASCII names are mapped by UTS 46 without its transitional rules, as in browsers: `faß.de` is `xn--fa-hia.de`,
-    not `fass.de`. Zone ids and trailing dots are left out; an IPv4-mapped address is the IPv4 address.
+    not `fass.de`. Zone ids and trailing dots are removed; an IPv4-mapped address becomes the IPv4 address.
 
     Source: URL Standard, host parsing.
 
     Raises:
-        ValueError: It is not a host.
+        ValueError: If the text is not a host.
     """
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if inner.count(":") > 1:
@@ -65,7 +65,7 @@ def _show(address: ipaddress.IPv6Address) -> str:
 
 @lru_cache(maxsize=4096)
 def address_of(host: str) -> Address | None:
-    """Address that a canonical host is; None for a name."""
+    """Return the IP address of a canonical host; None for a name."""
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -73,20 +73,20 @@ def address_of(host: str) -> Address | None:
 
 
 def host_and_port(url: str) -> tuple[str, int | None]:
-    """Canonical host of an address, "" if it has none, and its port, also the usual one of its scheme.
+    """Return the canonical host of a URL ("" if it has none) and its port, by default the port of its scheme.
 
     Raises:
-        ValueError: It is not an address that a browser opens.
+        ValueError: If a browser cannot open the URL.
     """
     parts = urlsplit(url.replace("\\", "/"))
     return parse_host(parts.hostname) if parts.hostname else "", parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def site_of(url: str) -> str:
-    """Return the site of an address: the registrable domain of its host (`example.co.uk`), by the Public Suffix List.
+    """Return the site of a URL: the registrable domain of its host (`example.co.uk`), by the Public Suffix List.
 
-    Addresses and names of this machine are sites of their own at each port, as different programs answer there. Empty
-    for what is not on the web (`file:`, `about:`) or is not an address.
+    For IP addresses and names of this machine each host and port is a separate site, since different programs answer
+    there. Empty for URLs that are not on the web (`file:`, `about:`) or not valid.
     """
     try:
         host, port = host_and_port(url.removeprefix("blob:"))
@@ -98,7 +98,7 @@ def site_of(url: str) -> str:
 
 
 def is_public_name(host: str) -> bool:
-    """Return whether a host ends with a suffix of the Public Suffix List: `a.example.co.uk`, not `notes.txt`."""
+    """Return True if a host ends with a suffix of the Public Suffix List: `a.example.co.uk`, not `notes.txt`."""
     return _suffixes().publicsuffix(host.lower(), accept_unknown=False) is not None
 
 
@@ -110,18 +110,18 @@ def _suffixes() -> "PublicSuffixList":
 
 
 def is_localhost(host: str) -> bool:
-    """True for the canonical name `localhost` and the names below it."""
+    """Return True for the canonical name `localhost` and its subdomains."""
     return host == "localhost" or host.endswith(".localhost")
 
 
 def known_addresses(host: str) -> tuple[Address, ...]:
-    """Addresses of a canonical host for which no resolver is asked; empty for most names."""
+    """Return the addresses of a canonical host that are known without a resolver; empty for most names."""
     address = address_of(host)
     return LOOPBACK if is_localhost(host) else (address,) if address is not None else ()
 
 
 def addresses_behind(address: Address) -> tuple[Address, ...]:
-    """An address and those that it leads to: the IPv4 address in it, loopback behind the unspecified one."""
+    """Return an address and the addresses it reaches: an embedded IPv4 address, or loopback for the unspecified one."""
     if address.is_unspecified:
         return (address, *LOOPBACK)
     if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
@@ -132,5 +132,5 @@ def addresses_behind(address: Address) -> tuple[Address, ...]:
 
 
 def is_this_machine(address: Address) -> bool:
-    """True if an address leads to this machine, by whatever loopback address."""
+    """Return True if an address reaches this machine by any loopback address."""
     return any(one.is_loopback for one in addresses_behind(address))

@@ -1,4 +1,4 @@
-"""Read JSON that others wrote: each field of the type that is expected, or an error that names the place."""
+"""Validation of untrusted JSON: each field has the expected type, or the error names the location."""
 
 import json
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from envs.errors import EnvSetupError
 
 
 def load_json(data: bytes | str, where: str) -> Any:
-    """The value that a JSON text holds.
+    """Parse a JSON text.
 
     Args:
-        data: The text.
-        where: Its name in an error.
+        data: JSON text.
+        where: Name of the text in errors.
 
     Raises:
-        EnvSetupError: It is no JSON, or nested too deep.
+        EnvSetupError: If the text is not valid JSON, or nested too deep.
     """
     try:
         return json.loads(data)
@@ -24,10 +24,10 @@ def load_json(data: bytes | str, where: str) -> Any:
 
 
 def as_mapping(value: object, where: str) -> Mapping[str, Any]:
-    """The value, an object.
+    """Return the value if it is a JSON object.
 
     Raises:
-        EnvSetupError: It is missing or something else.
+        EnvSetupError: If it is missing or of another type.
     """
     if not isinstance(value, dict):
         raise EnvSetupError(f"{where} is {_found(value)}, expected an object")
@@ -35,10 +35,10 @@ def as_mapping(value: object, where: str) -> Mapping[str, Any]:
 
 
 def as_text(value: object, where: str) -> str:
-    """The value, a text.
+    """Return the value if it is a string.
 
     Raises:
-        EnvSetupError: It is missing or something else.
+        EnvSetupError: If it is missing or of another type.
     """
     if not isinstance(value, str):
         raise EnvSetupError(f"{where} is {_found(value)}, expected a text")
@@ -46,10 +46,10 @@ def as_text(value: object, where: str) -> str:
 
 
 def as_texts(value: object, where: str) -> list[str]:
-    """The value, a list of texts.
+    """Return the value if it is a list of strings.
 
     Raises:
-        EnvSetupError: It is missing or something else, or one of its entries is.
+        EnvSetupError: If it, or one of its entries, is missing or of another type.
     """
     if not isinstance(value, list):
         raise EnvSetupError(f"{where} is {_found(value)}, expected a list of texts")

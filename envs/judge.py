@@ -1,8 +1,8 @@
-"""A model that judges answers in words, for suites whose truth may be worded differently.
+"""LLM judge for answers in words, for suites whose expected answers may be worded differently.
 
-What is judged is data: it stands between two lines of a mark that holds its own hash, so that it cannot forge the end,
-and the judge is told that nothing in it is an instruction. The verdict is the last line of the reply and one of the
-given words; a reply without such a line is asked for again, and then there is no verdict.
+The judged text is untrusted: it is placed between two lines with a mark that contains its hash, so that it cannot forge
+the end, and the judge is instructed to ignore instructions in it. The verdict is the last line of the reply and one of
+the given words; a reply without such a line is requested again, and if there is none in the end, an error is raised.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from envs.errors import EnvDiedError, EnvSetupError
 
 KEY = "K25_JUDGE_API_KEY"
-"""Environment variable with the key of the judge."""
+"""Environment variable with the API key of the judge."""
 MAX_ANSWER_CHARS = 20_000
 _GUARD = (
     "\n\nThe {what} stands between two lines {mark}. "
@@ -30,26 +30,26 @@ _MAX_WAIT_S = 30.0
 
 
 class Judge(Protocol):
-    """Answers a question that was put to it."""
+    """Model that answers a question."""
 
     async def ask(self, system: str, question: str) -> str:
-        """The reply.
+        """Return the reply.
 
         Raises:
-            EnvDiedError: There is none.
+            EnvDiedError: If the judge does not reply.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointJudge:
-    """A judge at an OpenAI-compatible endpoint.
+    """Judge at an OpenAI-compatible endpoint.
 
     Attributes:
-        url: Up to `/v1`.
-        model: Its name there.
-        key: Sent as a bearer token if there is one; never shown.
-        timeout_s: Of one reply.
+        url: Base URL, up to `/v1`.
+        model: Name of the model at the endpoint.
+        key: Bearer token; empty: none. Never shown.
+        timeout_s: Timeout of one reply.
     """
 
     url: str
@@ -58,10 +58,10 @@ class EndpointJudge:
     timeout_s: float = 120.0
 
     async def ask(self, system: str, question: str) -> str:
-        """The reply; asked for again, up to three times in all, when the server is busy, broken or out of reach.
+        """Return the reply; up to three tries if the server is busy, broken or unreachable.
 
         Raises:
-            EnvDiedError: There is none.
+            EnvDiedError: If the judge does not reply.
         """
         import httpx
 
@@ -85,7 +85,7 @@ class EndpointJudge:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether asking again may help."""
+    """Return True if a retry may help."""
     import httpx
 
     if isinstance(error, httpx.HTTPStatusError):
@@ -104,15 +104,15 @@ def _content(reply: Any) -> str:
 
 
 def find_judge(model: str, url: str, environ: Mapping[str, str] | None = None) -> EndpointJudge | None:
-    """The judge that somebody named; None: nobody.
+    """Return the configured judge; None if none is configured.
 
     Args:
-        model: Its name; "" for none.
-        url: Its endpoint; "" for `OPENAI_BASE_URL`, whose key it is given then.
-        environ: Variables; the process's own when left out.
+        model: Name of the model; "" for none.
+        url: Endpoint; "" for `OPENAI_BASE_URL` with its key.
+        environ: Environment variables; None: those of the process.
 
     Raises:
-        EnvSetupError: A model without an endpoint, or an endpoint without a model.
+        EnvSetupError: If there is a model without an endpoint, or an endpoint without a model.
     """
     environ = os.environ if environ is None else environ
     if not model and not url:
@@ -130,7 +130,7 @@ def find_judge(model: str, url: str, environ: Mapping[str, str] | None = None) -
 
 
 def fenced(text: str) -> tuple[str, str]:
-    """A text between two lines of a mark that it cannot hold, since that is made of its hash; the mark besides."""
+    """Return a text between two lines of a mark that contains its hash and so cannot occur in it, and the mark."""
     shown = text[:MAX_ANSWER_CHARS]
     mark = f"====={hashlib.sha256(shown.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}====="
     return f"\n{mark}\n{shown}\n{mark}", mark
@@ -139,18 +139,18 @@ def fenced(text: str) -> tuple[str, str]:
 async def ask_verdict(
     judge: Judge, question: str, *, system: str, what: str, mark: str, words: Mapping[str, bool]
 ) -> bool:
-    """Put a question and read the verdict.
+    """Ask the judge a question and return the verdict.
 
     Args:
-        judge: Who is asked.
-        question: With the text that is judged fenced by `mark`.
+        judge: Judge to ask.
+        question: Question, with the judged text fenced by `mark`.
         system: System prompt.
-        what: What that text is called in the question.
-        mark: See `fenced`.
-        words: What the verdict may be, and whether it says yes.
+        what: Name of the judged text in the question.
+        mark: Mark of `fenced`.
+        words: Possible verdicts; the value is True for a positive one.
 
     Raises:
-        EnvDiedError: The judge does not answer, or in a way that is no verdict.
+        EnvDiedError: If the judge does not answer, or gives no verdict.
     """
     asked = question + _GUARD.format(what=what, mark=mark, words=", ".join(words))
     reply = ""
@@ -163,7 +163,7 @@ async def ask_verdict(
 
 
 def read_verdict(reply: str, words: Mapping[str, bool]) -> bool | None:
-    """The verdict on the last line of a reply; None: it has none there."""
+    """Return the verdict on the last line of a reply; None if there is none."""
     lines = [line for line in reply.splitlines() if line.strip()]
     last = lines[-1].casefold() if lines else ""
     told = re.sub(r"^\W*(?:(?:final )?(?:verdict|judge?ment|answer|conclusion)\W+)?", "", last)
@@ -171,5 +171,5 @@ def read_verdict(reply: str, words: Mapping[str, bool]) -> bool | None:
 
 
 def filled(form: str, **parts: str) -> str:
-    """A form with its places filled, all at once, so that braces and names in a text stay what they are."""
+    """Fill all placeholders of a template at once, so that braces and names in the values are not replaced."""
     return re.sub(r"\{(" + "|".join(parts) + r")\}", lambda match: parts[match[1]], form)

@@ -1,4 +1,4 @@
-"""What an env hands out: observations and step results, plain data without I/O."""
+"""Results of an env: observations and step results, plain data without I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from envs.geometry import ScreenGeometry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tab:
-    """One browser tab."""
+    """Browser tab."""
 
     title: str
     url: str
@@ -18,7 +18,7 @@ class Tab:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """A modal JavaScript dialog that waits for an answer; it is also drawn into the screenshot."""
+    """Modal JavaScript dialog that waits for an answer; it is also drawn into the screenshot."""
 
     kind: Literal["alert", "confirm", "prompt", "beforeunload"]
     message: str
@@ -27,15 +27,15 @@ class Dialog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
-    """Something on the screen that can be used.
+    """Usable element on the screen.
 
     Attributes:
-        number: Its number in `Observation.a11y_tree`, from 1.
-        role: What it is, by the word of the accessibility interface: `button`, `textbox`, ...
-        name: What it is called.
-        value: What stands in it.
+        number: Number in `Observation.a11y_tree`, from 1.
+        role: Accessibility role: `button`, `textbox`, ...
+        name: Accessible name.
+        value: Current value.
         states: `checked`, `disabled`, `focused`, ...
-        box: Left, top, right, bottom of what is seen of it, model frame.
+        box: Left, top, right, bottom of its visible part, model frame.
     """
 
     number: int
@@ -48,15 +48,15 @@ class Element:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """Identity of what a screenshot shows, so that input decided on an outdated one can be refused.
+    """Identity of the content of a screenshot, so that input decided on an outdated one can be refused.
 
-    A page that changes its own document keeps its generation; another document or another tab does not.
+    A page that changes its own document keeps its generation; another document or another tab has another one.
 
     Attributes:
         tab: Number of the tab, counted from 1 in the order of opening.
         navigation: Number of documents that the tab has loaded, the one in the screenshot included.
-        frame: Number of the screenshot, counted from 1 over the episode; 0 when the page could not be captured and
-            the screenshot says so instead.
+        frame: Number of the screenshot, counted from 1 over the episode; 0 if the page could not be captured and the
+            screenshot says so instead.
     """
 
     tab: int
@@ -66,21 +66,21 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the agent gets to see after a reset or a step.
+    """Observation of the agent after a reset or a step.
 
     Attributes:
-        screenshot: What is shown, PNG bytes, of size `geometry.sent_px`.
-        geometry: How the screenshot relates to the screen.
-        pointer_px: Where the mouse pointer is, screen frame; None when unknown.
-        url: Address of the active tab (browser only).
+        screenshot: PNG bytes, of size `geometry.sent_px`.
+        geometry: Relation between the screenshot and the screen.
+        pointer_px: Position of the mouse pointer, screen frame; None if unknown.
+        url: URL of the active tab (browser only).
         title: Title of the active tab or window.
         tabs: All tabs in order (browser only).
-        dialog: The dialog that blocks the page, if any.
-        last_action_error: Why an action of the last step did not work, one line, for the agent.
+        dialog: Dialog that blocks the page, if any.
+        last_action_error: Why an action of the last step failed, one line, for the agent.
         notes: Other facts that the screenshot does not show ("report.csv was downloaded to ..."), for the agent.
-        a11y_tree: Accessibility tree as text, when the env was asked for it; `envs.browser.a11y` says how it reads.
-        elements: What has a number in that tree.
-        generation: Identity of what the screenshot shows (browser only); see `envs.env.VersionedScreen`.
+        a11y_tree: Accessibility tree as text, if the env was configured to provide it; format: see `envs.browser.a11y`.
+        elements: Numbered elements of that tree.
+        generation: Identity of the content of the screenshot (browser only); see `envs.env.VersionedScreen`.
     """
 
     screenshot: bytes = field(repr=False)
@@ -99,11 +99,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFrame:
-    """The screen at a moment between observations, for a person who watches; never shown to the agent.
+    """Image of the screen between observations, for a person who watches; never shown to the agent.
 
     Attributes:
-        image: An encoded image of the region that observations show.
-        media_type: How it is encoded.
+        image: Encoded image of the region that observations show.
+        media_type: Encoding of the image.
     """
 
     image: bytes = field(repr=False)
@@ -112,14 +112,14 @@ class LiveFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """The five values of Gymnasium's `Env.step`; `envs.env` says whose they are.
+    """Result of `Env.step`, with the five values of Gymnasium; `envs.env` describes where they come from.
 
     Attributes:
-        observation: What the agent sees now.
-        reward: What the env measured in this step, a finite number; 0.0 where it measures nothing.
-        terminated: The episode is over: a `Terminate` action was carried out, or the env came to an end of its own.
-        truncated: The env cut the episode off by a limit of its own.
-        info: For the operator, never shown to the agent (timings in seconds by stage, for example).
+        observation: Observation after the step.
+        reward: Measurement of the env in this step, a finite number; 0.0 if it measures nothing.
+        terminated: True if the episode is over: a `Terminate` was executed, or the env ended it.
+        truncated: True if a limit of the env cut the episode off.
+        info: Values for the operator, never shown to the agent (for example timings in seconds by stage).
     """
 
     observation: Observation

@@ -1,12 +1,12 @@
-"""Envs that are kept between episodes: lent, given back, and replaced when they broke.
+"""Pool of envs that are reused between episodes: leased, returned, and replaced when broken.
 
     async with EnvPool(registry.make_env) as pool:
         env = await pool.take(EnvSpec(name="browser"))
-        ...                     # reset, step, ...
-        await env.close()       # gives it back
+        ...                      # reset, step, ...
+        await env.close()        # returns it to the pool
 
-What starting an env costs is paid once for each that is in use at a time; every `reset` begins with a clean state, as
-the contract of an env promises.
+The startup cost is paid once for each env in concurrent use; every `reset` starts with a clean state, as the contract
+of an env requires.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ _CLOSE_S = 30.0
 
 
 class LentEnv:
-    """An env of a pool, for one episode; `close` gives it back.
+    """Env leased from a pool for one episode; `close` returns it.
 
-    What the env has besides the contract (`page`, `goto`) is reached through this one too.
+    Attributes of the env outside the contract (`page`, `goto`) are forwarded.
     """
 
     def __init__(self, env: Env, pool: "EnvPool", key: str) -> None:
@@ -40,7 +40,7 @@ class LentEnv:
 
     @property
     def terminate(self) -> Terminate | None:
-        """As the env has it."""
+        """`Terminate` action of the wrapped env."""
         return self._env.terminate
 
     @terminate.setter
@@ -48,28 +48,28 @@ class LentEnv:
         self._env.terminate = value
 
     async def reset(self, task: Task) -> Observation:
-        """As `Env.reset`; the task is set up in the env itself."""
+        """Call `Env.reset`; the task is set up in the wrapped env itself."""
         return await self._used(lambda: self._env.reset(task))
 
     def expect(self, generation: Generation) -> None:
-        """As `VersionedScreen.expect`; without effect on an env that has no generations."""
+        """Call `VersionedScreen.expect`; no effect on an env without generations."""
         if isinstance(self._env, VersionedScreen):
             self._env.expect(generation)
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """As `Env.step`."""
+        """Call `Env.step`."""
         return await self._used(lambda: self._env.step(actions, check))
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """As `Env.find_targets`."""
+        """Call `Env.find_targets`."""
         return await self._env.find_targets(action)
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """As `Env.describe_point`."""
+        """Call `Env.describe_point`."""
         return await self._env.describe_point(x_px, y_px)
 
     async def close(self) -> None:
-        """Give it back; one that broke is closed for good. May be called twice."""
+        """Return the env to the pool; a broken env is closed instead. May be called twice."""
         if not self._is_back:
             self._is_back = True
             await self._pool.give_back(self._key, self._env, is_broken=self._is_broken)
@@ -78,7 +78,7 @@ class LentEnv:
         return getattr(self._env, name)
 
     async def _used(self, use: Callable[[], Awaitable[T]]) -> T:
-        """Anything but a result, a cancellation too, leaves an env behind that is not used again."""
+        """Await a call of the env, and mark the env as broken if the call raises or is cancelled."""
         if self._is_back:
             raise EnvError("this env was given back to its pool; take another one", retryable=False)
         is_done = False
@@ -91,12 +91,12 @@ class LentEnv:
 
 
 class EnvPool:
-    """Keeps envs that nobody uses, by their spec. For one event loop.
+    """Pool of idle envs, by their spec. For one event loop.
 
     Args:
-        make_env: Makes one that was not reset yet.
-        max_idle: How many that nobody uses are kept; the one that waited longest is closed.
-        max_episodes: After so many an env is closed and made anew, whatever it may have gathered.
+        make_env: Factory of an env that was not reset yet.
+        max_idle: Maximum number of idle envs; beyond it the longest idle one is closed.
+        max_episodes: Number of episodes after which an env is closed and replaced, to bound accumulated state.
     """
 
     def __init__(self, make_env: Callable[[EnvSpec], Env], *, max_idle: int = 8, max_episodes: int = 200) -> None:
@@ -116,10 +116,10 @@ class EnvPool:
         await self.close()
 
     async def take(self, spec: EnvSpec) -> LentEnv:
-        """An env as the spec names it: one that was used before, or a new one.
+        """Lease an env for a spec: an idle one, or a new one.
 
         Raises:
-            EnvSetupError: As `make_env` raises it.
+            EnvSetupError: If `make_env` raises it.
         """
         if self._is_closed:
             raise EnvError("the env pool was closed; make a new one", retryable=False)
@@ -130,7 +130,7 @@ class EnvPool:
         return LentEnv(env, self, key)
 
     async def give_back(self, key: str, env: Env, *, is_broken: bool = False) -> None:
-        """An episode is over; `LentEnv.close` tells."""
+        """Return an env after its episode; called by `LentEnv.close`."""
         if is_broken or self._is_closed or self._num_episodes[id(env)] >= self._max_episodes:
             await self._close(env)
             return
@@ -139,19 +139,19 @@ class EnvPool:
             await self._close(self._idle.pop(0)[1])
 
     async def close(self) -> None:
-        """Close all envs that nobody uses; those that are lent are closed when they come back. May be called twice.
+        """Close all idle envs; leased envs are closed when they are returned. May be called twice.
 
-        Every episode in them is over, so one that cannot be closed is left behind.
+        Errors while closing are ignored, since no episode uses these envs any more.
         """
         self._is_closed = True
         idle, self._idle = self._idle, []
         await asyncio.gather(*(self._close(env) for _, env in idle), return_exceptions=True)
 
     def _make(self, spec: EnvSpec) -> Env:
-        """A new env.
+        """Make a new env.
 
         Raises:
-            EnvError: As it is raised, or `EnvSetupError` for anything else that the env's own code raises or returns.
+            EnvError: As raised by the factory, or `EnvSetupError` for anything else that it raises or returns.
         """
         try:
             with contained():
@@ -167,7 +167,7 @@ class EnvPool:
         """Close an env for good.
 
         Raises:
-            EnvError: It raised something, or is still closing after `_CLOSE_S` seconds.
+            EnvError: If the env raises, or is still closing after `_CLOSE_S` seconds.
         """
         self._num_episodes.pop(id(env), None)
         try:

@@ -1,12 +1,12 @@
-"""Environments and suites of tasks by name: ours, and those that other distributions bring as entry points.
+"""Environments and suites of tasks by name: built-in ones, and entry points of other distributions.
 
     [project.entry-points."k25.envs"]
-    robot = "my_package.robot:make_robot"        # called with an EnvRequest, gives an Env; or an EnvKind
+    robot = "my_package.robot:make_robot"     # called with an EnvRequest, returns an Env; or an EnvKind
 
     [project.entry-points."k25.suites"]
-    chores = "my_package.chores:make_suite"      # called with options by name, gives a Suite, or tasks
+    chores = "my_package.chores:make_suite"   # called with options by name, returns a Suite, or tasks
 
-What a name stands for is imported when it is asked for, so that a broken distribution breaks nothing but itself.
+The object behind a name is imported on first use, so that a broken distribution affects nothing else.
 """
 
 import functools
@@ -48,30 +48,30 @@ _OUR_SUITES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSecrets:
-    """What an environment works with and nobody may see; never a part of its spec, which records show.
+    """Secrets of an environment; never part of its spec, which is recorded.
 
     Attributes:
-        masked_texts: May not be read in screenshots and texts.
-        http_logins: For servers that ask for a password.
+        masked_texts: Texts that must not be readable in screenshots and texts.
+        http_logins: Logins for servers that require HTTP authentication.
     """
 
     masked_texts: tuple[str, ...] = field(default=(), repr=False)
     http_logins: tuple[HttpLogin, ...] = ()
 
     def make_env(self, spec: EnvSpec) -> Env:
-        """`make_env` with these."""
+        """Call `envs.registry.make_env` with these secrets."""
         return make_env(spec, masked_texts=self.masked_texts, http_logins=self.http_logins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvRequest:
-    """What a run asks of an environment that it makes by name.
+    """Request of a run for an environment that is made by name.
 
     Attributes:
-        options: By name, as an `EnvSpec` or a setting has them; a text is as a person typed it.
-        files_dir: Folder below which the env saves files; None: wherever it likes.
-        masked_texts: Secrets that may not be read in screenshots and texts.
-        http_logins: For servers that ask for a password.
+        options: Options by name, as in an `EnvSpec` or a setting; string values are as the user typed them.
+        files_dir: Folder below which the env saves files; None: the env chooses.
+        masked_texts: Secrets that must not be readable in screenshots and texts.
+        http_logins: Logins for servers that require HTTP authentication.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -85,15 +85,15 @@ MakeEnv = Callable[[EnvRequest], Env]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvKind:
-    """A kind of environment, as it is registered.
+    """Registered kind of environment.
 
     Attributes:
-        make: Makes one that was not reset yet; a ValueError says which option is wrong.
-        options: Names of the options that it takes; None: any, `make` judges them.
-        shown: Which of them the head of a run's record shows.
-        masks_secrets: Whether it blacks `masked_texts` out of its screenshots by itself.
-        why_once: Called with the options; returns why `reset` does not undo what an episode has done, in one clause, so
-            that no episode is played twice there; "" where it does.
+        make: Factory of an env that was not reset yet; a ValueError names the invalid option.
+        options: Names of the accepted options; None: any, `make` validates them.
+        shown: Options that the header of a run's record shows.
+        masks_secrets: True if the env blacks `masked_texts` out of its screenshots itself.
+        why_once: Called with the options; returns why `reset` does not undo the effects of an episode, in one clause,
+            so that no episode is repeated there; "" if it does.
     """
 
     make: MakeEnv
@@ -103,26 +103,26 @@ class EnvKind:
     why_once: Callable[[Mapping[str, Any]], str] = lambda options: ""
 
     def takes(self, option: str) -> bool:
-        """Whether it has an option of that name."""
+        """Return True if it has an option of that name."""
         return self.options is None or option in self.options
 
 
 def env_names() -> tuple[str, ...]:
-    """The names of all environments, ours first; nothing of them is imported."""
+    """Return the names of all environments, built-in ones first, without importing them."""
     return tuple(dict.fromkeys([*_OUR_ENVS, *(found.name for found in _entry_points(ENVS_GROUP))]))
 
 
 def suite_names() -> tuple[str, ...]:
-    """The names of all suites of tasks, ours first; nothing of them is imported."""
+    """Return the names of all suites, built-in ones first, without importing them."""
     return tuple(dict.fromkeys([*_OUR_SUITES, *(found.name for found in _entry_points(SUITES_GROUP))]))
 
 
 def find_env(name: str) -> EnvKind:
-    """What a name stands for.
+    """Return the environment kind registered under a name.
 
     Raises:
-        EnvSetupError: There is no such environment, or its distribution is broken; one line says which, and what is
-            nearest.
+        EnvSetupError: If the environment does not exist, or its distribution is broken; one line gives the reason and
+            the nearest name.
     """
     if name in _OUR_ENVS:
         module, _, attribute = _OUR_ENVS[name].partition(":")
@@ -140,7 +140,7 @@ def find_env(name: str) -> EnvKind:
 
 
 def find_env_for(options: Iterable[str]) -> str | None:
-    """The first of our environments that takes all of these options; None when there is none."""
+    """Return the first built-in environment that accepts all of these options; None if there is none."""
     wanted = tuple(options)
     return next((name for name in _OUR_ENVS if all(find_env(name).takes(option) for option in wanted)), None)
 
@@ -152,16 +152,16 @@ def make_env(
     masked_texts: tuple[str, ...] = (),
     http_logins: tuple[HttpLogin, ...] = (),
 ) -> Env:
-    """An environment that was not reset yet.
+    """Make an environment that was not reset yet.
 
     Args:
-        spec: Which one, and its options.
-        files_dir: As in `EnvRequest`.
-        masked_texts: As in `EnvRequest`.
-        http_logins: As in `EnvRequest`.
+        spec: Name of the environment and its options.
+        files_dir: See `EnvRequest`.
+        masked_texts: See `EnvRequest`.
+        http_logins: See `EnvRequest`.
 
     Raises:
-        EnvSetupError: No such environment or option, or a value that it does not take.
+        EnvSetupError: If the environment does not exist or has no such option, or a value is invalid.
     """
     kind = find_env(spec.name)
     for option in spec.options:
@@ -182,20 +182,20 @@ def why_once(spec: EnvSpec) -> str:
     """Return why an episode in this environment cannot be played again from the same state; "" if it can."""
     try:
         return find_env(spec.name).why_once(spec.options)
-    except EnvSetupError:  # a suite makes it by itself, or its reset raises the same
+    except EnvSetupError:  # the suite makes the env itself, or reset raises the same error
         return ""
 
 
 def load_suite(name: str, **options: Any) -> Suite:
-    """A suite of tasks.
+    """Load a suite of tasks.
 
     Args:
-        name: As it is registered; or a Python file, `chores.py` or `chores.py:make_chores`, whose function
-            (`make_suite` when none is named) gives a `Suite` or tasks. The file is run.
-        options: What the suite's function takes (a split, where its data lies).
+        name: Registered name; or a Python file, `chores.py` or `chores.py:make_chores`, whose function (default:
+            `make_suite`) returns a `Suite` or tasks. The file is executed.
+        options: Arguments of the suite's function (for example a split or a data folder).
 
     Raises:
-        EnvSetupError: There is no such suite, it is broken, or two of its tasks cannot be told apart.
+        EnvSetupError: If the suite does not exist, it is broken, or two of its tasks have the same identity.
     """
     file, _, function = name.partition(":")
     if file.endswith(".py"):
@@ -221,7 +221,7 @@ def load_suite(name: str, **options: Any) -> Suite:
 
 
 def _load_file(file: Path, function: str) -> Any:
-    """A function of a Python file that a person named."""
+    """Import a Python file that the user named, and return one of its functions."""
     if not file.is_file():
         raise EnvSetupError(f"there is no file {str(file)!r}; expected a Python file with a function {function}()")
     spec = importlib.util.spec_from_file_location(f"_suite_{file.stem}", file)
@@ -229,7 +229,7 @@ def _load_file(file: Path, function: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look their module up
     if (folder := str(file.resolve().parent)) not in sys.path:
-        sys.path.append(folder)  # files beside it, last, so that they hide no installed module
+        sys.path.append(folder)  # modules in the same folder; last, so that they shadow no installed module
     try:
         with contained():
             spec.loader.exec_module(module)
@@ -241,7 +241,7 @@ def _load_file(file: Path, function: str) -> Any:
 
 
 def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:
-    """What an entry point names."""
+    """Load the object of an entry point."""
     found = [entry for entry in _entry_points(group) if entry.name == name]
     if not found:
         raise EnvSetupError(f"there is no {what} {name!r}.{_nearest(name, known)}")
@@ -257,16 +257,16 @@ def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:
 
 
 def _entry_points(group: str) -> list[metadata.EntryPoint]:
-    """All of a group; looked for once for each list of places that modules come from."""
+    """Return all entry points of a group, cached per `sys.path`."""
     return _entry_points_on(group, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=16)
 def _entry_points_on(group: str, path: tuple[str, ...]) -> list[metadata.EntryPoint]:
-    """All of a group; a distribution whose list cannot be read is passed over."""
+    """Return all entry points of a group; distributions whose metadata cannot be read are skipped."""
     try:
         return list(metadata.entry_points(group=group))
-    except (TypeError, ValueError, OSError, KeyError):  # some distribution's file is not what it should be
+    except (TypeError, ValueError, OSError, KeyError):  # the metadata of a distribution are invalid
         return [
             entry for found in metadata.distributions() for entry in _entry_points_of(found) if entry.group == group
         ]
@@ -280,7 +280,7 @@ def _entry_points_of(found: metadata.Distribution) -> Sequence[metadata.EntryPoi
 
 
 def _shown(entry: metadata.EntryPoint) -> str:
-    """`package 1.0 (module:name)`."""
+    """Return the origin of an entry point, such as `package 1.0 (module:name)`."""
     owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"
     return f"{owner} ({entry.value})"
 

@@ -1,10 +1,10 @@
-"""An env in another process: agent and model stay here, the env and its tasks' code run there.
+"""Env in another process: agent and model run in this process, the env and the code of its tasks in the other one.
 
-`RemoteEnv` is an `Env`; what it is asked goes through a `Channel` to an `EnvServer`, which has the real one. Here a
-channel is a process of this machine (`ProcessChannel`); `cua.batch.executor` has one to an actor of a Ray cluster.
-Tasks are not sent: the other side makes them from the name of their suite, their id and their seed.
+`RemoteEnv` is an `Env` that forwards its calls through a `Channel` to an `EnvServer`, which has the real env. This
+module has a channel to a local process (`ProcessChannel`); `cua.batch.executor` has one to an actor of a Ray cluster.
+Tasks are not sent: the server makes them from the name of their suite, their id and their seed.
 
-Both sides are this program, so objects travel; nothing of them comes from a page or a model but as plain data.
+Both sides run this program and exchange pickled objects; data of pages and models are plain values in them.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from envs.target import Check, Target
 ERRORS: dict[str, type[EnvError]] = {
     kind.__name__: kind for kind in (EnvError, EnvSetupError, EnvDiedError, MissingDependencyError)
 }
-"""What is raised there and here again, by name."""
+"""Errors of the server that are raised again on this side, by name."""
 MAX_MESSAGE_BYTES = 2**28
-"""A screenshot of 8 megapixels of noise takes 24 MB."""
+"""Size limit of a message. A screenshot of 8 megapixels of noise takes 24 MB."""
 _LENGTH = struct.Struct("<Q")
 _CLOSE_TIMEOUT_S = 4.0
 _MAX_STDERR_CHARS = 2000
@@ -49,11 +49,11 @@ _MAX_STDERR_CHARS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRef:
-    """What the other side makes tasks from.
+    """Reference to a suite, from which the server makes tasks.
 
     Attributes:
-        name: As for `registry.load_suite`; a file must lie there, too.
-        options: Of the suite's function.
+        name: As for `registry.load_suite`; a file must also exist on the server.
+        options: Arguments of the suite's function.
     """
 
     name: str
@@ -61,18 +61,18 @@ class SuiteRef:
 
 
 class Channel(Protocol):
-    """The way to an `EnvServer`."""
+    """Connection to an `EnvServer`."""
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """What the server answers.
+        """Call the server and return its answer.
 
         Raises:
-            EnvDiedError: There is nobody any more.
+            EnvDiedError: If the server is gone.
         """
         ...
 
     async def close(self) -> None:
-        """End the server and what it started. May be called twice."""
+        """Stop the server and everything it started. May be called twice."""
         ...
 
 
@@ -80,17 +80,17 @@ OpenChannel = Callable[[EnvSpec, SuiteRef], Awaitable[Channel]]
 
 
 class TaskCodeError(EvaluationError):
-    """A task's own code raised something there; the text says what and where."""
+    """Exception in the code of a task on the server; the text names it and its location."""
 
 
 class RemoteTask(Task):
-    """A task whose code runs where its env is; `RemoteEnv.reset` sets it up.
+    """Task whose code runs in the process of its env; `RemoteEnv.reset` sets it up.
 
     Args:
-        task: The same task, made here: its state before it is set up.
+        task: The same task, made locally, in its state before setup.
 
     Raises:
-        TypeError: It is not a `Task`; see `envs.env.check_task`.
+        TypeError: If it is not a `Task`; see `envs.env.check_task`.
     """
 
     def __init__(self, task: Task) -> None:
@@ -98,24 +98,24 @@ class RemoteTask(Task):
         self.spec, self.instruction, self.why_once = task.spec, task.instruction, task.why_once
 
     async def evaluate(self, env: Any) -> TaskVerdict:
-        """Its verdict, from the other side."""
+        """Evaluate the task on the server, and fetch its files."""
         verdict: TaskVerdict
         verdict, self.files = await env.ask_for(self, "evaluate")
         return verdict
 
     async def teardown(self, env: Any) -> None:
-        """Undo it on the other side, if that is still there."""
+        """Tear the task down on the server, if that is still running."""
         with contextlib.suppress(EnvDiedError):
             await env.ask("teardown")
 
 
 class RemoteEnv:
-    """An env that another process has; started by its first reset.
+    """Env in another process, which is started by the first reset.
 
     Args:
-        spec: Which env.
-        suite: Whose tasks it gets.
-        open_channel: Starts the other side.
+        spec: Environment to make.
+        suite: Suite of its tasks.
+        open_channel: Starts the server.
     """
 
     def __init__(self, spec: EnvSpec, suite: SuiteRef, open_channel: OpenChannel) -> None:
@@ -128,7 +128,7 @@ class RemoteEnv:
         self._is_closed = False
 
     async def reset(self, task: Task) -> Observation:
-        """As `Env.reset`, for a `RemoteTask`, which learns its instruction by it."""
+        """Call `Env.reset` for a `RemoteTask`, and set the instruction of the task."""
         if not isinstance(task, RemoteTask):
             raise EnvError(f"a remote env takes a RemoteTask, got a {type(task).__name__}", retryable=False)
         if self._is_closed:
@@ -140,11 +140,11 @@ class RemoteEnv:
         return observation  # type: ignore[no-any-return]
 
     def expect(self, generation: Generation) -> None:
-        """As `VersionedScreen.expect`; it is sent along with the next step."""
+        """Set the expected generation; it is sent with the next step."""
         self._expected = generation
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """As `Env.step`; `check` is asked here."""
+        """Call `Env.step`; `check` is called in this process."""
         expected, self._expected = self._expected, None
         answer = await self.ask("step", tuple(actions), check is not None, expected)
         while answer[0] == "check":
@@ -159,22 +159,22 @@ class RemoteEnv:
         return result  # type: ignore[no-any-return]
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """As `Env.find_targets`."""
+        """Call `Env.find_targets`."""
         found: tuple[Target, ...] = await self.ask("find_targets", action)
         return found
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """As `Env.describe_point`."""
+        """Call `Env.describe_point`."""
         text: str | None = await self.ask("describe_point", x_px, y_px)
         return text
 
     async def ask(self, verb: str, *values: Any) -> Any:
-        """One question to the other side.
+        """Call the server and return its answer.
 
         Raises:
-            EnvDiedError: It is gone, or was never started.
-            EnvError: As it was raised there.
-            TaskCodeError: The task's own code raised something there.
+            EnvDiedError: If the server is gone, or was never started.
+            EnvError: As raised on the server.
+            TaskCodeError: If the code of the task raised on the server.
         """
         if self._channel is None:
             raise EnvDiedError("this env was not reset yet" if not self._is_closed else "this env was closed")
@@ -187,18 +187,18 @@ class RemoteEnv:
         raise TaskCodeError(text)
 
     async def ask_for(self, task: RemoteTask, verb: str, *values: Any) -> Any:
-        """`ask`; what the task warns of there is known afterwards, also when it failed."""
+        """Call `ask`, and then update the warnings of the task, even if the call failed."""
         try:
             answer = await self.ask(verb, *values)
         except (EnvError, TaskCodeError):
-            with contextlib.suppress(EnvError):  # it may be gone
+            with contextlib.suppress(EnvError):  # the server may be gone
                 task.warnings = await self.ask("warnings")
             raise
         task.warnings = await self.ask("warnings")
         return answer
 
     async def close(self) -> None:
-        """End the other side."""
+        """Stop the server."""
         self._is_closed = True
         channel, self._channel = self._channel, None
         if channel is not None:
@@ -206,12 +206,12 @@ class RemoteEnv:
 
 
 class EnvServer:
-    """The other side: one env, one task at a time.
+    """Server with one env that runs one task at a time.
 
     Args:
-        spec: Which env.
-        suite: Whose tasks it gets.
-        secrets: What the env works with besides.
+        spec: Environment to make.
+        suite: Suite of its tasks.
+        secrets: Secrets of the env.
     """
 
     def __init__(self, spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> None:
@@ -225,7 +225,7 @@ class EnvServer:
         self._step: asyncio.Task[StepResult] | None = None
 
     async def call(self, verb: str, *values: Any) -> tuple[Any, ...]:
-        """`("ok", found)`, or `("error", class, text, retryable)` for what was raised."""
+        """Return `("ok", result)`, or `("error", class, text, retryable)` for an exception."""
         verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "reset": self._reset,
             "step": self._begin_step,
@@ -245,7 +245,7 @@ class EnvServer:
             return "error", known, str(error), error.retryable
         except EvaluationError as error:
             return "error", type(error).__name__, str(error), False
-        except Exception as error:  # it runs tasks that others wrote
+        except Exception as error:  # tasks are third-party code
             return "error", type(error).__name__, describe_defect(error), False
 
     async def _reset(self, task_id: str, seed: int | None) -> tuple[Observation, str]:
@@ -300,7 +300,7 @@ class EnvServer:
 
 
 def open_server(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> tuple[EnvServer | None, tuple[Any, ...]]:
-    """A server, if it can be made; and the answer to who asked for it."""
+    """Make a server, if possible, and return it with the answer to the request."""
     try:
         return EnvServer(spec, suite, secrets), ("ok", None)
     except EnvError as error:
@@ -308,10 +308,10 @@ def open_server(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> tuple[En
 
 
 class ProcessChannel:
-    """An `EnvServer` in a process of its own on this machine, which ends with this one, however that comes about."""
+    """`EnvServer` in a separate local process, which ends with this one in all cases."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Not for callers: see `open`."""
+        """Use `open` instead of the constructor."""
         self._process = process
         self._lock = asyncio.Lock()
         self._errors = ""
@@ -319,10 +319,10 @@ class ProcessChannel:
 
     @classmethod
     async def open(cls, spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets | None = None) -> "ProcessChannel":
-        """Start the process and the env in it; `secrets` go to it by its standard input.
+        """Start the process and the env in it; `secrets` are sent by its standard input.
 
         Raises:
-            EnvError: As making the suite or the env raises it.
+            EnvError: As raised when the suite or the env is made.
         """
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -332,7 +332,7 @@ class ProcessChannel:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            start_new_session=True,  # a terminal's Ctrl-C is for the parent
+            start_new_session=True,  # Ctrl-C in the terminal is for the parent
         )
         channel = cls(process)
         try:
@@ -347,11 +347,11 @@ class ProcessChannel:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Process id of the server."""
         return self._process.pid
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """As `Channel.call`. One that is cancelled ends the process: its answer belongs to nobody."""
+        """Call the server; a cancelled call ends the process, since its answer could no longer be assigned."""
         is_done = False
         async with self._lock:
             try:
@@ -368,7 +368,7 @@ class ProcessChannel:
                     self._kill()
 
     async def close(self) -> None:
-        """End the process, in order if it lets itself."""
+        """Stop the process, gracefully if it responds in time."""
         if self._process.returncode is None:
             with contextlib.suppress(EnvDiedError, TimeoutError):
                 await asyncio.wait_for(self.call("close"), _CLOSE_TIMEOUT_S)
@@ -398,9 +398,9 @@ class ProcessChannel:
 
 
 def serve() -> None:
-    """Be the process of a `ProcessChannel`: answer on standard output until standard input ends."""
+    """Run the server process of a `ProcessChannel`: answer on standard output until standard input ends."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # what a task prints is no answer
+    os.dup2(2, 1)  # output of tasks must not mix with the answers
     asyncio.run(_serve(answers))
 
 
@@ -432,7 +432,7 @@ async def _serve(answers: int) -> None:
 
 
 async def _unless_gone(work: Awaitable[Any], reader: asyncio.StreamReader) -> Any:
-    """The answer; a parent that goes meanwhile, and asks for nothing more, ends the work."""
+    """Return the result; cancel the work if the parent process ends in the meantime."""
     task = asyncio.ensure_future(work)
     while not task.done():
         await asyncio.wait({task}, timeout=1.0)

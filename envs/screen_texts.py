@@ -1,4 +1,4 @@
-"""Texts of a screen, visible and hidden, and the forms on it that people fill in themselves."""
+"""Visible and hidden texts of a screen, and its forms that people fill in themselves."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -22,13 +22,13 @@ class ScreenText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensitiveArea:
-    """A part of the screen that people may prefer to deal with themselves.
+    """Part of the screen that people may prefer to handle themselves.
 
     Attributes:
         kind: A login form, a CAPTCHA, or fields for a payment.
         origin: Origin of its document, such as `https://shop.example`.
         box_px: Left, top, right, bottom in screen pixels.
-        has_focus: True if keys go there.
+        has_focus: True if it has the keyboard focus.
     """
 
     kind: AreaKind
@@ -37,7 +37,7 @@ class SensitiveArea:
     has_focus: bool = False
 
     def has_point(self, x_px: float, y_px: float) -> bool:
-        """True if a point of the screen is inside."""
+        """Return True if a point of the screen is inside."""
         left, top, right, bottom = self.box_px
         return left <= x_px <= right and top <= y_px <= bottom
 
@@ -47,7 +47,7 @@ class ScreenTexts:
     """Result of reading a screen.
 
     Attributes:
-        texts: What was read, what is in view first.
+        texts: Texts that were read, those in view first.
         areas: Login forms, CAPTCHAs and payment fields in view.
         is_cut: True if there was more than could be read.
         is_on_display: True if a person at this machine can use the screen with their own mouse and keyboard.
@@ -64,9 +64,9 @@ class ReadableScreen(Protocol):
     """Optional capability: the texts of the screen can be read."""
 
     async def read_texts(self) -> ScreenTexts:
-        """Read what the screen shows now, frames included, and what of it a person does not see.
+        """Read the texts of the screen, frames included, both visible and hidden from a person.
 
-        Takes at most about 1 s; what cannot be read by then is missing, and `is_cut` is True. Never raises because a
-        page is gone or does not answer.
+        Takes at most about 1 s; texts that cannot be read by then are missing, and `is_cut` is True. Does not raise if
+        a page is gone or does not answer.
         """
         ...

@@ -1,8 +1,8 @@
-"""Secrets in texts: values in the forms in which programs write them down, and logins in addresses.
+"""Redaction of secrets in texts: values in the encodings that programs use, and logins in URLs.
 
-Found are the value as it is; percent-encoded, also twice, with `+` for blanks; escaped as in JSON, Python and HTML;
-in base64, as in basic authentication; and wrapped over lines or with invisible characters between its letters. Not
-found is what is hashed, encrypted, compressed or spelled otherwise.
+A value is found as it is; percent-encoded, also twice, with `+` for spaces; escaped as in JSON, Python and HTML; in
+base64, as in basic authentication; and wrapped over lines or with invisible characters between its letters. It is not
+found if it is hashed, encrypted, compressed or spelled differently.
 """
 
 import base64
@@ -14,14 +14,14 @@ from urllib.parse import unquote, urlsplit
 from envs.domain_rules import DomainRules
 
 MIN_BASE64_CHARS = 6
-"""Of what is the same wherever a value stands in a base64 text; less would be found everywhere."""
+"""Minimum length of the alignment-independent part of a base64 text; a shorter one would match everywhere."""
 MIN_WRAPPED_CHARS = 6
-"""Of a value that is looked for over line ends."""
+"""Minimum length of a value that is also searched across line ends."""
 
 _HTML_NAMES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "\xa0": "nbsp"}
 _ESCAPED = {"\n": "n", "\r": "r", "\t": "t"}
 _SLASHES = r"\\{1,8}+"
-"""Backslashes before an escape: each program that quotes another one's text doubles them. Taken whole, in one step."""
+"""Backslashes before an escape; each level of quoting doubles them. Possessive, so matching needs no backtracking."""
 _GAP = "[\xad\u200b-\u200f\u2060\ufeff]{0,4}+(?:(?:\r?\n|" + _SLASHES + "n)[ \t]{0,40}+)?"
 _LOGIN = re.compile(r"(?<=://)(?!git@)[^\s/?#\"<>\\]{1,300}@")
 _LOGIN_BEGUN = re.compile(r":(?:/(?:/[^\s/?#\"<>\\]{0,300})?)?$")
@@ -29,17 +29,17 @@ _LONGEST_LOGIN_CHARS = 304
 _NOT_WORD = re.compile(r"[\W_]+")
 _RUNS = re.compile(r"\\+|[^\\]", re.DOTALL)
 _LONGEST_FORM_CHARS = 120
-"""Of one character: a gap with its line end and blanks, and the character escaped several times."""
+"""Maximum length of one escaped character: a gap with its line end and spaces, and several levels of escapes."""
 
 
 class SecretForms:
-    """Replaces secret values in texts, whatever their form.
+    """Replacement of secret values in texts, in any encoding.
 
     Args:
-        replacements: Each value with what stands in its place; the longest value is looked for first.
+        replacements: Pairs of a value and its replacement; longer values are matched first.
 
     Attributes:
-        longest_chars: No form of a value is longer.
+        longest_chars: Upper bound of the length of an encoded value.
     """
 
     def __init__(self, replacements: Sequence[tuple[str, str]]) -> None:
@@ -49,16 +49,16 @@ class SecretForms:
         self.longest_chars = max((len(value) for value, _ in ordered), default=0) * _LONGEST_FORM_CHARS
 
     def __call__(self, text: str) -> str:
-        """The text without the values, and without the user names and passwords of addresses."""
+        """Return the text without the values, and without the user names and passwords of URLs."""
         text = _LOGIN.sub("***@", text) if "@" in text else text
         return self._pattern.sub(self._word, text) if self._pattern is not None else text
 
     def is_in(self, text: str) -> bool:
-        """True if a text holds one of the values."""
+        """Return True if a text contains one of the values."""
         return self._pattern is not None and self._pattern.search(text) is not None
 
     def cut_at(self, text: str) -> int:
-        """Where a text may be cut so that no value that may go on behind its end is cut in two."""
+        """Return a position where a text can be cut without splitting a value that may continue after its end."""
         cut = self._cut_behind_values(text)
         begun = _LOGIN_BEGUN.search(text, max(0, cut - _LONGEST_LOGIN_CHARS), cut)
         return begun.start() if begun is not None else cut
@@ -75,24 +75,24 @@ class SecretForms:
 
 
 def without_login(url: str) -> str:
-    """An address without the user name and the password in it."""
+    """Return a URL without its user name and password."""
     return _LOGIN.sub("", url, count=1) if "@" in url else url
 
 
 def _any_form(value: str) -> str:
-    """A pattern whose every step is bounded, so that no text costs more than linear time."""
+    """Return a pattern for a value in all encodings; every quantifier is bounded, so matching takes linear time."""
     has_gaps = len(value) >= MIN_WRAPPED_CHARS and value.isprintable()
     pieces = [_any_slashes(len(run)) if run[0] == "\\" else _any_char(run) for run in _RUNS.findall(value)]
     return "|".join([(_GAP if has_gaps else "").join(pieces), *_base64_forms(value)])
 
 
 def _any_slashes(num: int) -> str:
-    """A pattern for backslashes in a row, which are doubled by whatever quotes them."""
+    """Return a pattern for consecutive backslashes, which quoting doubles."""
     return rf"(?:\\{{{num},{8 * num}}}|(?i:%(?:25){{0,3}}5c|\\u005c|\\x5c|&#92;|&#x5c;){{{num}}})"
 
 
 def _any_char(char: str) -> str:
-    """A pattern for a character in all its forms."""
+    """Return a pattern for a character in all encodings."""
     code = ord(char)
     percent = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
     units = char.encode("utf-16-be", "surrogatepass").hex()
@@ -108,7 +108,7 @@ def _any_char(char: str) -> str:
 
 
 def _base64_forms(value: str) -> list[str]:
-    """The value's base64 form inside a longer base64 text, for its three possible alignments."""
+    """Return the base64 encodings of a value inside a longer base64 text, for its three possible alignments."""
     data = value.encode("utf-8", "surrogatepass")
     forms = []
     for place, num_shared in ((0, 0), (1, 2), (2, 3)):
@@ -131,12 +131,12 @@ _MIN_PART_CHARS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundText:
-    """A secret that only some hosts may get.
+    """Secret that only some hosts may receive.
 
     Attributes:
-        name: What the model calls it.
-        value: The secret. Never shown by `repr`.
-        domains: The hosts, as domain rules name them; subdomains count.
+        name: Name of the secret for the model.
+        value: Secret value. Never shown by `repr`.
+        domains: Allowed hosts, as domain rules; subdomains are included.
     """
 
     name: str
@@ -144,10 +144,10 @@ class BoundText:
     domains: tuple[str, ...]
 
     def is_for(self, origin: str | None) -> bool:
-        """True if the documents of an origin may get it; those without one (data:, sandboxed) may not.
+        """Return True if documents of an origin may receive it; those without an origin (data:, sandboxed) may not.
 
         Raises:
-            EnvSetupError: A domain cannot be meant.
+            EnvSetupError: If a domain rule is invalid.
         """
         parts = urlsplit(origin or "")
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
@@ -155,7 +155,7 @@ class BoundText:
         return DomainRules(allowed=self.domains).why_blocked(f"{parts.scheme}://{parts.netloc}") is None
 
     def is_within(self, text: str) -> bool:
-        """True if a text holds the value in whatever form, or half of it, spaces and punctuation aside."""
+        """Return True if a text contains the value in any encoding, or half of it, ignoring spaces and punctuation."""
         value, squeezed = (_NOT_WORD.sub("", part).casefold() for part in (self.value, text))
         size = max(_MIN_PART_CHARS, -(-len(value) // 2))
         parts = {value[at : at + size] for at in range(max(1, len(value) - size + 1))} - {""}
@@ -163,18 +163,18 @@ class BoundText:
 
 
 MIN_PASSWORD_CHARS = 3
-"""A shorter password is hidden only beside its user name; alone it would be found in every text."""
+"""Minimum length of a password that is masked by itself; a shorter one would match in every text."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HTTP_LOGIN = re.compile(r"(https?):[/\\]*([^/?#\\]*)@", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLogin:
-    """What a browser answers when a server asks for a user name and a password.
+    """Credentials for HTTP authentication at one origin.
 
     Attributes:
-        origin: The only place that gets it: scheme, host and, if it is not the usual one, port; `https://host:8443`.
-        username: The user's name.
+        origin: The only origin that receives them: scheme, host and, if not the default, port; `https://host:8443`.
+        username: User name.
         password: Never shown by `repr`.
     """
 
@@ -188,14 +188,14 @@ class HttpLogin:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Texts that nobody may see."""
+        """Texts that must be masked."""
         alone = self.password or self.username
         both = f"{self.username}:{self.password}"
         return (both, alone) if len(alone) >= MIN_PASSWORD_CHARS else (both,)
 
 
 def origin_of(url: str) -> str | None:
-    """Scheme, host and port of an address, as a browser writes them; None when it has none."""
+    """Return scheme, host and port of a URL, as a browser writes an origin; None if it has none."""
     try:
         parts = urlsplit(url.replace("\\", "/"))
         host, port = parts.hostname, parts.port
@@ -208,7 +208,7 @@ def origin_of(url: str) -> str | None:
 
 
 def split_login(url: str) -> tuple[str, HttpLogin | None]:
-    """An address without the user name and password in it, and these."""
+    """Split a URL into the URL without login, and the login."""
     found = _HTTP_LOGIN.match(url.strip())
     if found is None:
         return url, None

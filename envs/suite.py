@@ -1,4 +1,4 @@
-"""A suite: tasks that are evaluated together, each made anew whenever it is tried."""
+"""Suite: tasks that are evaluated together; each try makes a new task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from typing import Literal
 from envs.env import Env, EnvSpec, Task, check_task, check_task_id
 
 FAMILY = "family"
-"""Key of a task's metadata under which results are grouped, such as `"click"` or `"cross-site"`."""
+"""Metadata key of a task by which results are grouped, such as `"click"` or `"cross-site"`."""
 LABELS = "labels"
-"""Key of a task's metadata under which further groupings stand, by name: `{"template": "279"}`."""
+"""Metadata key of a task with further groupings by name: `{"template": "279"}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What an agent without any skill gets, recorded once.
+    """Recorded result of an agent without any skill.
 
     Attributes:
         score: Mean score over all episodes, in [0, 1].
-        num_episodes: How many they were.
-        command: What measured it.
+        num_episodes: Number of episodes.
+        command: Command that measured it.
     """
 
     score: float
@@ -36,31 +36,32 @@ class Suite:
     """Tasks that are evaluated together.
 
     Attributes:
-        name: As `cua eval` knows it.
+        name: Name in `cua eval`.
         about: One line for a person.
-        task_ids: All tasks, in order; each is the id of the spec of the task that `make_task` makes of it.
-        make_task: Makes a task from its id and a seed; quick, starts nothing. Its spec names id, seed, env and, as
+        task_ids: Ids of all tasks, in order; the spec of the task that `make_task` returns has the same id.
+        make_task: Makes a task from its id and a seed; fast, starts nothing. Its spec has id, seed, env and, as
             metadata, the `family`.
-        make_env: Makes its environments; None: they are found by name in `envs.registry`.
-        seeds: What each task is drawn with by default; `(None,)` when there is nothing to draw.
-        revision: Version of the tasks and their data; results of two revisions are not compared.
-        max_steps: Steps of an episode by default.
-        max_time_s: Seconds of an episode by default.
-        steps_option: The option that words the tasks as plain steps, such as `"wording=steps"`, for agents that
-            follow nothing else; empty: there is none, or they are in use.
-        groups: Families that are summed up together, by the name of the sum, as a benchmark publishes its score.
-        cluster_by: The label whose tasks are so alike that intervals draw them together; "": each stands alone.
-        baselines: By name: `null` (does nothing), `fail` (says failure at once), `random` (acts anywhere).
-        left_out: Which tasks it would have besides, and what they lack, for a person; usually empty.
+        make_env: Factory of its environments; None: they are made by name by `envs.registry`.
+        seeds: Default seeds of each task; `(None,)` if there is nothing to draw.
+        revision: Version of the tasks and their data; results of different revisions are not compared.
+        max_steps: Default limit of steps per episode.
+        max_time_s: Default time limit per episode.
+        steps_option: Option that words the tasks as plain steps, such as `"wording=steps"`, for agents that follow
+            nothing else; empty: there is none, or it is already set.
+        groups: Families that are aggregated, by the name of the aggregate, as a benchmark publishes its score.
+        cluster_by: Label of similar tasks that are resampled together for confidence intervals; "": each task
+            separately.
+        baselines: By name: `null` (does nothing), `fail` (claims failure at once), `random` (acts anywhere).
+        left_out: Tasks that are missing and why, for a person; usually empty.
         find_unavailable: Called once with the chosen task ids before anything starts; returns a reason, in one clause,
             for each task that cannot be evaluated on this machine (an evaluator or a program is missing). Takes seconds
-            at most, calls no model, and raises `EnvSetupError` where it cannot find out.
-        agents: Kinds of agents that can play it, the usual one first: `gui` (mouse and keyboard in an env), and, where
-            each task is a `Question`, `tools` (one agent that calls tools) and `swarm` (an orchestrator and
-            sub-agents); `web` (an author of sites, in rounds), where each task is a site to build; or a name of the
-            entry point group `k25.players`.
-        approve: How much is asked by default while it is played: `yolo`, nothing, since a suite was chosen to be acted
-            on; or `auto`, as for a user's own task, where questions are what is measured (see `envs.Task.approve`).
+            at most, calls no model, and raises `EnvSetupError` if it cannot determine them.
+        agents: Kinds of agents that can play it, the default first: `gui` (mouse and keyboard in an env), and, if each
+            task is a `Question`, `tools` (one agent that calls tools) and `swarm` (an orchestrator and sub-agents);
+            `web` (an author of sites, in rounds), if each task is a site to build; or a name of the entry point group
+            `k25.players`.
+        approve: Default approval mode: `yolo`, no questions, since the suite was chosen to be acted on; or `auto`, as
+            for a user's own task, if the questions are measured (see `envs.Task.approve`).
     """
 
     name: str
@@ -94,11 +95,11 @@ class Suite:
 
 
 def suite_of(name: str, tasks: Iterable[Task]) -> Suite:
-    """A suite of tasks that are made already and can be tried again: they keep nothing of an episode.
+    """Make a suite of existing task objects that can be tried again: they keep no state of an episode.
 
     Raises:
-        TypeError: One of them is not a `Task`; see `envs.env.check_task`.
-        ValueError: No tasks, one without an id, two of one id and seed, or not every task with every seed.
+        TypeError: If one of them is not a `Task`; see `envs.env.check_task`.
+        ValueError: If `tasks` is empty, a task has no id, two share id and seed, or a seed is missing.
     """
     made: dict[tuple[str, int | None], Task] = {}
     for task in tasks:

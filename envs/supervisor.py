@@ -1,19 +1,19 @@
-"""A small process between us and the programs we start, so that none of them outlives us.
+"""Small process between this program and the programs it starts, so that none of them outlives it.
 
-`supervisor_command` says how it is started: by `envs.desktop.programs` to take requests, by whoever has one program
-to start with that program. Run as `python supervisor.py PARENT_PID` it starts programs on request and reports their
-ends. When its standard input closes or its parent dies, however that came about (`kill -9` included), it ends every
-process below it, removes the files it was told to, and exits. As a child subreaper it keeps hold of programs that went
-to the background. It uses the standard library alone.
+`supervisor_command` returns its command line: `envs.desktop.programs` starts it to serve requests, other callers to run
+a single program. Run as `python supervisor.py PARENT_PID` it starts programs on request and reports their exit. When
+its standard input closes or its parent dies for any reason (`kill -9` included), it ends every process below it,
+removes the registered files, and exits. As a child subreaper it also tracks programs that went to the background. It
+uses only the standard library.
 
-Wire format, one JSON object a line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a
-program (paths for its output), `{"kill": pid}` ends a program with all below it, `{"kill": null}` all
-programs, `{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of
-an X server at exit, in case it had no time to. Out: `{"started": id, "pid"}` or
-`{"started": id, "error"}` for each start, `{"ended": pid, "code"}` for each end, `{"killed": pid}` for each kill.
+Wire format, one JSON object per line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a program
+(paths for its output), `{"kill": pid}` ends a program with all below it, `{"kill": null}` all programs,
+`{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of an X server at exit, in case the
+server could not. Out: `{"started": id, "pid"}` or `{"started": id, "error"}` for each start, `{"ended": pid, "code"}`
+for each exit, `{"killed": pid}` for each kill.
 
 Run as `python supervisor.py PARENT_PID -- COMMAND ...` it starts that one program with its own input and output, and
-ends with it and its exit code, when its parent dies, or by SIGTERM; nothing of it is left then either.
+ends with it and its exit code, when its parent dies, or on SIGTERM; no process remains in any of these cases.
 """
 
 import contextlib
@@ -34,14 +34,14 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36  # Source: linux/prctl.h
 _GRACE_S = 0.5  # between SIGTERM and SIGKILL
-_GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed by anybody
+_GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed
 
 
 def supervisor_command(*program: str) -> list[str]:
-    """The command line that starts a supervisor below this process.
+    """Return the command line that starts a supervisor below this process.
 
     Args:
-        program: The one program that it starts, with its arguments; none lets it take requests.
+        program: The single program to run, with its arguments; empty to serve requests.
     """
     return [
         sys.executable,
@@ -54,7 +54,7 @@ def supervisor_command(*program: str) -> list[str]:
 
 
 def main() -> None:
-    """Serve requests until the parent goes, then leave nothing behind."""
+    """Serve requests until the parent ends, then clean up."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     supervisor, code = _Supervisor(int(sys.argv[1])), 0
     try:
@@ -89,7 +89,7 @@ class _Supervisor:
         poll = select.poll()
         poll.register(0, select.POLLIN)
         poll.register(self._wakeup, select.POLLIN)
-        with contextlib.suppress(OSError, AttributeError):  # without pidfd the closing pipe has to do
+        with contextlib.suppress(OSError, AttributeError):  # without pidfd, only the closing pipe is noticed
             poll.register(os.pidfd_open(self._parent), select.POLLIN)
         while not self._stopping and os.getppid() == self._parent:
             ready = {fd for fd, _ in poll.poll()}
@@ -101,7 +101,7 @@ class _Supervisor:
                 return
 
     def run(self, argv: list[str]) -> int:
-        """Start one program that reads and writes where this process would; returns its exit code as a shell does."""
+        """Start one program with the standard streams of this process, and return its exit code as a shell does."""
         try:
             program = subprocess.Popen(argv, start_new_session=True, preexec_fn=die_with_parent)
         except (OSError, ValueError) as error:
@@ -109,7 +109,7 @@ class _Supervisor:
             return 127
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1):
-            os.dup2(nothing, fd)  # the program alone holds its pipes, so that its end is seen
+            os.dup2(nothing, fd)  # only the program holds its pipes, so that readers see its end
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
         with contextlib.suppress(OSError, AttributeError):
@@ -150,7 +150,7 @@ class _Supervisor:
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    preexec_fn=die_with_parent,  # this process has one thread
+                    preexec_fn=die_with_parent,  # safe: this process has one thread
                 )
         except (OSError, ValueError) as error:
             _report({"started": request["start"], "error": str(error)})
@@ -167,14 +167,14 @@ class _Supervisor:
                 _report({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _kill_below(self, root: int | None) -> None:
-        """End `root` and all below it (None: every process below this one), politely first."""
+        """End `root` and all below it (None: every process below this one), with SIGTERM first."""
         top = os.getpid() if root is None else root
         begin = time.monotonic()
         asked: set[int] = set()
         while time.monotonic() < begin + _GIVE_UP_S:
             self._reap()
             pids = _tree(top) - {os.getpid()}
-            # What went to the background in the meantime hangs below this process now: remember it.
+            # Programs that went to the background meanwhile are now below this process: keep tracking them.
             pids |= asked & _tree(os.getpid())
             if not pids:
                 return
@@ -199,12 +199,12 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Have this process killed as soon as the thread that started it ends."""
+    """Make the kernel kill this process as soon as the thread that started it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _tree(root: int) -> set[int]:
-    """`root`, if it runs, and every process below it."""
+    """Return `root`, if it runs, and every process below it."""
     parents = _parents()
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
@@ -219,27 +219,27 @@ def _tree(root: int) -> set[int]:
 
 
 def _parents() -> dict[int, int]:
-    """The parent of every process."""
+    """Return the parent of every process."""
     if not Path("/proc/self/stat").exists():  # not Linux
         listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
         return {int(line.split()[0]): int(line.split()[1]) for line in listing.splitlines()}
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The command may hold spaces and brackets; state and parent follow the last bracket.
+            # The command may contain spaces and brackets; state and parent follow the last bracket.
             parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
     return parents
 
 
 def _remove_dead_socket(path: str) -> None:
-    """Remove a socket that nobody listens on; the number may belong to another server by now."""
+    """Remove a socket without a listener; the display number may belong to another server by now."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
         if probe.connect_ex(path) == errno.ECONNREFUSED:
             Path(path).unlink()
 
 
 def _report(message: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # the reader is gone
         os.write(1, json.dumps(message).encode() + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""What an action activates, and who may object to it."""
+"""Targets of actions, and the check that may reject an input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ _MAX_SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One thing that an action would activate: the button under the pointer, the form that Enter submits.
+    """Target of an action: the button under the pointer, the form that Enter submits.
 
-    All texts come from the page or the window and may lie. A target without a role is unknown.
+    All texts come from the page or the window and are untrusted. A target without a role is unknown.
 
     Attributes:
-        role: What it is: `button`, `link`, `input[type=text]`, `dialog button`, `window`, ...
-        names: Every text that a person or a program takes for its name, the accessible name first: what is
-            drawn on it, its labels, values, titles, generated texts.
-        context: What stands around it and says what it means: the dialog's question, the heading above.
-        hints: Words that nobody sees and that need not mean anything: names of icons, classes, ids.
-        handlers: What it does in the page's own code, name and value: `onclick deleteAll()`, `data-method delete`,
+        role: `button`, `link`, `input[type=text]`, `dialog button`, `window`, ...
+        names: Every text that a person or a program takes for its name, the accessible name first: its drawn text,
+            labels, values, titles, generated texts.
+        context: Surrounding texts that explain it: the question of the dialog, the heading above.
+        hints: Invisible words that may be meaningless: names of icons, classes, ids.
+        handlers: Its effects in the code of the page, name and value: `onclick deleteAll()`, `data-method delete`,
             `action /users/7/delete`.
-        url: Where a link leads.
-        page_url: Address of the page that it is on.
-        is_image: No text is drawn on it: a person sees an image, whatever its name is.
-        is_field: It takes text or a choice; using it activates nothing by itself.
-        is_element: It is the thing itself; False: only the window around it is known, or nothing.
+        url: URL of a link.
+        page_url: URL of the page that it is on.
+        is_image: True if no text is drawn on it: a person sees an image, whatever its name is.
+        is_field: True if it takes text or a choice; using it activates nothing by itself.
+        is_element: True if it is the element itself; False if only the window around it is known, or nothing.
     """
 
     role: str = ""
@@ -43,32 +43,32 @@ class Target:
 
     @property
     def text(self) -> str | None:
-        """One line for people: `button "Delete"`, `link "Next" -> https://...`; None when nothing is known."""
+        """One line for people: `button "Delete"`, `link "Next" -> https://...`; None if unknown."""
         return self.text_as(self.names[0] if self.names else "")
 
     def text_as(self, name: str) -> str | None:
-        """The same line with another one of the names, cut to a readable length."""
+        """Return the same line with another one of the names, cut to a readable length."""
         shown = name if len(name) <= _MAX_SHOWN else f"{name[: _MAX_SHOWN - 1]}…"
         parts = [self.role, f'"{shown}"' if shown else "", f"-> {self.url}" if self.url else ""]
         return " ".join(part for part in parts if part) or None
 
 
 UNKNOWN = Target(is_element=False)
-"""Something is activated, and the env cannot tell what."""
+"""Target of an input that activates something that the env cannot identify."""
 
 
 class Check(Protocol):
-    """Asked by `Env.step` right before an input that activates something, and before text goes into a field."""
+    """Callback of `Env.step` right before an input that activates something, and before text is typed into a field."""
 
     async def __call__(self, number: int, action: Action, targets: Sequence[Target]) -> None:
-        """Let it pass, or object.
+        """Return to allow the input, or raise to reject it.
 
         Args:
-            number: Which action of the step it belongs to, counted from 0.
-            action: That action.
-            targets: What the input is about to activate, as the screen is now.
+            number: Index of the action in the step, counted from 0.
+            action: Action that the input belongs to.
+            targets: Elements that the input would activate on the current screen.
 
         Raises:
-            ActionError: It must not be carried out; the step ends there.
+            ActionError: If the input must not be executed; the step ends there.
         """
         ...

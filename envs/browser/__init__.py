@@ -1,4 +1,4 @@
-"""A real Chromium as an environment: `BrowserEnv(BrowserOptions(start_url=...))`."""
+"""Chromium browser as an environment: `BrowserEnv(BrowserOptions(start_url=...))`."""
 
 from envs.browser.env import BrowserEnv
 from envs.browser.launch import BrowserBinary, find_browser

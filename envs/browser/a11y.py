@@ -1,14 +1,14 @@
-"""The accessibility tree of a page as text, and the elements in it that can be used, with their places.
+"""Accessibility tree of a page as text, and its usable elements with their boxes.
 
-One line a node that is in view, indented by depth; a number stands before what can be used and gets the mouse:
+One line per node in view, indented by depth; usable elements that receive the mouse have a number:
 
     page "Expenses"
       [1] textbox "Amount" value="48.50" focused (0.120, 0.310, 0.340, 0.355)
       heading "Total" (0.120, 0.400, 0.300, 0.450)
 
-Boxes are left, top, right, bottom in fractions of the screenshot. Roles, names and states are the browser's own
-(Accessibility.getFullAXTree), boxes those of its layout (DOMSnapshot), and whether something gets the mouse is asked
-for its middle (DOM.getNodeForLocation): what is covered or scrolled away has no number. Texts are cut and redacted.
+Boxes are left, top, right, bottom in fractions of the screenshot. Roles, names and states come from the browser
+(Accessibility.getFullAXTree), boxes from its layout (DOMSnapshot). DOM.getNodeForLocation tests the middle of an
+element: covered elements and those scrolled out of view have no number. Texts are cut and redacted.
 """
 
 import asyncio
@@ -58,16 +58,16 @@ Box = tuple[float, float, float, float]
 
 
 class TooLargeError(Exception):
-    """The page has too many nodes to be read in time."""
+    """Failure to read a page that has too many nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class A11yTree:
-    """What could be read.
+    """Accessibility tree of a page.
 
     Attributes:
-        text: The tree.
-        elements: What has a number in it, in that order.
+        text: Tree as text.
+        elements: Numbered elements, in that order.
     """
 
     text: str
@@ -76,14 +76,14 @@ class A11yTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """A document of a page: its nodes as the layout has them, by their ids.
+    """Document of a page, with the layout of its nodes by their ids.
 
     Attributes:
         frame_id: Its frame.
-        boxes: Where they are drawn, cut to what the frame shows.
-        parents: Their parents; the owner of the frame for the root.
-        labels: Which of them are labels.
-        frames: Frames in it, by the node that owns them.
+        boxes: Drawn boxes, clipped to the visible part of the frame.
+        parents: Parent nodes; for the root, the owner of the frame.
+        labels: Nodes that are labels.
+        frames: Child frames, by the node that owns them.
     """
 
     session: "CDPSession"
@@ -96,7 +96,7 @@ class _Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """A line of the text before it has a number."""
+    """Line of the text before it is numbered."""
 
     depth: int
     role: str
@@ -113,11 +113,11 @@ class _Line:
 
 
 class A11yReader:
-    """Reads trees of pages.
+    """Reader of accessibility trees.
 
     Args:
         viewport_px: Size of the viewport, CSS pixels.
-        redact: Takes secrets out of names and values.
+        redact: Removes secrets from names and values.
     """
 
     def __init__(self, viewport_px: tuple[int, int], redact: Callable[[str], str]) -> None:
@@ -127,11 +127,11 @@ class A11yReader:
         self._sessions: dict[Page, CDPSession] = {}
 
     async def read(self, page: "Page") -> A11yTree:
-        """The tree of what a page shows now.
+        """Read the current accessibility tree of a page.
 
         Raises:
-            TooLargeError: It has more nodes than can be read in time.
-            playwright.async_api.Error: The page went away meanwhile.
+            TooLargeError: If it has more nodes than can be read in time.
+            playwright.async_api.Error: If the page is gone.
         """
         session = self._sessions.get(page)
         if session is None:
@@ -152,18 +152,18 @@ class A11yReader:
         return self._number(shown, await _find_covered(shown), len(lines))
 
     def forget(self, page: "Page") -> None:
-        """A page is gone."""
+        """Drop the session of a closed page."""
         self._sessions.pop(page, None)
 
     async def _read_foreign(
         self, page: "Page", frame: Any, known: Mapping[str, _Document], frames: AsyncExitStack
     ) -> dict[str, _Document]:
-        """A frame that lives in another process: it has a session of its own, which is opened in `frames`."""
+        """Read a frame in another process through a CDP session of its own, which is opened in `frames`."""
         from playwright.async_api import Error
 
         try:
             session = await page.context.new_cdp_session(frame)
-        except Error:  # it is in the page's own process
+        except Error:  # it is in the process of the page
             return {}
         frames.push_async_callback(detach, session)
         left, top = await corner_of(frame)
@@ -175,7 +175,7 @@ class A11yReader:
     def _lines(
         self, frame_id: str, documents: Mapping[str, _Document], nodes: Mapping[str, list[dict[str, Any]]]
     ) -> Iterator[_Line]:
-        """Depth first, without recursion: trees can be deep."""
+        """Yield the lines depth first, without recursion, since trees can be deep."""
         by_id = {(frame, node["nodeId"]): node for frame, found in nodes.items() for node in found}
         waiting = [(frame_id, nodes[frame_id][0]["nodeId"], 0, "")] if nodes.get(frame_id) else []
         while waiting:
@@ -195,7 +195,7 @@ class A11yReader:
                 waiting.append((inner, nodes[inner][0]["nodeId"], depth, ""))
 
     def _line(self, node: dict[str, Any], document: _Document, depth: int, said: str) -> _Line | None:
-        """What a node says; None for one that says nothing, or is out of sight."""
+        """Return the line of a node; None if it is silent or not visible."""
         role, name = str(_value(node, "role") or ""), self._text(_value(node, "name"))
         if node.get("ignored") or role in _SILENT:
             return None
@@ -219,7 +219,7 @@ class A11yReader:
         )
 
     def _without_split_secrets(self, lines: list[_Line]) -> list[_Line]:
-        """A secret may be written in pieces, each a text of its own."""
+        """Mask consecutive texts that together contain a secret."""
         texts = [at for at, line in enumerate(lines) if line.role == "text"]
         hidden: set[int] = set()
         for start in range(len(texts)):
@@ -231,7 +231,7 @@ class A11yReader:
         return [replace(line, name=STARS) if at in hidden else line for at, line in enumerate(lines)]
 
     def _text(self, text: object) -> str:
-        """A text of the page: redacted, on one line, without what is not drawn, cut."""
+        """Return a text of the page, redacted, on one line, without control characters, cut to the maximum length."""
         plain = self._redact(str(text)) if text not in (None, "") else ""
         drawn = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in plain)
         line = " ".join(drawn.split())
@@ -281,7 +281,7 @@ class A11yReader:
 async def _read_documents(
     session: "CDPSession", clip: Box, origin: tuple[float, float] = (0.0, 0.0)
 ) -> dict[str, _Document]:
-    """The documents of a process by their frame, the outermost first."""
+    """Return the documents of a process by their frame, the outermost first."""
     wanted = {"computedStyles": _STYLES, "includeDOMRects": True}
     snapshot = await session.send("DOMSnapshot.captureSnapshot", wanted)
     strings, entries = snapshot["strings"], snapshot["documents"]
@@ -329,20 +329,20 @@ async def _read_nodes(document: _Document) -> list[dict[str, Any]]:
 
     try:
         found = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
-    except Error:  # the frame went away
+    except Error:  # the frame is gone
         return []
     nodes: list[dict[str, Any]] = found["nodes"]
     return nodes
 
 
 def _roots(documents: Mapping[str, _Document]) -> list[str]:
-    """Frames that are in no other one's document."""
+    """Return the frames that are not inside another document."""
     inner = {frame_id for document in documents.values() for frame_id in document.frames.values()}
     return [frame_id for frame_id in documents if frame_id not in inner]
 
 
 async def _find_covered(lines: list[_Line]) -> frozenset[int]:
-    """Which of the usable lines do not get the mouse at their middle."""
+    """Return the indices of the usable lines that do not receive the mouse at their middle."""
     asked = [at for at, line in enumerate(lines) if line.is_usable][: 2 * MAX_ELEMENTS]
     answers = await asyncio.gather(*(_gets_mouse(lines[at]) for at in asked))
     rest = frozenset(at for at, line in enumerate(lines) if line.is_usable) - frozenset(asked)
@@ -362,7 +362,7 @@ async def _gets_mouse(line: _Line) -> bool:
     except Error:  # nothing is there
         return False
     above = _ancestors(hit, document)
-    labels = document.labels & above  # a label that holds the element passes the click on
+    labels = document.labels & above  # a label that contains the element forwards the click
     return line.node_id in above or bool(labels & _ancestors(line.node_id, document))
 
 
@@ -379,7 +379,7 @@ def _value(node: dict[str, Any], name: str) -> object:
 
 
 def _content_box(corner: tuple[float, float], client: Sequence[float], styles: Sequence[str]) -> Box:
-    """Where the document of a frame is drawn: its box without border, bars and padding."""
+    """Return the content box of a frame: its box without border, scroll bars and padding."""
     left, top = corner[0] + client[0], corner[1] + client[1]
     pads = [_px(text) for text in styles[1:]]
     return left + pads[0], top + pads[1], left + client[2] - pads[2], top + client[3] - pads[3]
@@ -394,6 +394,6 @@ def _px(text: str) -> float:
 
 
 def _intersection(one: Box, other: Box) -> Box | None:
-    """What two boxes share; None when that is less than a pixel."""
+    """Return the intersection of two boxes; None if it is smaller than a pixel."""
     box = (max(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3]))
     return box if box[2] - box[0] >= 1 and box[3] - box[1] >= 1 else None

@@ -1,4 +1,4 @@
-"""From actions to input: overlays first, then the browser's own shortcuts, then mouse and keyboard of the page."""
+"""Execution of actions: overlays first, then browser shortcuts, then mouse and keyboard of the page."""
 
 import asyncio
 import contextlib
@@ -42,18 +42,18 @@ _MOVE_S = 0.016
 _AWAY = (-1, -1)
 
 AskAtPoint = Callable[[int, int], Awaitable[None]]
-"""Asked before a button goes down or up at a point of the viewport; raises `ActionError` to object."""
+"""Callback before a button goes down or up at a point of the viewport; raises `ActionError` to reject the input."""
 _MAX_WAIT_S = 300.0
 _KEY_S = 0.03
 _LOOK_OVER_S = 0.5
 
 
 class Mouse:
-    """Moves and clicks in the active page.
+    """Mouse in the active page.
 
     Attributes:
-        pointer_px: Where the pointer is, viewport CSS pixels.
-        held: Buttons that are down, with the page that they went down in.
+        pointer_px: Pointer position, viewport CSS pixels.
+        held: Buttons that are down, with the page in which they were pressed.
     """
 
     def __init__(self, active_page: "Callable[[], Page]", viewport_px: tuple[int, int]) -> None:
@@ -64,10 +64,10 @@ class Mouse:
         self._moved_in: Page | None = None
 
     def target(self, x_px: int | None, y_px: int | None) -> tuple[int, int]:
-        """The point meant: `None` is where the pointer is.
+        """Return a point of the viewport; `None` is the pointer position.
 
         Raises:
-            ActionError: It is outside of the viewport.
+            ActionError: If it is outside of the viewport.
         """
         x_px = self.pointer_px[0] if x_px is None else x_px
         y_px = self.pointer_px[1] if y_px is None else y_px
@@ -77,11 +77,11 @@ class Mouse:
         return x_px, y_px
 
     async def move(self, x_px: int, y_px: int, duration_s: float = 0.0) -> None:
-        """Move the pointer, on the way for `duration_s`."""
+        """Move the pointer to a point within `duration_s`."""
         await self._glide(self.target(x_px, y_px), duration_s, least_steps=1)
 
     async def click(self, action: Click, ask: AskAtPoint | None = None) -> None:
-        """Press and release a button; clicks close together count up to a double or triple click."""
+        """Press and release a button; clicks in quick succession count as a double or triple click."""
         page = await self._go(action.x_px, action.y_px)
         for number in range(1, action.clicks + 1):
             if number > 1 and action.interval_s:
@@ -95,7 +95,7 @@ class Mouse:
     async def drag(
         self, x_px: int, y_px: int, button: Button, duration_s: float, ask: AskAtPoint | None = None
     ) -> None:
-        """Hold a button down from here to there; pages see the way between."""
+        """Drag with a button from the pointer to a point, with intermediate mouse moves."""
         goal = self.target(x_px, y_px)
         page = await self._go(None, None)
         steps = math.dist(self.pointer_px, goal) / _DRAG_STEP_PX
@@ -108,12 +108,12 @@ class Mouse:
             await self._release(page, button, 1, ask)
 
     async def scroll(self, dx: int, dy: int, x_px: int | None, y_px: int | None) -> None:
-        """Turn the wheel at a point: `dy` notches up, `dx` notches right."""
+        """Scroll at a point: `dy` notches up, `dx` notches right."""
         page = await self._go(x_px, y_px)
         await page.mouse.wheel(dx * NOTCH_PX, -dy * NOTCH_PX)
 
     async def down(self, x_px: int | None, y_px: int | None, button: Button, ask: AskAtPoint | None = None) -> None:
-        """Put a button down until `up`."""
+        """Press a button until `up`."""
         page = await self._go(x_px, y_px)
         if ask is not None:
             await ask(*self.pointer_px)
@@ -121,14 +121,14 @@ class Mouse:
         self.held[button] = page
 
     async def up(self, x_px: int | None, y_px: int | None, button: Button, ask: AskAtPoint | None = None) -> None:
-        """Let a button up, in the page that it went down in."""
+        """Release a button in the page in which it was pressed."""
         page = await self._go(x_px, y_px)
         pressed_in = self.held.pop(button, page)
         if not pressed_in.is_closed():
             await self._release(pressed_in, button, 1, ask)
 
     async def _release(self, page: "Page", button: Button, count: int, ask: AskAtPoint | None) -> None:
-        """Let a button up here; where that is objected to, outside of the page, so that nothing is clicked."""
+        """Release a button; if the check rejects that, release it outside of the page, so that nothing is clicked."""
         if ask is None:
             await page.mouse.up(button=button, click_count=count)
             return
@@ -164,7 +164,7 @@ class Mouse:
 
 
 class ActionExecutor:
-    """Hands and fingers of one episode."""
+    """Executor of the actions of one episode."""
 
     def __init__(self, session: BrowserSession, options: BrowserOptions) -> None:
         self.keyboard = Keyboard(lambda: session.tabs.active, session.clipboard, session.typing, session.bound)
@@ -179,15 +179,15 @@ class ActionExecutor:
         return frozenset([*self.keyboard.held, *self.mouse.held])
 
     async def act(self, action: Action, input_check: InputCheck | None = None) -> None:
-        """Carry out one action (not `Terminate`).
+        """Execute one action other than `Terminate`.
 
         Args:
-            action: What to do.
-            input_check: Asked before each input of it that activates something.
+            action: Action to execute.
+            input_check: Called before each input of it that activates something.
 
         Raises:
-            ActionError: It did not work, or was objected to.
-            EnvDiedError: The browser is gone.
+            ActionError: If it failed or was rejected.
+            EnvDiedError: If the browser is gone.
         """
         action = _with_canonical_keys(action)
         if isinstance(action, TypeSecret):
@@ -212,12 +212,12 @@ class ActionExecutor:
         from playwright.async_api import Error
 
         session = self._session
-        with contextlib.suppress(Error, Interrupted, TimeoutError):  # the next input meets the same, and says so
+        with contextlib.suppress(Error, Interrupted, TimeoutError):  # the next input reports the same problem
             await session.interrupts.race(session.update_popups(), _LOOK_OVER_S)
             await session.interrupts.race(session.check_typing(), _LOOK_OVER_S)
 
     async def _to_overlay(self, action: Action, point_px: tuple[int, int], input_check: InputCheck | None) -> bool:
-        """Offer an action to what stands over the page; whether it was taken."""
+        """Offer an action to the overlay over the page; return True if it was handled."""
         overlay = self._session.overlay
         if overlay is None or isinstance(action, Wait):
             return False
@@ -225,7 +225,7 @@ class ActionExecutor:
             raise ActionError(UNBINDABLE)
         if input_check is not None:
             await input_check.whole(action, point_px, self.keyboard.held)
-        # None: what the overlay did was overtaken by the next dialog, so it was taken
+        # None: a new dialog interrupted the overlay's action, so it was handled
         is_taken = await self._guard(overlay.act(action, point_px), action) is not False
         self._session.clear_overlay()
         if is_taken:
@@ -233,7 +233,7 @@ class ActionExecutor:
         return is_taken
 
     async def release_all(self) -> None:
-        """Let go of every key and button, because the episode ends."""
+        """Release every key and button at the end of the episode."""
         from playwright.async_api import Error
 
         for key in list(self.keyboard.held):
@@ -253,7 +253,7 @@ class ActionExecutor:
     async def _guard(
         self, work: Coroutine[Any, Any, Any], action: Action, input_check: InputCheck | None = None
     ) -> Any:
-        """Do something that a dialog, a crash or death may overtake; time spent in the input_check does not count."""
+        """Await work until it ends or is interrupted; its time limit excludes the time spent in `input_check`."""
         from playwright.async_api import Error
 
         def is_asking() -> bool:

@@ -1,4 +1,4 @@
-"""Secrets that only some hosts may get: each way that a text takes to a page is judged by who gets it."""
+"""Secrets bound to hosts: every path of a text to a page is checked by its recipient."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class BoundTexts:
-    """The bound secrets that an episode has typed.
+    """Bound secrets that an episode has typed.
 
     Args:
-        inspector: Finds the focused element, in whatever frame it is.
+        inspector: Finds the focused element in any frame.
     """
 
     def __init__(self, inspector: Inspector) -> None:
@@ -24,31 +24,31 @@ class BoundTexts:
         self._known: dict[BoundText, None] = {}
 
     def learn(self, texts: Sequence[BoundText]) -> None:
-        """Judge these from now on, wherever they come up."""
+        """Check these secrets from now on."""
         self._known |= dict.fromkeys(texts)
 
     def within(self, text: str) -> tuple[BoundText, ...]:
-        """Those that a text holds, whole or in large part."""
+        """Return the secrets that a text contains, whole or in large part."""
         return tuple(bound for bound in self._known if bound.is_within(text))
 
     def check_address(self, typed: str, url: str) -> None:
-        """Check that an address may hold what it holds.
+        """Check that a URL may contain the secrets in it.
 
         Raises:
-            ActionError: A secret in it is not for its host.
+            ActionError: If its host must not receive one of them.
         """
         _check(self.within(typed), [origin_of(url)])
 
     def may_read(self, text: str, frame_url: str) -> bool:
-        """True if the document of a frame may read a text; one without an address of its own may not."""
+        """Return True if the document of a frame may read a text; a document without an origin may not read secrets."""
         return all(bound.is_for(origin_of(frame_url)) for bound in self.within(text))
 
     async def insert(self, page: "Page", text: str, bound: Sequence[BoundText]) -> None:
-        """Insert a text into the focused field, without key events: these would go to what has the focus by then.
+        """Insert a text into the focused field without key events, since the focus could change between them.
 
         Raises:
-            ActionError: The document is not one for it, or no text field has the focus.
-            playwright.async_api.Error: The page went away meanwhile.
+            ActionError: If the document must not receive it, or no text field has the focus.
+            playwright.async_api.Error: If the page is gone.
         """
         found = await self._inspector.ask_inside(page, "recipient.js", {})
         origins: list[str | None] = found.get("origins") or [None]
@@ -59,10 +59,10 @@ class BoundTexts:
 
 
 def _check(bound: Sequence[BoundText], origins: Sequence[str | None]) -> None:
-    """Check who gets secrets.
+    """Check that origins may receive secrets.
 
     Raises:
-        ActionError: One of them may not.
+        ActionError: If one of them must not.
     """
     for text in bound:
         for origin in origins:

@@ -1,4 +1,4 @@
-"""Screenshots of pages: captured fast, with secrets blacked out and overlays drawn in."""
+"""Screenshots of pages, with secrets blacked out and overlays drawn."""
 
 import base64
 import contextlib
@@ -26,7 +26,7 @@ _POINTER = ((0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12))
 
 
 class Camera:
-    """Takes screenshots of pages."""
+    """Camera that takes screenshots of pages."""
 
     def __init__(self, options: BrowserOptions, redact: Redactor) -> None:
         self._options = options
@@ -34,18 +34,18 @@ class Camera:
         self._sessions: dict[Page, CDPSession] = {}
 
     async def take(self, page: "Page") -> bytes:
-        """The visible part of a page as PNG, device pixels."""
+        """Capture the visible part of a page as PNG in device pixels."""
         secrets = self._options.masked_texts
         hidden = await _find_secrets(page, secrets) if secrets else []
         screenshot = await self._capture(page)
-        if secrets:  # what scrolled while the screenshot was taken is covered at both places
+        if secrets:  # secrets that moved during the capture are covered at both positions
             hidden += await _find_secrets(page, secrets)
         return self._cover(screenshot, hidden) if hidden else screenshot
 
     def compose(
         self, screenshot: bytes, overlay: Overlay | None, pointer_px: tuple[int, int], tooltip: str = ""
     ) -> bytes:
-        """Draw the overlay or the tooltip over a screenshot; the same bytes when there is nothing to draw."""
+        """Draw the overlay or the tooltip over a screenshot; return the same bytes if there is nothing to draw."""
         if overlay is None and not tooltip and not self._options.draw_pointer:
             return screenshot
         image = _decode(screenshot)
@@ -59,7 +59,7 @@ class Camera:
         return _encode(image)
 
     def blank(self) -> bytes:
-        """A white screen, for a page that was never seen."""
+        """Return a white screenshot, for a page that was never captured."""
         from PIL import Image
 
         scale = self._options.device_scale
@@ -67,7 +67,7 @@ class Camera:
         return _encode(Image.new("RGB", (size[0], size[1]), (255, 255, 255)))
 
     def draw_message(self, lines: Sequence[str]) -> bytes:
-        """A grey screen with a heading and lines of text, in place of a page that cannot be captured."""
+        """Draw a grey screenshot with a heading and lines of text, in place of a page that cannot be captured."""
         from PIL import Image
 
         width, height = self._options.viewport_px
@@ -81,14 +81,14 @@ class Camera:
         return _encode(image)
 
     def forget(self, page: "Page") -> None:
-        """The page is gone."""
+        """Drop the session of a closed page."""
         self._sessions.pop(page, None)
 
     async def _capture(self, page: "Page") -> bytes:
         from playwright.async_api import Error
 
         if self._options.device_scale == 1:
-            with contextlib.suppress(Error):  # the page changes its process; the slow way waits for that
+            with contextlib.suppress(Error):  # the page changes its process; the slow method waits for that
                 return await self._capture_fast(page)
             self._sessions.pop(page, None)
         return await page.screenshot(caret="initial", scale="device")
@@ -115,14 +115,14 @@ class Camera:
 
 
 def png_size_px(screenshot: bytes) -> tuple[int, int]:
-    """Width and height of a PNG file."""
+    """Return width and height of a PNG file."""
     width, height = struct.unpack(">II", screenshot[16:24])
     return width, height
 
 
 @cache
 def read_script(name: str) -> str:
-    """A script that runs in pages."""
+    """Return the text of a script that runs in pages."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
@@ -136,13 +136,13 @@ async def _find_secrets(page: "Page", secrets: Sequence[str]) -> Boxes:
             if boxes:
                 left, top = await corner_of(frame)
                 found += [(left + box[0], top + box[1], box[2], box[3]) for box in boxes]
-        except Error:  # the frame went away
+        except Error:  # the frame is gone
             continue
     return found
 
 
 async def corner_of(frame: "Frame") -> tuple[float, float]:
-    """Top left corner of a frame's content in the viewport."""
+    """Return the top left corner of a frame's content in the viewport."""
     if frame.parent_frame is None:
         return 0.0, 0.0
     element = await frame.frame_element()

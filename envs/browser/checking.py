@@ -1,4 +1,4 @@
-"""The check before an input: what it activates in the page, or in an overlay on the page."""
+"""Check before an input: the targets in the page, or in an overlay over the page."""
 
 import asyncio
 from collections.abc import Collection, Coroutine, Iterator
@@ -21,7 +21,7 @@ _SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock"})
 
 
 class TargetFinder:
-    """Tells what inputs activate, as the screen is now."""
+    """Finder of the targets of inputs on the current screen."""
 
     def __init__(self, session: BrowserSession, viewport_px: tuple[int, int], redact: Redactor) -> None:
         self._session = session
@@ -29,11 +29,11 @@ class TargetFinder:
         self._redact = redact
 
     async def at_point(self, x_px: int, y_px: int, action: Action) -> tuple[Target, ...]:
-        """What an action with the mouse activates at a point; `UNKNOWN` where nothing tells.
+        """Return what a mouse action activates at a point; `UNKNOWN` if it cannot be determined.
 
         Raises:
-            TimeoutError: The page does not answer.
-            Interrupted: A dialog, a crash or death came up.
+            TimeoutError: If the page does not answer.
+            Interrupted: If a dialog opened, or the page or the browser died.
         """
         overlay = self._session.overlay
         if overlay is not None and (target := overlay.target_at(x_px, y_px)):
@@ -46,11 +46,11 @@ class TargetFinder:
         return await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px, is_drop=is_drop)) or (UNKNOWN,)
 
     async def on_key(self, stroke: Stroke) -> tuple[Target, ...]:
-        """What a key activates; empty: nothing.
+        """Return what a key activates; empty: nothing.
 
         Raises:
-            TimeoutError: The page does not answer.
-            Interrupted: A dialog, a crash or death came up.
+            TimeoutError: If the page does not answer.
+            Interrupted: If a dialog opened, or the page or the browser died.
         """
         overlay = self._session.overlay
         if overlay is not None and (taken := overlay.targets_of_key(stroke.key)) is not None:
@@ -59,10 +59,10 @@ class TargetFinder:
         return await self._ask(lambda: inspector.on_key(tabs.active, stroke))
 
     async def of_action(self, action: Action, pointer_px: tuple[int, int], held: Collection[str]) -> tuple[Target, ...]:
-        """What an action would activate if it were carried out now; `UNKNOWN` when the page does not tell.
+        """Return what an action would activate if it were executed now; `UNKNOWN` if the page does not answer.
 
         Raises:
-            ActionError: There is no such key.
+            ActionError: If the key does not exist.
         """
         found: dict[Target, None] = {}
         try:
@@ -86,7 +86,7 @@ class TargetFinder:
                 work: Coroutine[Any, Any, tuple[Target, ...]] = ask()
                 found = await self._session.interrupts.race(work, _TIMEOUT_S)
                 return tuple(map(self._redacted, found))
-            except Error:  # the document went away while it was asked
+            except Error:  # the document was replaced during the call
                 await asyncio.sleep(pause_s)
         return (UNKNOWN,)
 
@@ -104,12 +104,12 @@ class TargetFinder:
 
 @dataclass(slots=True, kw_only=True)
 class InputCheck:
-    """Puts the inputs of one action to the check of its step, right before they are given.
+    """Check of the inputs of one action, called right before each input.
 
     Attributes:
-        targets: Tells what they activate.
-        check: Whom to ask.
-        number: Which action of the step it is, from 0.
+        targets: Finds the targets of the inputs.
+        check: Check to call.
+        number: Index of the action in the step, from 0.
         action: The action.
     """
 
@@ -120,32 +120,32 @@ class InputCheck:
     _is_asking: bool = False
 
     def is_asking(self) -> bool:
-        """Whether an answer is waited for; a person may be giving it."""
+        """Return True while an answer is pending; a person may be giving it."""
         return self._is_asking
 
     async def point(self, x_px: int, y_px: int) -> None:
-        """A button goes down or up.
+        """Check a button press or release at a point.
 
         Raises:
-            ActionError: It must not.
+            ActionError: If it was rejected.
         """
         await self._put(self.targets.at_point(x_px, y_px, self.action))
 
     async def key(self, key: str, down: Collection[str], typed: str) -> None:
-        """A key goes down.
+        """Check a key press.
 
         Raises:
-            ActionError: It must not.
+            ActionError: If it was rejected.
         """
         stroke = _stroke(key, down, typed)
         if stroke is not None:
             await self._put(self.targets.on_key(stroke))
 
     async def whole(self, action: Action, point_px: tuple[int, int], held: Collection[str]) -> None:
-        """All of an action at once, for what stands over the page.
+        """Check a whole action at once, for an overlay over the page.
 
         Raises:
-            ActionError: It must not be carried out.
+            ActionError: If it was rejected.
         """
         await self._put(self.targets.of_action(action, point_px, held))
 
@@ -166,7 +166,7 @@ class InputCheck:
 
 
 def _strokes_of(action: Action, held: Collection[str]) -> Iterator[Stroke]:
-    """The key strokes of an action, each kind once, up to the first that moves the focus."""
+    """Yield the key strokes of an action, each kind once, up to the first that moves the focus."""
     keys: list[tuple[str, list[str], str]] = []
     match action:
         case TypeText(text=text):
@@ -189,7 +189,7 @@ def _strokes_of(action: Action, held: Collection[str]) -> Iterator[Stroke]:
 
 
 def _stroke(key: str, down: Collection[str], typed: str) -> Stroke | None:
-    """The stroke that a key is with others down; None for one that only moves the focus or holds."""
+    """Return the stroke of a key with other keys down; None if it only moves the focus or is a modifier."""
     chord = chord_of(down)
     plain = next(iter(chord_of([key])))
     ctrl, alt = bool(chord & {"ctrl", "win"}), "alt" in chord

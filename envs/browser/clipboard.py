@@ -1,4 +1,4 @@
-"""The clipboard of one session, for its pages and its keyboard; separate from that of the browser."""
+"""Clipboard of one session, for its pages and its keyboard; separate from the browser's clipboard."""
 
 import base64
 import uuid
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 _TYPES = ("text/plain", "text/html", "image/png")
 _MAX_CHARS = 10_000_000
-"""For each type; images are base64."""
+"""Maximum length per type; images are base64."""
 _FLUSH = "window[Symbol.for('k25-clipboard')]?.()"
 _COPYING = frozenset({"c", "x", "insert"})  # with ctrl
 
 
 class Clipboard:
-    """Replaces the clipboard of the browser, which all its sessions share and which may be that of the host.
+    """Replacement for the browser's clipboard, which all sessions share and which may be the host's.
 
     Keys that copy are pressed, and the text that the page copies is kept here. Keys that paste are not pressed: the
     page gets a paste event, and its focused field gets the text unless the page handles the event. By script, a page
-    reads only what a page of its own site has copied: nobody is there to grant it more.
+    can read only what a page of the same site has copied: no user is present to grant it more.
 
     Args:
         inspector: Finds the focused element.
-        bound: Secrets that only some hosts may get.
+        bound: Secrets that only some hosts may receive.
     """
 
     def __init__(self, inspector: Inspector, bound: BoundTexts) -> None:
@@ -39,7 +39,7 @@ class Clipboard:
         self._site = ""
 
     async def install(self, context: "BrowserContext") -> None:
-        """Replace the clipboard in the blank page that a context may begin with, and in all documents opened later."""
+        """Replace the clipboard in the initial blank page of a context, if any, and in all documents opened later."""
         name = f"k25_{uuid.uuid4().hex}"
         await context.expose_binding(name, self._on_call)
         script = read_script("clipboard.js").replace("NAME", name)
@@ -48,10 +48,10 @@ class Clipboard:
             await page.evaluate(script)
 
     async def before(self, page: "Page", chord: frozenset[str]) -> bool:
-        """Paste if these keys do that; True: they must not be pressed.
+        """Paste if these keys do that, and return True if they must not be pressed.
 
         Raises:
-            ActionError: There is nothing to paste.
+            ActionError: If there is nothing to paste.
         """
         if not ({"ctrl", "v"} <= chord or {"shift", "insert"} <= chord):
             return False
@@ -63,15 +63,15 @@ class Clipboard:
         return True
 
     async def after(self, page: "Page", chord: frozenset[str]) -> None:
-        """Take what the page copied if these keys, which are now pressed, do that."""
+        """Fetch the text that the page copied if the keys just pressed do that."""
         if ("ctrl" in chord and chord & _COPYING) or {"shift", "delete"} <= chord:
             await self.flush(page)
 
     async def paste(self, page: "Page", held: dict[str, str]) -> None:
-        """Paste into what has the focus; as mere text if a secret is in it that not all hosts may get.
+        """Paste into the focused element; only as text if it contains a bound secret.
 
         Raises:
-            ActionError: It is not for what has the focus.
+            ActionError: If the focused element must not receive the secret.
         """
         if bound := self._bound.within(_texts(held)):
             await self._bound.insert(page, held.get("text/plain", ""), bound)
@@ -79,22 +79,22 @@ class Clipboard:
             await page.keyboard.insert_text(held["text/plain"])
 
     async def offer(self, page: "Page", held: dict[str, str]) -> bool:
-        """Send a paste event to what has the focus; True: the page has handled it."""
+        """Send a paste event to the focused element, and return True if the page has handled it."""
         found = await self._inspector.ask_inside(page, "editing.js", {"paste": held})
         return found.get("is_handled") is True
 
     async def flush(self, page: "Page") -> None:
-        """Take what the page has copied up to now."""
+        """Fetch the text that the page has copied so far."""
         from playwright.async_api import Error
 
         for frame in page.frames:
             try:
                 await frame.evaluate(_FLUSH)
-            except Error:  # the frame went away
+            except Error:  # the frame is gone
                 continue
 
     def _on_call(self, source: Any, verb: str, given: Any = None) -> dict[str, str] | None:
-        """Answer a page, which is not trusted to keep to types and sizes."""
+        """Handle a call of a page, which is untrusted: types and sizes are checked."""
         url = source["frame"].url
         if verb == "read":
             may_read = site_of(url) == self._site and self._bound.may_read(_texts(self._held), url)
@@ -111,7 +111,7 @@ def _texts(held: dict[str, str]) -> str:
 
 
 def _is_taken(kind: str, content: object) -> bool:
-    """True for text of a bounded length that, for an image, is base64."""
+    """Return True for text of a bounded length that, for an image, is base64."""
     if not isinstance(content, str) or len(content) > _MAX_CHARS:
         return False
     try:

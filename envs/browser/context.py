@@ -1,4 +1,4 @@
-"""From options to a fresh browser context: its folders for downloads and uploads, and HTTP logins."""
+"""Fresh browser contexts from options, with folders for downloads and uploads, and HTTP logins."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 1000
 _MAX_NAME_BYTES = 200
-"""Common file systems take 255 bytes, encrypted ones fewer; space for a number is left."""
+"""Limit of a file name. Common file systems allow 255 bytes, encrypted ones fewer; a number may be added."""
 _RESERVED = re.compile(r'[\x00-\x1f\x7f<>:"/|?*\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]')
 _DEVICES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))})
 _EXTENSION = re.compile(r"(?<=.)(\.tar)?\.[^.\s]{1,20}$", re.IGNORECASE)
@@ -40,13 +40,13 @@ async def new_context(
     """Open a context with our scripts and a blank page for the `episode`-th episode, counted from 1.
 
     Args:
-        browser: Where.
-        options: Its settings.
-        episode: Which one it is.
-        gate: What this context alone goes through; None: the way of the whole browser.
+        browser: Browser of the context.
+        options: Settings of the context.
+        episode: Number of the episode.
+        gate: Proxy of this context alone; None: the proxy of the whole browser.
 
     Raises:
-        EnvSetupError: A setting is not taken (no such time zone, unreadable storage state, ...), or the browser does
+        EnvSetupError: If a setting is invalid (no such time zone, unreadable storage state, ...), or the browser does
             not answer.
     """
     from playwright.async_api import Error
@@ -68,10 +68,10 @@ async def new_context(
 
 
 async def _prepare(context: "BrowserContext") -> None:
-    """Our scripts, and a first page; a context in which that fails does not stay, others may use the browser."""
+    """Add our scripts and a first page; close the context if that fails, since others may share the browser."""
     try:
         await context.add_init_script("\n".join(map(read_script, ("page.js", "select.js", "pickers.js"))))
-        await context.new_page()  # some settings are only looked at here
+        await context.new_page()  # some settings are only validated here
     except BaseException:
         closing = asyncio.ensure_future(context.close())
         closing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be gone already
@@ -80,10 +80,10 @@ async def _prepare(context: "BrowserContext") -> None:
 
 
 def context_settings(options: BrowserOptions, episode: int = 1) -> dict[str, Any]:
-    """What the options say of a context, as Playwright takes it.
+    """Return the context settings for Playwright.
 
     Raises:
-        EnvSetupError: The storage state cannot be read.
+        EnvSetupError: If the storage state cannot be read.
     """
     width, height = options.viewport_px
     settings: dict[str, Any] = {
@@ -124,11 +124,11 @@ def _read_storage_state(path: Path) -> dict[str, Any]:
 async def save_storage_state(context: "BrowserContext", path: Path) -> None:
     """Write cookies, local storage and IndexedDB to a file that only its owner can read.
 
-    If the databases cannot be read within 3 s, or not be written as JSON, all of them are left out: the cookies count.
+    If the databases cannot be read within 3 s or not be written as JSON, all of them are omitted to keep the cookies.
 
     Raises:
-        playwright.async_api.Error: The browser is gone.
-        OSError: The file cannot be written.
+        playwright.async_api.Error: If the browser is gone.
+        OSError: If the file cannot be written.
     """
     from playwright.async_api import Error
 
@@ -153,16 +153,16 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def har_path_of(path: Path, episode: int) -> Path:
-    """The HAR file of the `episode`-th episode."""
+    """Return the HAR file of the `episode`-th episode."""
     return path if episode == 1 else path.with_name(f"{path.stem}-{episode}{path.suffix}")
 
 
 class Folders:
-    """The folders that the options name, or temporary ones.
+    """Folders of the options, or temporary ones.
 
     Attributes:
-        downloads: Where downloads are saved.
-        uploads: Where files to upload are taken from; None when there are none.
+        downloads: Folder of the downloads.
+        uploads: Folder of the files to upload; None if there is none.
     """
 
     def __init__(self, options: BrowserOptions) -> None:
@@ -200,15 +200,15 @@ class Folders:
         return path, f"{path.name!r} was downloaded ({size_bytes} bytes) to {path}; {how}"
 
     def remove_temporary(self) -> None:
-        """Remove what was made here and nobody asked for."""
+        """Remove the temporary folder, if there is one."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _take_free_path(self, name: str) -> Path:
-        """Make an empty file, so that a second download at the same time gets another name.
+        """Create an empty file, so that a concurrent download gets another name.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: If it cannot be created.
         """
         stem, suffix = split_name(name)
         for number in itertools.count():
@@ -220,7 +220,7 @@ class Folders:
 
 
 def safe_name(text: str) -> str:
-    """A file name of at most 200 bytes, its extension kept, without what some file system reserves."""
+    """Return a file name of at most 200 bytes with its extension, without characters and names that are reserved."""
     name = _RESERVED.sub("_", text.replace("\\", "/").rpartition("/")[2]).strip(" .")
     stem, suffix = split_name(name)
     if stem.upper() in _DEVICES:
@@ -230,16 +230,16 @@ def safe_name(text: str) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """A file name as stem and extension; `.tar.gz` and the like are one extension."""
+    """Split a file name into stem and extension; `.tar.gz` and the like are one extension."""
     found = _EXTENSION.search(name)
     return (name[: found.start()], found[0]) if found else (name, "")
 
 
 class Logins:
-    """Answers for the origins that there is a login for, in all tabs, frames and workers; others get nothing.
+    """HTTP authentication for the origins with a login, in all tabs, frames and workers; other origins get no answer.
 
     Args:
-        logins: What is known from the start.
+        logins: Initial logins.
     """
 
     def __init__(self, logins: Sequence[HttpLogin]) -> None:
@@ -251,23 +251,23 @@ class Logins:
 
     @property
     def origins(self) -> Container[str]:
-        """Those that there is a login for."""
+        """Origins with a login."""
         return self._by_origin.keys()
 
     async def install(self, browser: "Browser | None") -> None:
-        """Answer from now on."""
+        """Start answering in a browser."""
         self._browser = browser
         if self._by_origin:
             await self._listen()
 
     async def add(self, login: HttpLogin) -> None:
-        """Answer for one more origin, or otherwise than before."""
+        """Add or replace the login of an origin."""
         if self._by_origin.get(login.origin) != login:
             self._by_origin[login.origin] = login
             await self._listen()
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         from playwright.async_api import Error
 
         session, self._session = self._session, None
@@ -292,7 +292,7 @@ class Logins:
         asker, number = event["authChallenge"], event["requestId"]
         login = self._by_origin.get(asker["origin"]) if asker.get("source") == "Server" else None
         answer: dict[str, str] = {"response": "Default"}
-        if login is not None and number in self._asked:  # it was not taken
+        if login is not None and number in self._asked:  # the login was rejected
             answer = {"response": "CancelAuth"}
         elif login is not None:
             self._asked.append(number)

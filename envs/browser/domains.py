@@ -17,22 +17,22 @@ _MAX_KEPT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """A request that was not let through."""
+    """Blocked request."""
 
     url: str
     reason: str
     is_navigation: bool
 
     def as_text(self) -> str:
-        """What was blocked and why."""
+        """Describe what was blocked and why."""
         return f"{self.url} was {'not opened' if self.is_navigation else 'blocked'}: {self.reason}"
 
 
 class Firewall:
-    """Blocks what the rules do not let through, and remembers it until asked.
+    """Filter that blocks requests by the domain rules, and records them until they are fetched.
 
-    Requests are stopped by routing, which knows the page and leaves it as it is. What is not routed (a redirect,
-    a shared worker, a prefetch, ...) is stopped by the same rules on its way out of the browser, in the gate.
+    Requests are stopped by routing, which knows the page and leaves it as it is. Requests that are not routed (a
+    redirect, a shared worker, a prefetch, ...) are stopped by the same rules in the gate when they leave the browser.
     """
 
     def __init__(self, rules: DomainRules, gate: Gate | None = None) -> None:
@@ -41,7 +41,7 @@ class Firewall:
         self._blocked: list[Blocked] = []
 
     async def install(self, context: "BrowserContext") -> None:
-        """Watch over a browser context."""
+        """Apply the rules to a browser context."""
         if not self._rules:
             return
         await context.route("**/*", self._on_route)
@@ -49,7 +49,7 @@ class Firewall:
         context.on("requestfailed", self._on_failed)
 
     def take(self) -> list[Blocked]:
-        """What was blocked since the last time."""
+        """Return the requests blocked since the last call."""
         blocked, self._blocked = self._blocked, []
         if self._gate is not None:
             known = {_origin(found.url) for found in blocked}
@@ -59,7 +59,7 @@ class Firewall:
         return blocked
 
     def failure_of(self, url: str) -> str | None:
-        """Why the place of an address could not be reached, as the gate knows it."""
+        """Return why the host of a URL could not be reached, as recorded by the gate."""
         with contextlib.suppress(ValueError):
             return self._gate.failure_of(*host_and_port(url)) if self._gate is not None else None
         return None
@@ -69,7 +69,7 @@ class Firewall:
         if reason is None:
             await route.continue_()
             return
-        # an aborted navigation leaves the page as it is; a new window has none, it gets an error page
+        # an aborted navigation leaves the page as it is; a new window has no page and gets an error page
         stays = request.is_navigation_request() and _has_frame(request)
         await route.abort("aborted" if stays else "blockedbyclient")
         self._remember(request, reason)
@@ -98,7 +98,7 @@ def _origin(url: str) -> tuple[str | None, int | None]:
 
 
 def _is_top(request: "Request") -> bool:
-    """Whether a navigation is one of a tab; a new window has no frame yet."""
+    """Return True for a navigation of a tab; a new window has no frame yet."""
     return not _has_frame(request) or request.frame.parent_frame is None
 
 

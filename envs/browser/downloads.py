@@ -1,10 +1,10 @@
-"""Downloads of one episode: saved under safe names, reported, and shown where a person's browser shows them.
+"""Downloads of one episode: saved under safe names, reported, and shown as in a browser with a window.
 
-A headless shell has no PDF viewer: every PDF that a tab or a frame goes to becomes a download. Such a PDF is drawn in
-the place that it was meant for, under its own address. A browser with a viewer shows it itself and downloads nothing.
+A headless shell has no PDF viewer: every PDF that a tab or a frame opens becomes a download. Such a PDF is drawn in the
+tab or frame that requested it, under its own URL. A browser with a viewer shows it itself and downloads nothing.
 
-Files are shown as HTML pages without script: PDFs and pictures as images, text escaped. Nothing of a file is
-interpreted by the page: HTML is shown as text, SVG as an image. Everything is bounded.
+Files are shown as HTML pages without script: PDFs and pictures as images, text escaped. The page interprets no content
+of a file: HTML is shown as text, SVG as an image. Everything is bounded.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Download, Frame, Page, Request, Response, Route
 
 MAX_PDF_PAGES = 30
-"""Pages of a PDF in one view."""
+"""Maximum number of PDF pages in one view."""
 _MAX_PDF_BYTES = 64 * 2**20
 _MAX_IMAGE_BYTES = 16 * 2**20
 _MAX_TEXT_BYTES = 500_000
@@ -57,7 +57,7 @@ p { margin: 16px; overflow-wrap: anywhere } .pages p { color: #f1f3f4 }
 """
 _MATCH_S = 2.0
 _SOON_S = 0.3
-"""A download and the end of the navigation that it came of are reported in the same moment, in either order."""
+"""Maximum time between the reports of a download and of the end of its navigation, which come in either order."""
 _FRAME_S = 2.0
 _SHOW_TIMEOUT_S = 15.0
 _NEW = (0, 0)
@@ -69,11 +69,11 @@ _FIRST_PAGE = re.compile(r"\?page=(\d{1,6})$")
 
 
 async def view_file(path: Path, name: str = "", first_page: int = 1) -> str:
-    """A page that shows a file, or says why it cannot be shown.
+    """Return a page that shows a file, or says why it cannot be shown.
 
     Args:
         path: The file.
-        name: Its name for people; "" takes it from the path, which then is an address that opens it.
+        name: Its name for people; "" takes it from the path, which must then be an address that opens it.
         first_page: First page of a PDF to show, counted from 1.
     """
     address, name = ("", name) if name else (str(path), path.name)
@@ -98,18 +98,18 @@ async def view_file(path: Path, name: str = "", first_page: int = 1) -> str:
 
 
 def view_list(title: str, names: Sequence[tuple[str, str]]) -> str:
-    """A page with links to files, given as (name, address)."""
+    """Return a page with links to files, given as (name, address)."""
     rows = "".join(f'<p><a href="{escape(address)}">{escape(name)}</a></p>' for name, address in names)
     return _page(title, rows or "<p>There are none.</p>")
 
 
 def message(name: str, why: str) -> str:
-    """A page that says why a file cannot be shown."""
+    """Return a page that says why a file cannot be shown."""
     return _page(name, f"<p><b>{escape(name)}</b> cannot be shown.</p><p>{escape(why)}</p>")
 
 
 def _read(path: Path, max_bytes: int) -> tuple[int, bytes]:
-    """Size of a file in bytes, and its beginning."""
+    """Return the size of a file in bytes, and its beginning."""
     with path.open("rb") as file:
         return os.fstat(file.fileno()).st_size, file.read(max_bytes)
 
@@ -138,12 +138,12 @@ def _image_type(path: Path, data: bytes) -> str | None:
 
 
 def _decode(data: bytes) -> str | None:
-    """The text of a file; None for a binary one."""
+    """Return the text of a file; None for a binary one."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     if b"\0" in data[:_HEAD_BYTES]:
         return None
-    for cut in range(4 if len(data) == _MAX_TEXT_BYTES else 1):  # the end may be in the middle of a character
+    for cut in range(4 if len(data) == _MAX_TEXT_BYTES else 1):  # the end may split a character
         with contextlib.suppress(UnicodeDecodeError):
             return data[: len(data) - cut].decode("utf-8-sig")
     return data.decode("cp1252", "replace")
@@ -180,7 +180,7 @@ def _pdf_page(number: int, num_pages: int, jpeg: str) -> str:
 
 
 async def _render_pdf(path: Path, first_page: int) -> list[dict[str, str]]:
-    """The lines of `pdf_pages.py`, as many as come within the time."""
+    """Return the lines of `pdf_pages.py` that arrive within the time limit."""
     program = str(Path(__file__).with_name("pdf_pages.py"))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", program, str(path), str(first_page), str(MAX_PDF_PAGES)),
@@ -196,7 +196,7 @@ async def _render_pdf(path: Path, first_page: int) -> list[dict[str, str]]:
             async for line in process.stdout:
                 lines.append(json.loads(line))
             await process.wait()
-    except (TimeoutError, ValueError):  # what has come is shown
+    except (TimeoutError, ValueError):  # the pages received so far are shown
         pass
     finally:
         if process.returncode is None:
@@ -208,7 +208,7 @@ async def _render_pdf(path: Path, first_page: int) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Navigation:
-    """A navigation that ended without a document, so that a download may have come of it."""
+    """Navigation that ended without a document, and so may have started a download."""
 
     request: "Request"
     is_pdf: bool
@@ -219,11 +219,11 @@ class Downloads:
     """Downloads of one episode.
 
     Args:
-        folders: Where they are saved.
-        tabs: The tabs of the episode.
-        generations: Of the episode: a PDF is not shown in a tab that went elsewhere while it was prepared.
-        report: Gets what the agent should know.
-        allows_files: True if pages may come from any file, because the start page does.
+        folders: Folders to save them in.
+        tabs: Tabs of the episode.
+        generations: Generations of the episode: a PDF is not shown in a tab that was navigated while it was prepared.
+        report: Called with lines for the agent.
+        allows_files: True if pages may load any file, because the start page is a file.
     """
 
     def __init__(
@@ -250,15 +250,15 @@ class Downloads:
         self.under_way: dict[asyncio.Task[None], str] = {}
 
     def is_coming(self) -> bool:
-        """True while it is not decided yet what becomes of a tab, or a PDF is being prepared for it."""
+        """Return True while a recently ended navigation may still become a download, or a PDF is being prepared."""
         return self._num_coming > 0 or any(time.monotonic() - one.at_s < _SOON_S for one in self._ended)
 
     def notes(self) -> tuple[str, ...]:
-        """Downloads that go on."""
+        """Return notes on unfinished downloads."""
         return tuple(f"{name!r} is being downloaded" for name in self.under_way.values())
 
     def on_response(self, response: "Response") -> None:
-        """Remember the navigations that a PDF answers."""
+        """Record navigations whose response is a PDF."""
         disposition = response.headers.get("content-disposition", "").strip().lower()
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         is_pdf = media_type in ("application/pdf", "text/pdf") and not disposition.startswith("attachment")
@@ -266,12 +266,12 @@ class Downloads:
             self._pdf_requests.append(response.request)
 
     def on_request_failed(self, request: "Request") -> None:
-        """Remember the navigations that end without a document."""
+        """Record navigations that end without a document."""
         if request.is_navigation_request() and "ERR_ABORTED" in (request.failure or ""):
             self._ended.append(_Navigation(request, request in self._pdf_requests))
 
     def on_download(self, download: "Download") -> None:
-        """Take in a download."""
+        """Save or show a new download."""
         task = asyncio.ensure_future(self._take(download))
         self.under_way[task] = download.suggested_filename
         task.add_done_callback(lambda done: self.under_way.pop(done, None))
@@ -281,18 +281,18 @@ class Downloads:
 
         Args:
             page: The tab.
-            address: `file:` address or absolute path; `?page=N` behind it is the first page of a PDF to show.
-            timeout_s: Longest wait.
+            address: `file:` address or absolute path; a suffix `?page=N` selects the first page of a PDF to show.
+            timeout_s: Timeout of the navigation.
 
         Raises:
-            ActionError: The tab does not go there.
+            ActionError: If the navigation fails.
         """
         from playwright.async_api import Error
 
         path, first_page = self._find(address)
         if path is None:
             return False
-        if page not in self._file_pages:  # it stays: going back must not load the file itself
+        if page not in self._file_pages:  # the route stays: going back must not load the file itself
             self._file_pages.add(page)
             await page.route(re.compile(r"^file:"), self._on_file)
         try:
@@ -307,13 +307,13 @@ class Downloads:
         return self._folders.downloads.resolve().as_uri()
 
     def forget(self, page: "Page") -> None:
-        """The tab is closed."""
+        """Forget a closed tab."""
         self._file_pages.discard(page)
 
     async def _navigation_of(self, url: str) -> _Navigation | None:
-        """The navigation that a download came of; None for one that a page asked for by itself.
+        """Return the navigation that started a download; None if a page requested it without one.
 
-        Their URLs are compared without the fragment, which only the download has.
+        URLs are compared without the fragment, which only the download has.
         """
         until_s = time.monotonic() + _SOON_S
         while True:
@@ -344,7 +344,7 @@ class Downloads:
         await self._save(download)
 
     async def _take_shown(self, download: "Download", frame: "Frame", is_embedded: bool) -> None:
-        """Save a download that a frame shows, and show it there, unless the tab has gone elsewhere meanwhile."""
+        """Save a download and show it in its frame, unless the tab was navigated in the meantime."""
         document = self._generations.document_of(frame.page)
         asked = _FRAGMENT_PAGE.search(urldefrag(download.url)[1])
         number = int(asked[1]) if asked else 0
@@ -375,7 +375,7 @@ class Downloads:
             self._num_coming -= 1
 
     async def _view_embedded(self, download: "Download", first_page: int) -> str:
-        """A view of a PDF in an `<embed>` or `<object>`, which a person's browser does not save."""
+        """Return a view of a PDF in an `<embed>` or `<object>`; it is not saved, as in a browser with a window."""
         from playwright.async_api import Error
 
         name = safe_name(download.suggested_filename)
@@ -385,7 +385,7 @@ class Downloads:
             return message(name, f"It was not loaded: {error.message.splitlines()[0]}.")
 
     async def _close_blank(self, page: "Page") -> None:
-        """Close a tab that another one opened and that has shown nothing, as a browser does."""
+        """Close an empty tab that another tab opened, as a browser does."""
         from playwright.async_api import Error
 
         if page.url not in _BLANK or self._tabs.opener_of(page) is None:
@@ -395,7 +395,7 @@ class Downloads:
                 await page.close()
 
     async def _show(self, frame: "Frame", url: str, html: str) -> None:
-        """Put a page in the place of a PDF, under the address of the PDF."""
+        """Show a page in place of a PDF, under the URL of the PDF."""
         from playwright.async_api import Error
 
         page, wanted = frame.page, urldefrag(url)[0]
@@ -414,7 +414,7 @@ class Downloads:
                     return
                 await page.route(is_wanted, answer)
                 try:
-                    if frame == page.main_frame and frame.url == url:  # going to the same fragment loads nothing
+                    if frame == page.main_frame and frame.url == url:  # navigating to the same fragment loads nothing
                         await page.reload(wait_until="commit", timeout=_SHOW_TIMEOUT_S * 1000)
                     else:
                         await frame.goto(url, wait_until="commit", timeout=_SHOW_TIMEOUT_S * 1000)
@@ -429,7 +429,7 @@ class Downloads:
                 self._showing.discard((frame, url))
 
     def _find(self, address: str) -> tuple[Path | None, int]:
-        """The download that an address names, and the first page to show."""
+        """Return the download for an address, and the first page to show."""
         text = address.strip()
         if text.lower().startswith("file:"):
             parts = urlsplit(text)
@@ -444,7 +444,7 @@ class Downloads:
         return None, 1
 
     async def _on_file(self, route: "Route") -> None:
-        """Answer a tab that asks for a file: with a view of a download, and nothing else."""
+        """Serve a view of a download for a `file:` request; block other files unless `allows_files`."""
         path, first_page = self._find(route.request.url)
         if path is None and self._allows_files:
             await route.fallback()
@@ -466,12 +466,12 @@ def _address_of(path: Path, first_page: int) -> str:
 
 
 def _with_anchor(html: str, number: int, fragment: str) -> str:
-    """A view in which a page of the PDF bears the fragment of its address, so that the browser scrolls there."""
+    """Set the fragment of the URL as id of one page of a PDF view, so that the browser scrolls there."""
     return html.replace(f'id="page={number}"', f'id="{escape(fragment)}"', 1) if fragment else html
 
 
 async def _frame_of(request: "Request") -> "Frame | None":
-    """The frame of a navigation; that of a new window is known a little later than its request."""
+    """Return the frame of a navigation; for a new window it is known shortly after its request."""
     from playwright.async_api import Error
 
     until_s = time.monotonic() + _FRAME_S
@@ -484,7 +484,7 @@ async def _frame_of(request: "Request") -> "Frame | None":
 
 
 async def _is_embedded(frame: "Frame") -> bool:
-    """True for a frame of an `<embed>` or `<object>`, which `page.js` makes of one that has a PDF."""
+    """Return True for a frame of an `<embed>` or `<object>`, which `page.js` creates for embedded PDFs."""
     from playwright.async_api import Error
 
     if frame.parent_frame is None:
@@ -497,6 +497,6 @@ async def _is_embedded(frame: "Frame") -> bool:
 
 
 async def _set_content(frame: "Frame", html: str) -> None:
-    """Show a page in a frame whose own address cannot be answered (a blob, say)."""
+    """Show a page in a frame whose own URL cannot be routed (for example a blob)."""
     await frame.goto("about:blank", timeout=_SHOW_TIMEOUT_S * 1000)
     await frame.set_content(html, wait_until="commit", timeout=_SHOW_TIMEOUT_S * 1000)

@@ -1,4 +1,4 @@
-"""`BrowserEnv`: a real Chromium page as an environment for an agent that sees pixels."""
+"""`BrowserEnv`: a Chromium page as an environment for an agent that sees pixels."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _ABSOLUTE = frozenset({"new_tab", "downloads", *(f"tab_{number}" for number in range(1, 9))})
-"""Shortcuts that, alone in a step, have the same effect whatever the screenshot shows."""
+"""Shortcuts whose effect, alone in a step, does not depend on the screenshot."""
 OpenBrowser = Callable[[BrowserOptions, DomainRules], Awaitable[RunningBrowser]]
 
 
@@ -59,14 +59,14 @@ class _Episode:
 
 
 class BrowserEnv:
-    """A browser, driven by raw mouse and keyboard; keeps the contract of `envs.env.Env`.
+    """Browser driven by raw mouse and keyboard; implements `envs.env.Env`.
 
-    The browser process lives from the first reset to `close`; every reset opens a fresh context
-    (no cookies but those of `storage_state`). Coordinates are CSS pixels of the viewport.
+    The browser process runs from the first reset to `close`; every reset opens a fresh context (with no cookies except
+    from `storage_state`). Coordinates are CSS pixels of the viewport.
 
     Args:
-        options: Its settings.
-        open_browser: Where the browser comes from; None starts one, `BrowserPool` lends a place in one.
+        options: Settings of the browser.
+        open_browser: Opens the browser; None launches one, `BrowserPool` leases a slot in a shared one.
     """
 
     def __init__(self, options: BrowserOptions | None = None, *, open_browser: OpenBrowser | None = None) -> None:
@@ -86,10 +86,10 @@ class BrowserEnv:
 
     @property
     def page(self) -> "Page":
-        """The active Playwright page, for a task's setup and evaluation.
+        """Active Playwright page, for a task's setup and evaluation.
 
         Raises:
-            EnvError: There is none before the first reset.
+            EnvError: If there was no reset yet.
         """
         return self._open_episode().session.tabs.active
 
@@ -100,31 +100,31 @@ class BrowserEnv:
 
     @property
     def downloads_dir(self) -> Path:
-        """Where downloads are saved."""
+        """Folder of the downloads."""
         return self._open_folders().downloads
 
     async def show(self, page: "Page") -> None:
-        """Make a page the active one, if it is there still."""
+        """Make a page the active one, if it still exists."""
         tabs = self._open_episode().session.tabs
         tabs.activate(page)
         await tabs.bring_to_front()
 
     async def goto(self, url: str, *, settle: bool = True) -> None:
-        """Open an address in the active tab and wait for it, for a task's setup.
+        """Open a URL in the active tab and wait for it, for a task's setup.
 
         Args:
-            url: What to open.
-            settle: Wait until it is at rest; False: only until its document begins to come.
+            url: URL to open.
+            settle: True to wait until the page has settled; False: only until its document begins to load.
 
         Raises:
-            EnvSetupError: It could not be opened; the text says why.
+            EnvSetupError: If it could not be opened; the text says why.
         """
         session = self._open_episode().session
         try:
             await session.interrupts.race(session.goto(url), self.options.navigation_timeout_s + 1.0)
             if settle:
                 await session.settler.settle(session.tabs.active, time.monotonic())
-        except Interrupted as up:  # a dialog of the page is no reason to wait longer
+        except Interrupted as up:  # a dialog of the page ends the wait
             if up.reason == "died":
                 raise EnvDiedError("the browser process is gone") from up
         except TimeoutError as error:
@@ -136,11 +136,11 @@ class BrowserEnv:
             raise EnvSetupError(f"{error}. {hint}", retryable=True) from error
 
     async def open(self) -> None:
-        """End the episode that is going on, and open a fresh context with a blank page. `reset` does it, and more.
+        """End the current episode, and open a fresh context with a blank page; the first part of `reset`.
 
         Raises:
-            EnvSetupError: No browser.
-            EnvError: The env was closed.
+            EnvSetupError: If no browser can be started.
+            EnvError: If the env was closed.
         """
         if self._is_closed:
             raise EnvError("this browser env was closed; make a new one")
@@ -150,11 +150,11 @@ class BrowserEnv:
         await self._start_episode()
 
     async def reset(self, task: Task) -> Observation:
-        """Open a fresh context at `start_url`, set the task up, and look.
+        """Open a fresh context at `start_url`, set the task up, and return an observation.
 
         Raises:
-            EnvSetupError: No browser, or the start page does not open.
-            EnvError: The env was closed.
+            EnvSetupError: If no browser can be started, or the start page does not open.
+            EnvError: If the env was closed.
         """
         since_s = time.monotonic()
         await self.open()
@@ -165,10 +165,10 @@ class BrowserEnv:
         return (await episode.observer.look(None, since_s, episode.executor.mouse.pointer_px))[0]
 
     async def hold_requests(self, check: RequestCheck | None) -> None:
-        """Hold requests of pages back until `check` has judged them, see `envs.env.RequestHolder`.
+        """Hold requests of pages until `check` has decided about them, see `envs.env.RequestHolder`.
 
         Raises:
-            EnvSetupError: The browser is shared.
+            EnvSetupError: If the browser is shared.
         """
         held = self._open_episode().session.held
         if check is None:
@@ -177,19 +177,18 @@ class BrowserEnv:
             held.start(check)
 
     def expect(self, generation: Generation) -> None:
-        """Name the observation that the next step was decided on, see `envs.env.VersionedScreen`."""
+        """Set the observation that the next step was decided on, see `envs.env.VersionedScreen`."""
         self._expected = generation
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """Carry out actions until one fails or is objected to, let the page settle, and look.
+        """Execute actions until one fails or is rejected, let the page settle, and return an observation.
 
-        `info["timings"]` has the seconds spent on `act`, `settle` and `observe`; `info["blocked"]`
-        the requests that the domain rules stopped; `info["is_outdated"]` is True if the input was refused because the
-        screen had changed.
+        `info["timings"]` has the seconds spent on `act`, `settle` and `observe`; `info["blocked"]` the requests that
+        the domain rules blocked; `info["is_outdated"]` is True if the input was refused because the screen had changed.
 
         Raises:
-            EnvDiedError: The browser is gone.
-            EnvError: There was no reset, or the env was closed.
+            EnvDiedError: If the browser is gone.
+            EnvError: If there was no reset, or the env was closed.
         """
         episode = self._open_episode()
         if not episode.session.is_connected:
@@ -208,7 +207,7 @@ class BrowserEnv:
         return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """What an action would activate now; `UNKNOWN` when the page does not answer."""
+        """Return what an action would activate now; `UNKNOWN` if the page does not answer."""
         episode = self._episode
         if episode is None or not episode.session.is_connected:
             return (UNKNOWN,)
@@ -217,7 +216,7 @@ class BrowserEnv:
         )
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What a click there gets, `button "Delete"` for example; None when nothing or unknown."""
+        """Describe what would receive a click, for example `button "Delete"`; None if nothing or unknown."""
         targets = await self.find_targets(Click(x_px=x_px, y_px=y_px))
         return targets[0].text if targets else None
 
@@ -231,15 +230,15 @@ class BrowserEnv:
         return replace(await session.texts.read(session.tabs.active), is_on_display=not self.options.headless)
 
     async def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
-        """The active tab as it is painted, with what is drawn over it."""
+        """Yield frames of the active tab as it is painted, with overlays drawn."""
         async for frame in watch_session(self._live_session, self.options, max_fps):
             yield frame
 
     def _live_session(self) -> BrowserSession | None:
-        """The session to watch; None while there is none.
+        """Return the session to watch; None if there is none at the moment.
 
         Raises:
-            EnvError: The env was closed: there will be none any more.
+            EnvError: If the env was closed.
         """
         if self._is_closed:
             raise EnvError("this browser env was closed")
@@ -247,7 +246,7 @@ class BrowserEnv:
         return episode.session if episode is not None and episode.session.is_connected else None
 
     async def close(self) -> None:
-        """End the browser and everything that belongs to it."""
+        """Close the browser and everything that belongs to it."""
         self._is_closed = True
         await self._end_episode()
         launched, self._launched = self._launched, None
@@ -258,10 +257,10 @@ class BrowserEnv:
             self._folders = None
 
     async def _act(self, episode: _Episode, actions: Sequence[Action], check: Check | None, until_s: float) -> None:
-        """Carry out actions until the last one or until `until_s`.
+        """Execute actions until the last one or until `until_s`.
 
         Raises:
-            ActionError: One failed, or it is too late for the rest.
+            ActionError: If one failed, or the time limit has passed.
         """
         expected, self._expected = self._expected, None
         for number, action in enumerate(actions):
@@ -318,7 +317,7 @@ class BrowserEnv:
             if self.options.har_path is not None:
                 path = har_path_of(Path(self.options.har_path), self._num_episodes)
                 await asyncio.to_thread(scrub_har, path, self._redact)
-        if self._launched is not None and self._launched.is_shared:  # a place is for one episode
+        if self._launched is not None and self._launched.is_shared:  # a slot is leased for one episode
             lease, self._launched = self._launched, None
             await lease.close()
 
@@ -336,16 +335,16 @@ class BrowserEnv:
 
 
 async def _check_outdated(episode: _Episode, actions: Sequence[Action], expected: Generation) -> None:
-    """Refuse the inputs of a step if the screen is not the one that they were decided on any more.
+    """Refuse the inputs of a step if the screen has changed since they were decided on.
 
     Args:
-        episode: The episode.
-        actions: The first input and what follows it.
-        expected: Of the observation that they were decided on.
+        episode: Current episode.
+        actions: First input and the actions after it.
+        expected: Generation of the observation that they were decided on.
 
     Raises:
-        OutdatedError: It is not; the text says why.
-        ActionError: The screenshot only showed that the page does not respond.
+        OutdatedError: If it has changed; the text says why.
+        ActionError: If the screenshot only showed that the page does not respond.
     """
     session, executor = episode.session, episode.executor
     shortcut = shortcut_of(actions[0], executor.held)
@@ -358,7 +357,7 @@ async def _check_outdated(episode: _Episode, actions: Sequence[Action], expected
         )
     if why is None:
         changed = await episode.places.why_changed(actions, executor.mouse.pointer_px, expected)
-        why = _why_outdated(session, expected) or changed  # something may have come up meanwhile
+        why = _why_outdated(session, expected) or changed  # the screen may have changed during the comparison
     if why is not None:
         raise OutdatedError(why)
 
@@ -369,10 +368,10 @@ def _why_outdated(session: BrowserSession, expected: Generation) -> str | None:
 
 
 def check_start(url: str | None) -> None:
-    """Refuse a start page that is no address, before anything is started.
+    """Check the start page before anything is started.
 
     Raises:
-        EnvSetupError: It is none; the text says what is expected.
+        EnvSetupError: If it is not a valid address; the text says what is expected.
     """
     if url is None:
         return
@@ -383,10 +382,10 @@ def check_start(url: str | None) -> None:
 
 
 def parse_options(request: EnvRequest) -> BrowserOptions:
-    """Options of a browser as settings and task files name them; other names in the request are left alone.
+    """Parse options of a browser as named in settings and task files; other names in the request are ignored.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is invalid.
     """
     options = dict(request.options)
     url, state = options.get("url"), options.get("storage_state")
@@ -435,4 +434,4 @@ KIND = EnvKind(
     shown=_SHOWN,
     masks_secrets=True,
 )
-"""The browser in `envs.registry`."""
+"""Kind of the browser in `envs.registry`."""

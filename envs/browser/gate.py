@@ -1,8 +1,8 @@
-"""The way out of a browser: a proxy on loopback that lets through what the domain rules allow.
+"""Outgoing proxy of a browser on loopback that applies the domain rules.
 
-Everything that a browser sends goes through it: pages, redirects, workers, prefetches, sockets. The rules are judged
-here, with the host and the port at hand, and denied wins. Names are resolved here too, so that a denied address is
-denied under every name. What Chromium would send around a proxy is turned off in `envs.browser.launch`.
+All traffic of a browser passes through it: pages, redirects, workers, prefetches, sockets. The rules are applied here,
+where host and port are known, and denied rules take precedence. Names are resolved here too, so that a denied address
+is denied under every name. `envs.browser.launch` disables what Chromium would send past a proxy.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ LookUp = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class UpstreamError(Exception):
-    """The proxy does not connect; the text says why."""
+    """Failure to connect through the upstream proxy; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """A proxy: http, https or socks5."""
+    """Upstream proxy: http, https or socks5."""
 
     scheme: str
     host: str
@@ -53,11 +53,11 @@ class Upstream:
 
     @property
     def is_http(self) -> bool:
-        """Whether it takes plain requests for whole addresses."""
+        """True if the proxy accepts plain requests with absolute URLs."""
         return self.scheme in ("http", "https")
 
     def headers(self) -> list[bytes]:
-        """What a request needs to be taken."""
+        """Return the authentication headers of a request."""
         if not self.username:
             return []
         token = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
@@ -66,10 +66,10 @@ class Upstream:
     async def connect(
         self, host: str, port: int, *, is_plain: bool
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to a place; to the proxy itself for plain requests that it takes.
+        """Open a connection to a host and port; for plain requests through an HTTP proxy, to the proxy itself.
 
         Raises:
-            UpstreamError: The proxy does not answer, or refuses.
+            UpstreamError: If the proxy does not answer, or refuses.
         """
         try:
             context = ssl.create_default_context() if self.scheme == "https" else None
@@ -96,7 +96,7 @@ class Upstream:
             raise UpstreamError(f"the proxy refused to connect ({head.split(chr(13).encode())[0].decode('latin-1')})")
 
     async def _by_socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
-        """Source: RFC 1928 and RFC 1929."""
+        """Connect through a SOCKS5 proxy. Source: RFC 1928 and RFC 1929."""
         methods = b"\x00\x02" if self.username else b"\x00"
         writer.write(bytes([5, len(methods)]) + methods)
         version, method = await reader.readexactly(2)
@@ -117,10 +117,10 @@ class Upstream:
 
 
 def read_upstream(text: str) -> Upstream:
-    """The proxy of a setting, `http://user:password@host:port` or `socks5://host:port`.
+    """Parse the proxy of a setting, `http://user:password@host:port` or `socks5://host:port`.
 
     Raises:
-        EnvSetupError: It is not of that form.
+        EnvSetupError: If it does not have that form.
     """
     parts = urlsplit(text if "://" in text else f"http://{text}")
     try:
@@ -140,12 +140,12 @@ def read_upstream(text: str) -> Upstream:
 
 
 class _Refused(Exception):
-    """A request that is not let through, or cannot be."""
+    """Request that is blocked or cannot be sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """A request that the gate did not let through."""
+    """Request that the gate blocked."""
 
     url: str
     reason: str
@@ -153,7 +153,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Head:
-    """The first lines of a request."""
+    """Request line and headers of a request."""
 
     method: bytes
     target: str
@@ -165,11 +165,11 @@ class _Head:
 
 
 class Gate:
-    """The proxy, in a thread of its own, so that pages load while the agent thinks.
+    """Proxy with its own thread, so that pages load while the agent is busy.
 
     Args:
-        rules: What may be reached.
-        upstream: The proxy that the person asked for, which resolves the names then; None connects directly.
+        rules: Domain rules.
+        upstream: Proxy configured by the user, which then resolves the names; None connects directly.
         look_up: Returns the addresses of a name for a port.
     """
 
@@ -188,10 +188,10 @@ class Gate:
         self.port = 0
 
     async def start(self) -> None:
-        """Begin to listen on a free port of loopback.
+        """Start listening on a free port of loopback.
 
         Raises:
-            EnvSetupError: No port can be had.
+            EnvSetupError: If no port is available.
         """
         self._thread.start()
         try:
@@ -204,7 +204,7 @@ class Gate:
             ) from error
 
     def close(self) -> None:
-        """Cut every connection and end the thread; may be called twice."""
+        """Close every connection and end the thread; may be called twice."""
         if self._loop.is_running():
             asyncio.run_coroutine_threadsafe(self._end(), self._loop)
             self._thread.join(_START_TIMEOUT_S)
@@ -213,30 +213,30 @@ class Gate:
 
     @property
     def proxy(self) -> "ProxySettings":
-        """The settings that send everything of a browser or a context through it, loopback addresses too."""
+        """Proxy settings that send all traffic of a browser or a context through the gate, loopback included."""
         return {"server": f"http://127.0.0.1:{self.port}", "bypass": "<-loopback>"}
 
     @property
     def num_open(self) -> int:
-        """How many requests of plain http are under way."""
+        """Number of plain http requests in progress."""
         return self._num_open
 
     def route(self, ports: Mapping[str, int]) -> None:
-        """From now on, lead these places to ports of loopback, and nowhere else.
+        """Redirect the given hosts to ports of loopback, and block all others, from now on.
 
         Args:
-            ports: By place, `{"wiki.localhost:80": 40123}`.
+            ports: Loopback ports by host and port, `{"wiki.localhost:80": 40123}`.
         """
         self._routes = dict(ports)
 
     def take(self) -> list[Stopped]:
-        """What was stopped since the last time."""
+        """Return the requests blocked since the last call."""
         with self._lock:
             stopped, self._stopped = self._stopped, []
         return stopped
 
     def failure_of(self, host: str, port: int | None) -> str | None:
-        """Why the last connection to a place could not be made; None when it could."""
+        """Return why the last connection to a host failed; None if it succeeded."""
         with self._lock:
             return self._failures.get(f"{host}:{port}")
 
@@ -262,7 +262,7 @@ class Gate:
             else:
                 await self._forward(head, (reader, writer))
         except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError, _Refused):
-            pass  # closed without an answer: to the browser this is a request that failed
+            pass  # closed without an answer: the browser reports a failed request
         finally:
             await _close(writer)
 
@@ -282,7 +282,7 @@ class Gate:
             await _close(server[1])
 
     async def _forward(self, head: _Head, client: Pair) -> None:
-        """One request of plain http; the next one needs a connection of its own, so that each is judged."""
+        """Forward one plain http request and close the connection, so that each request is checked."""
         scheme, _, rest = head.target.partition("://")
         authority = rest.partition("/")[0]
         if scheme.lower() != "http" or head.header(b"transfer-encoding"):
@@ -295,7 +295,7 @@ class Gate:
             self._num_open -= 1
 
     async def _relay(self, head: _Head, client: Pair, server: Pair) -> None:
-        """Pass on one request and its answer."""
+        """Forward one request and its response."""
         slash, path = head.target.partition("://")[2].partition("/")[1:]
         through_http = self._upstream is not None and self._upstream.is_http
         try:
@@ -311,10 +311,10 @@ class Gate:
             await _close(server[1])
 
     async def _open(self, url: str, host: str, port: int, *, is_plain: bool = False) -> Pair:
-        """A connection to a place that may be reached.
+        """Open a connection to a host that the rules allow.
 
         Raises:
-            _Refused: It may not be reached, or does not answer.
+            _Refused: If it is blocked or does not answer.
         """
         reason = self._rules.why_blocked_place(host, port) or self._why_own(known_addresses(host), port)
         if reason is None and self._routes is not None and f"{host}:{port}" not in self._routes:
@@ -349,7 +349,7 @@ class Gate:
                 self._note_stopped(url, reason)
                 raise _Refused(reason)
         last: OSError = ConnectionRefusedError()
-        for address in addresses:  # those that were judged, so that a name cannot change its mind
+        for address in addresses:  # the checked addresses, so that a second lookup cannot return others
             try:
                 return await asyncio.open_connection(address, port)
             except OSError as error:
@@ -395,12 +395,12 @@ def _parse_head(data: bytes) -> _Head:
 
 
 def _authority(text: str, default_port: int | None = None) -> tuple[str, int]:
-    """Canonical host and port of the part of an address between `//` and its path.
+    """Return canonical host and port of the authority of a URL, the part between `//` and the path.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: If it is invalid.
     """
-    if any(char in text for char in "?#\\"):  # others may take another host for the meant one
+    if any(char in text for char in "?#\\"):  # other parsers may find a different host in it
         raise ValueError("the path is not set off by a slash")
     host, colon, port = text.rpartition("@")[2].rpartition(":")
     if not colon or port.endswith("]"):
@@ -415,7 +415,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int) -> None:
-    """The body of one request and no more; returns when the client leaves or wants something else."""
+    """Forward the body of one request; return when the client disconnects or sends more."""
     while length:
         data = await reader.read(min(length, _CHUNK_BYTES))
         if not data:
@@ -427,7 +427,7 @@ async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The answer of a server, with the word that the connection ends after it."""
+    """Forward the response of a server, with a header that closes the connection after it."""
     while True:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head[:-4].split(b"\r\n")
@@ -441,7 +441,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def _both(*work: Coroutine[Any, Any, None]) -> None:
-    """Run until the first one ends, then end the others."""
+    """Run coroutines until the first one ends, then cancel the others."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Which tab and document a screenshot shows, and the comparison that refuses input decided on another one."""
+"""Tab and document of a screenshot, and the comparison that refuses input decided on another one."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ ANOTHER_PAGE = f"the tab went to another page after the screenshot, {NOTHING_DON
 
 
 class Generations:
-    """Counts the tabs, documents and screenshots of one episode."""
+    """Counter of the tabs, documents and screenshots of one episode."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -34,20 +34,20 @@ class Generations:
         task.add_done_callback(self._opening.discard)
 
     def forget(self, page: "Page") -> None:
-        """The tab is closed."""
+        """Forget a closed tab."""
         self._tabs.pop(page, None)
         self._documents.pop(page, None)
 
     def document_of(self, page: "Page") -> tuple[int, int]:
-        """Number of a tab and of the document in it; zeros for a tab that is closed."""
+        """Return the number of a tab and of its document; zeros for a closed tab."""
         return self._tabs.get(page, 0), self._documents.get(page, 0)
 
     def show(self, document: tuple[int, int], overlay: object, *, is_captured: bool) -> Generation:
         """Make the generation of the next observation.
 
         Args:
-            document: As `document_of` gave it before the capture.
-            overlay: Drawn over the page, None if nothing is.
+            document: Result of `document_of` before the capture.
+            overlay: Overlay drawn over the page, or None.
             is_captured: False if the screenshot only says that the page does not respond.
         """
         self._num_frames += is_captured
@@ -57,14 +57,14 @@ class Generations:
         return self._shown
 
     def why_outdated(self, decided_on: Generation, page: "Page | None", overlay: object) -> str | None:
-        """Reason to refuse input; None if the tab, the screenshot and the overlay are those it was decided on.
+        """Return why input must be refused; None if tab, screenshot and overlay are those it was decided on.
 
-        Another document of the tab is left to `envs.browser.places.PlaceCheck`.
+        Another document of the tab is checked by `envs.browser.places.PlaceCheck`.
 
         Args:
-            decided_on: Of the observation that led to the input.
-            page: The active tab now.
-            overlay: What is drawn over it now.
+            decided_on: Generation of the observation that led to the input.
+            page: Currently active tab.
+            overlay: Overlay currently drawn over it.
         """
         if (self.document_of(page)[0] if page is not None else 0) != decided_on.tab:
             return f"another tab came to the front after the screenshot, {NOTHING_DONE}"

@@ -1,9 +1,9 @@
-"""Requests of pages, held back in the browser until they are judged.
+"""Requests of pages, held in the browser until they are checked.
 
-The browser's own interception is used (`Fetch` of the DevTools protocol, on the browser): it covers frames, windows,
-workers, beacons and what is sent while a page goes away, with and without TLS. Not covered: messages on a WebSocket
-or a WebRTC channel that is open already, scripts, styles and images without a query (always GET), and what an extension
-sends.
+Interception by the browser itself is used (`Fetch` of the DevTools protocol, on the browser): it covers frames,
+windows, workers, beacons and requests that are sent while a page unloads, with and without TLS. Not covered: messages
+on an open WebSocket or WebRTC channel, scripts, styles and images without a query (always GET), and requests of
+extensions.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ _MAX_BODY_CHARS = 64_000
 _MAX_SHOWN_CHARS = 200
 _MAX_HELD = 2_000
 _OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
-"""Headers by which a POST names the method that is meant."""
+"""Headers by which a POST overrides its method."""
 _CLOSE_TIMEOUT_S = 2.0
 
 
 class HeldRequests:
-    """Holds back requests of a browser context while there is a check.
+    """Requests of a browser context, held while there is a check.
 
-    Interception has to be on before a document is loaded, so it is always; without a check all requests pass.
+    Interception must be on before a document is loaded, so it always is; without a check all requests pass.
 
     Args:
         context: The context, the only one of its browser.
-        redact: Masks secrets in what is shown of a request.
+        redact: Masks secrets in the fields of a request.
         note: Called with a line for the agent when a request was dropped.
-        is_shared: Whether the browser has other contexts too.
+        is_shared: True if the browser has other contexts too.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class HeldRequests:
         self._is_by_person = False
 
     def is_asking(self) -> bool:
-        """Return whether a request is being judged; a person may be thinking about it."""
+        """Return True while a request is being checked; a person may be deciding about it."""
         return bool(self._judging)
 
     def on_input(self, *, is_by_person: bool) -> None:
-        """Note an input: documents that were loaded before are not new any more."""
+        """Record an input: documents loaded before it no longer count as new."""
         self._is_by_person = is_by_person
         self._coming.clear()
         self._new.clear()
@@ -89,10 +89,10 @@ class HeldRequests:
         )
 
     def start(self, check: RequestCheck) -> None:
-        """Hold requests back from now on.
+        """Hold requests from now on.
 
         Raises:
-            EnvSetupError: The browser has other contexts, whose requests cannot be told from those of this one.
+            EnvSetupError: If the browser has other contexts, whose requests cannot be distinguished.
         """
         if self._session is None:
             raise EnvSetupError(
@@ -101,7 +101,7 @@ class HeldRequests:
         self._check = check
 
     async def why_refused(self, url: str, page_url: str) -> str | None:
-        """Return why the agent may not open an address in a tab, or None; a person may be asked meanwhile."""
+        """Return why the agent may not open a URL in a tab, or None; a person may be asked meanwhile."""
         if self._check is None or self._is_over:
             return None
         request = PageRequest(
@@ -118,17 +118,17 @@ class HeldRequests:
         return await task
 
     async def drop(self) -> None:
-        """Drop what is held, and changes that would be judged later: the run is over. What is read passes."""
+        """Drop held requests and later ones that may change something, since the run is over; reading requests pass."""
         self._is_over = self._check is not None
         for task in self._judging:
             task.cancel()
         if work := {*self._judging, *self._sending}:
             await asyncio.wait(work, timeout=_CLOSE_TIMEOUT_S)
-        if self._sending:  # the answers to what was cancelled just now
+        if self._sending:  # the responses to the requests that were just cancelled
             await asyncio.wait(set(self._sending), timeout=_CLOSE_TIMEOUT_S)
 
     async def close(self) -> None:
-        """Intercept nothing any more; only after the context is closed, as what is held would be sent otherwise."""
+        """Stop intercepting; call it only after the context is closed, since held requests would be sent otherwise."""
         session, self._session = self._session, None
         if session is not None:
             await session.detach()
@@ -139,7 +139,7 @@ class HeldRequests:
             return
         tab, url = info["targetId"], _without_fragment(info["url"])
         if url != _without_fragment(self._tabs.get(tab, "")) and self._coming.get(tab) == url:
-            self._new.add(tab)  # the document that was asked for has come
+            self._new.add(tab)  # the requested document has loaded
         self._tabs[tab] = info["url"]
         if info.get("canAccessOpener"):
             self._opened.add(tab)
@@ -171,7 +171,7 @@ class HeldRequests:
     def _judged(self, task: "asyncio.Task[None]") -> None:
         self._judging.discard(task)
         if not task.cancelled():
-            task.exception()  # of the check, which its run reports
+            task.exception()  # exception of the check, which its run reports
 
     def _request_of(self, event: dict[str, Any], *, is_top: bool) -> PageRequest:
         request, frame = event["request"], event.get("frameId", "")
@@ -189,18 +189,18 @@ class HeldRequests:
         )
 
     def _is_from_new(self, frame: str, sender: str, kind: RequestKind) -> bool:
-        """Return whether a new document sends it; what the one before it sends while it goes away may come later."""
+        """Return True if a new document sends it; requests of its predecessor while unloading may arrive later."""
         if frame not in self._tabs:
             return bool(self._new)
         is_own = _without_fragment(sender) == _without_fragment(self._tabs[frame])
-        tells_origin_only = urlsplit(sender).path == "/"  # to another site
+        tells_origin_only = urlsplit(sender).path == "/"  # for a request to another site
         return frame in self._new and (is_own or (tells_origin_only and kind == "fetch"))
 
     async def _judge(self, event: dict[str, Any], request: PageRequest) -> None:
         reason: str | None = "the run is over"
         try:
             reason = await self._ask(request)
-        finally:  # a check that fails or is cancelled lets nothing pass
+        finally:  # a check that fails or is cancelled allows nothing
             if reason is None:
                 self._send("Fetch.continueRequest", requestId=event["requestId"])
             else:
@@ -216,7 +216,7 @@ class HeldRequests:
         self._fail(event)
 
     def _fail(self, event: dict[str, Any]) -> None:
-        # an aborted document leaves the page as it is; a new window has none, it gets an error page
+        # an aborted document leaves the page as it is; a new window has no page and gets an error page
         stays = event["resourceType"] == "Document" and self._tabs.get(event.get("frameId", ""), "") not in ("", ":")
         reason = "Aborted" if stays else "BlockedByClient"
         self._send("Fetch.failRequest", requestId=event["requestId"], errorReason=reason)
@@ -238,7 +238,7 @@ class HeldRequests:
 
 
 def _method_of(method: str, headers: dict[str, str]) -> str:
-    """Return the method that is meant; a header does not make a change a read, whatever the server thinks of it."""
+    """Return the effective method; an override header cannot turn a changing method into a reading one."""
     meant = next((headers[name].strip().upper() for name in _OVERRIDES if name in headers), method)
     return method if meant in READ_METHODS else meant
 

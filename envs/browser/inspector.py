@@ -1,8 +1,8 @@
-"""What inputs activate in a page, asked of the browser in a way that the page cannot falsify.
+"""Targets of inputs in a page, determined by the browser in a way that the page cannot falsify.
 
-The questions run in an isolated world of each document, through the DevTools protocol: a page that
-replaces `document.elementFromPoint` or `Element.prototype.getAttribute` changes its own, not ours. The
-protocol also opens closed shadow roots and frames of other origins.
+The scripts run in an isolated world of each document, through the DevTools protocol: a page that replaces
+`document.elementFromPoint` or `Element.prototype.getAttribute` changes only its own copies. The protocol also opens
+closed shadow roots and frames of other origins.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _WORLD = "k25"
 _GROUP = "k25"
 _KEPT = "k25-kept"
-_OVER = "k25-over"  # asked at the same time, so let go of by itself
+_OVER = "k25-over"  # separate group: released on its own, since calls run concurrently
 _MAX_DEPTH = 12
 _MAX_HELD = 32
-"""So many elements of a page are held before they are let go of together: a message to the browser takes 1 to 2 ms."""
+"""Number of held elements after which they are released together: a message to the browser takes 1 to 2 ms."""
 _OWN_TEXT = """function () {
   const text = Object.getOwnPropertyDescriptor(Node.prototype, "textContent").get.call(this);
   const first = getComputedStyle(this, "::before").content, last = getComputedStyle(this, "::after").content;
@@ -34,13 +34,13 @@ _OWN_TEXT = """function () {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stroke:
-    """A key that goes down.
+    """Key press.
 
     Attributes:
         key: Canonical name, or one character.
-        typed: The character or text that it types; empty for a key that types nothing.
-        ctrl: Whether ctrl or the command key is down.
-        alt: Whether alt is down.
+        typed: Character or text that it types; empty for a key that types nothing.
+        ctrl: True if ctrl or the command key is down.
+        alt: True if alt is down.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Stroke:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A document or a closed shadow root, to be asked in a session."""
+    """Document or closed shadow root, with the session in which scripts run."""
 
     session: "CDPSession"
     frame_id: str
@@ -59,7 +59,7 @@ class _Place:
 
 
 class Inspector:
-    """Asks pages."""
+    """Runner of inspection scripts in pages."""
 
     def __init__(self) -> None:
         self._tops: dict[Page, _Place] = {}
@@ -68,10 +68,10 @@ class Inspector:
         self._num_held = 0
 
     async def at_point(self, page: "Page", x_px: float, y_px: float, *, is_drop: bool = False) -> tuple[Target, ...]:
-        """What a click at a point of the viewport activates; at the end of a drag also what lies below.
+        """Return what a click at a point of the viewport activates; at the end of a drag also the elements below.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         top = await self._top(page)
         ask = {"point": [x_px, y_px], "is_drop": is_drop}
@@ -85,10 +85,10 @@ class Inspector:
         return (replace(found[0], names=(*found[0].names, *painted)), *found[1:])
 
     async def on_key(self, page: "Page", stroke: Stroke) -> tuple[Target, ...]:
-        """What a key activates, given what has the focus.
+        """Return what a key activates for the current focus.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         ask = {"key": stroke.key, "typed": stroke.typed, "ctrl": stroke.ctrl, "alt": stroke.alt}
         top = await self._top(page)
@@ -100,13 +100,13 @@ class Inspector:
         Args:
             page: The page.
             script: Name of a file with a function (ask, element) that returns an object.
-            ask: Its first argument; a point is in CSS pixels of the viewport.
+            ask: First argument of the function; a point is in CSS pixels of the viewport.
 
         Returns:
             The object, and as `x` and `y` the point in the frame, or minus the corner of the frame.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         top = await self._top(page)
         function = read_script("innermost.js").replace("__BODY__", read_script(script).strip())
@@ -115,7 +115,7 @@ class Inspector:
             return await self._descend_through(page, top, ask, found, frames, function)
 
     def forget(self, page: "Page") -> None:
-        """A page is gone."""
+        """Forget a closed page."""
         self._tops.pop(page, None)
         self._functions.pop(page, None)
 
@@ -127,9 +127,9 @@ class Inspector:
         return top
 
     async def _run_in_top(self, page: "Page", top: _Place, ask: dict[str, Any], *, wants_element: bool = False) -> Any:
-        """Ask the page's own document, by a function that is kept in its isolated world until the document goes.
+        """Run inspect.js in the main document.
 
-        The name of the function is good in that world alone: in the next document it is an error, never another one's.
+        Its function is kept in the isolated world of the document; its object id is an error in any other world.
         """
         from playwright.async_api import Error
 
@@ -137,7 +137,7 @@ class Inspector:
         if known is not None:
             try:
                 return await _call_kept(top, known, ask, wants_element=wants_element)
-            except Error:  # the document is another one by now, or is just leaving
+            except Error:  # the document was replaced or is unloading
                 self._functions.pop(page, None)
         made = self._functions[page] = await _keep_function(top)
         return await _call_kept(top, made, ask, wants_element=wants_element)
@@ -145,13 +145,13 @@ class Inspector:
     async def _descend(
         self, page: "Page", place: _Place, ask: dict[str, Any], found: dict[str, Any]
     ) -> tuple[Target, ...]:
-        """The targets of what was found, or of what is inside of it: a frame, a closed shadow root.
+        """Return the targets of a result, following frames and closed shadow roots.
 
         Args:
-            page: Where.
-            place: The page's own document.
-            ask: What was asked there.
-            found: Its answer.
+            page: The page.
+            place: Main document of the page.
+            ask: Argument of the script in that document.
+            found: Its result.
         """
         async with AsyncExitStack() as frames:
             found = await self._descend_through(page, place, ask, found, frames)
@@ -166,9 +166,9 @@ class Inspector:
         frames: AsyncExitStack,
         function: str | None = None,
     ) -> dict[str, Any]:
-        """Ask inside of what was found until nothing is inside; None as `function` is that of inspect.js.
+        """Run a script (None: inspect.js) in nested frames and shadow roots until nothing is inside.
 
-        Sessions of frames that have a process of their own are opened in `frames`.
+        Sessions of frames in another process are opened in `frames`.
         """
         top = place
         for _ in range(_MAX_DEPTH):
@@ -188,7 +188,7 @@ class Inspector:
             found = await _run(place, await _world(place), ask, function=function)
             if "point" not in ask and "x" in found:
                 found |= {"x": found["x"] + x_px, "y": found["y"] + y_px}
-        if found.get("inside") or place is not top:  # else nothing is held
+        if found.get("inside") or place is not top:  # otherwise nothing is held
             self._num_held += 1
         if self._num_held >= _MAX_HELD or place is not top:
             self._num_held = 0
@@ -196,7 +196,7 @@ class Inspector:
         return found
 
     def _release(self, session: "CDPSession") -> None:
-        """Let go of what was held while asking; nobody has to wait for it."""
+        """Release the held elements in the background."""
         task = asyncio.ensure_future(_release_group(session))
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
@@ -210,7 +210,7 @@ async def _release_group(session: "CDPSession") -> None:
 
 
 async def _keep_function(top: _Place) -> str:
-    """Make the function of inspect.js in the isolated world of a document; returns the name of the object."""
+    """Create the function of inspect.js in the isolated world of a document, and return its object id."""
     expression = f"({read_script('inspect.js')}\n)"
     answer = await top.session.send(
         "Runtime.evaluate", {"expression": expression, "contextId": await _world(top), "objectGroup": _KEPT}
@@ -233,7 +233,7 @@ async def _call_kept(top: _Place, function: str, ask: dict[str, Any], *, wants_e
 
 
 async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...]:
-    """The text of what is drawn at a point of the page and lets clicks through (`pointer-events: none`)."""
+    """Return the text drawn at a point of the page that lets clicks through (`pointer-events: none`)."""
     from playwright.async_api import Error
 
     send = top.session.send
@@ -273,7 +273,7 @@ async def _main_frame_id(session: "CDPSession") -> str:
 async def _world(place: _Place) -> int:
     made = await place.session.send(
         "Page.createIsolatedWorld",
-        {"frameId": place.frame_id, "worldName": _WORLD, "grantUniveralAccess": True},  # spelt so in the protocol
+        {"frameId": place.frame_id, "worldName": _WORLD, "grantUniveralAccess": True},  # misspelt in the protocol
     )
     return int(made["executionContextId"])
 
@@ -304,7 +304,7 @@ def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
 async def _step_inside(
     page: "Page", place: _Place, element: str | None, frames: AsyncExitStack | None
 ) -> _Place | None:
-    """The frame (its session opened in `frames`), or the closed shadow root, of an element; None when there is none."""
+    """Return the frame (session opened in `frames`) or the closed shadow root of an element; None if there is none."""
     if element is None:
         return None
     node = (await place.session.send("DOM.describeNode", {"objectId": element}))["node"]
@@ -326,7 +326,7 @@ async def _step_inside(
 
 
 async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: AsyncExitStack) -> _Place | None:
-    """A frame in the session of its parent, or in its own when it has a process of its own."""
+    """Return a frame in the session of its parent, or in a new session if it has its own process."""
     from playwright.async_api import Error
 
     place = _Place(session=session, frame_id=frame_id)
@@ -346,7 +346,7 @@ async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: Asy
 
 
 async def detach(session: "CDPSession") -> None:
-    """End a session, with all that is held in it; one whose page has gone has ended by itself."""
+    """Detach a session and release everything held in it; ignore a session whose page is gone."""
     from playwright.async_api import Error
 
     with contextlib.suppress(Error):

@@ -1,4 +1,4 @@
-"""The keyboard of a browser page: key names, text, keys held over steps; and the shortcuts of a browser window."""
+"""Keyboard of a browser page: key names, text, keys held across steps; and the shortcuts of a browser window."""
 
 import asyncio
 import re
@@ -41,7 +41,7 @@ _NAMES = {
 _PLAIN = {"altleft": "alt", "altright": "alt", "ctrlleft": "ctrl", "ctrlright": "ctrl",
           "shiftleft": "shift", "shiftright": "shift", "winleft": "win", "winright": "win"}  # fmt: skip
 _MODIFIERS = frozenset({"ctrl", "alt", "win", "shift"})
-# Keys of a US keyboard by the character on them; with a modifier it is the key that counts.
+# Keys of a US keyboard by their character; with a modifier the key is pressed instead of the character.
 _CODES = dict(
     zip(
         "`-=[]\\;',./",
@@ -49,17 +49,16 @@ _CODES = dict(
         strict=True,
     )
 )
-_PIECES = re.compile(r"[^\n\t]{1,50}|\n|\t")  # short ones, so that a step that is cancelled ends soon
+_PIECES = re.compile(r"[^\n\t]{1,50}|\n|\t")  # short pieces, so that a cancelled step ends soon
 _LINES = re.compile(r"[^\n\t]+|\n|\t")
 _PRESSING = {"\n": "enter", "\t": "tab", " ": "space"}
 _WORDS = re.compile(r"[^\n\t ]{1,50}|\n|\t| ")
 
 Ask = Callable[[str, Collection[str], str], Awaitable[None]]
-"""Asked before a key goes down or a held one goes up, with its canonical name, all keys that are then down,
-and the text that it types; raises `ActionError` to object."""
+"""Callback with (key, keys down, typed text) before a key press or release; raises `ActionError` to reject it."""
 
-# Empties the line that an editor began with an indent or a list mark of its own, so that what
-# follows stands there as typed. Answers whether something is selected for deletion.
+# Selects the indent or list mark that an editor inserted at the start of the line, so that it can be deleted. Returns
+# true if something is selected.
 _SELECT_INDENT = """() => {
   const area = document.activeElement;
   if (!(area instanceof HTMLTextAreaElement) || area.selectionStart !== area.selectionEnd) return false;
@@ -100,10 +99,10 @@ _SHORTCUTS = {frozenset(chord.split("+")): name for chord, name in _CHORDS.items
 
 
 def canonical(key: str) -> str:
-    """Canonical name of a key.
+    """Return the canonical name of a key.
 
     Raises:
-        ActionError: No such key.
+        ActionError: If the key does not exist.
     """
     try:
         return normalize_key(key)
@@ -112,21 +111,21 @@ def canonical(key: str) -> str:
 
 
 def chord_of(keys: Collection[str]) -> frozenset[str]:
-    """Canonical keys as a set in which left and right are the same and letters are small."""
+    """Return canonical keys as a set, with left and right variants merged and letters in lower case."""
     return frozenset(_PLAIN.get(key, key.lower() if len(key) == 1 else key) for key in keys)
 
 
 class Keyboard:
-    """Presses keys in the active page.
+    """Keyboard in the active page.
 
     Args:
-        active_page: Gives it.
-        clipboard: That of the session.
-        typing: Compares what a field holds with what was typed.
-        bound: Types secrets that only some hosts may get.
+        active_page: Returns the active page.
+        clipboard: Clipboard of the session.
+        typing: Compares the content of a field with the typed text.
+        bound: Types secrets that only some hosts may receive.
 
     Attributes:
-        held: Canonical names of the keys that are down, with the page that they went down in.
+        held: Canonical names of the keys that are down, with the page in which they were pressed.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class Keyboard:
                 await keyboard.up(name)
 
     async def hold(self, key: str, ask: Ask | None = None) -> None:
-        """Put a canonical key down until `let_go`."""
+        """Press a canonical key until `let_go`."""
         if ask is not None:
             await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
@@ -185,7 +184,7 @@ class Keyboard:
         await self._clipboard.after(page, chord)
 
     async def let_go(self, key: str, ask: Ask | None = None) -> None:
-        """Let a canonical key up, in the page that it went down in; a button is pressed when space goes up."""
+        """Release a canonical key in the page in which it was pressed; releasing space may press a button."""
         if ask is not None and key == "space":
             await ask(key, [*self.held, key], "")
         page = self.held.pop(key, None) or self._active_page()
@@ -193,10 +192,10 @@ class Keyboard:
             await page.keyboard.up(self._name(key, frozenset()))
 
     async def type(self, text: str, interval_s: float = 0.0, ask: Ask | None = None) -> None:
-        """Type text; a line break is Enter, a tab is Tab. Several lines go into a code editor as one paste.
+        """Type text; a line break is Enter, a tab is Tab. Several lines are pasted into a code editor at once.
 
-        By keys, a code editor would add indents, closing brackets and completions of its own to what is typed.
-        With `ask` the text goes word by word, because a space or Enter may press a button that has got the focus.
+        With key presses a code editor would add indents, closing brackets and completions of its own. With `ask` the
+        text is typed word by word, because a space or Enter may press a button that has received the focus.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         is_editor = await self._typing.begin(self._active_page(), text, [*self.held])
@@ -204,7 +203,7 @@ class Keyboard:
             return
         pattern = _PIECES if ask is None else _WORDS
         pieces = pattern.findall(text)
-        is_elsewhere = True  # nothing is known yet of what has the focus
+        is_elsewhere = True  # the focused element is not known yet
         for number, piece in enumerate(pieces, start=1):
             if ask is not None and (is_elsewhere or piece in _PRESSING):
                 await ask(_PRESSING.get(piece, piece), self.held, piece.strip())
@@ -222,9 +221,9 @@ class Keyboard:
                 await asyncio.sleep(interval_s)
 
     async def type_secret(self, action: TypeSecret, ask: Ask | None = None) -> None:
-        """Type text with secrets that only some hosts may get; who gets it is judged again after each Enter and Tab."""
+        """Type text with bound secrets; the recipient is checked again after each Enter and Tab."""
         for piece in _LINES.findall(action.filled.replace("\r\n", "\n").replace("\r", "\n")):
-            if ask is not None:  # no page gets the text itself before it is judged
+            if ask is not None:  # a page must not get the text itself before the check
                 await ask(_PRESSING.get(piece, "*"), self.held, "" if piece in _PRESSING else "*")
             if piece in _PRESSING:
                 await self._active_page().keyboard.press(_NAMES[_PRESSING[piece]])
@@ -232,7 +231,7 @@ class Keyboard:
                 await self._bound.insert(self._active_page(), piece, action.bound)
 
     async def _paste_lines(self, text: str, ask: Ask | None) -> bool:
-        """Put text into the focused editor; False: it does not take a paste."""
+        """Paste text into the focused editor; return False if it does not handle a paste."""
         if ask is not None:
             await ask(text.split()[0], self.held, text.strip())
         return await self._clipboard.offer(self._active_page(), {"text/plain": text})
@@ -243,7 +242,7 @@ class Keyboard:
         try:
             if await page.evaluate(_SELECT_INDENT):
                 await page.keyboard.press("Delete")
-        except Error:  # Enter led to another page
+        except Error:  # Enter navigated to another page
             pass
 
     @staticmethod
@@ -256,19 +255,19 @@ class Keyboard:
 
 
 def _code(char: str) -> str:
-    """The key that a character stands on; the character itself where that needs shift."""
+    """Return the key of a character; the character itself if it needs shift."""
     if char.isalpha():
         return f"Key{char.upper()}"
     return f"Digit{char}" if char.isdigit() else _CODES.get(char, char)
 
 
 def _is_typed(key: str) -> bool:
-    """Whether a character stands on no key of a US keyboard and can only be typed."""
+    """Return True if a character has no key on a US keyboard and can only be inserted."""
     return len(key) == 1 and not key.isascii()
 
 
 def shortcut_of(action: Action, held: "Collection[str]") -> str | None:
-    """Name of the browser shortcut that an action is, with the keys held, or None."""
+    """Return the name of the browser shortcut for an action and the held keys, or None."""
     match action:
         case Hotkey(keys=keys):
             return _SHORTCUTS.get(chord_of([*held, *keys]))
@@ -278,7 +277,7 @@ def shortcut_of(action: Action, held: "Collection[str]") -> str | None:
 
 
 class Shortcuts:
-    """Does what the browser's window would do."""
+    """Shortcuts of a browser window."""
 
     def __init__(
         self, session: BrowserSession, viewport_px: tuple[int, int], home_url: str | None, timeout_s: float
@@ -289,10 +288,10 @@ class Shortcuts:
         self._timeout_ms = timeout_s * 1000
 
     async def run(self, name: str) -> None:
-        """Carry out a shortcut.
+        """Run a shortcut.
 
         Raises:
-            ActionError: There is no page to go back to, no such tab, and the like.
+            ActionError: If it is impossible, for example without a page to go back to.
         """
         tabs = self._session.tabs
         if name.startswith("tab_"):
@@ -341,10 +340,10 @@ class Shortcuts:
         await self._load(page.go_back if by < 0 else page.go_forward)
 
     async def _load(self, go: Callable[..., Awaitable[object]]) -> None:
-        """Load a page that was seen before; a PDF or another download ends that without a document.
+        """Load a page from the history; a PDF or another download ends that without a document.
 
         Raises:
-            ActionError: It did not come.
+            ActionError: If it does not load.
         """
         from playwright.async_api import Error
 

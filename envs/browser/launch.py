@@ -1,4 +1,4 @@
-"""Which Chromium to run, starting it, and making sure that it ends."""
+"""Selection, start and termination of a Chromium browser."""
 
 import asyncio
 import contextlib
@@ -52,26 +52,26 @@ _QUIET_ARGS = (
     "--no-first-run",
     "--no-pings",
     "--password-store=basic",
-    # a whole Chromium asks these two on its own account even so; they are sent to nobody
+    # A full Chromium sends these two requests despite the switches above; they go to a closed port.
     "--component-updater=url-source=http://127.0.0.1:9/",
     "--gaia-url=https://127.0.0.1:9/",
-    # no paste by middle click: it would carry what is selected past our clipboard, to another site or session. The
-    # others are Playwright's own, which the last argument of this name replaces.
+    # No paste by middle click: it would carry the selection past our clipboard to another site or session. The other
+    # values are Playwright's own, which the last argument of this name replaces.
     "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4,"
     "selectionClipboardBufferAvailable=false",
 )
 _NOWHERE: "ProxySettings" = {"server": "http://127.0.0.1:9", "bypass": "<-loopback>"}
-"""The discard port, at which nobody answers: what has no gate of its own reaches nothing."""
+"""Proxy at the discard port, which does not answer: contexts without their own gate reach nothing."""
 _CLOSE_TIMEOUT_S = 5.0
 _LAUNCH_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserBinary:
-    """A browser that was found.
+    """Browser program that was found.
 
     Attributes:
-        path: The program; None lets Playwright take its own.
+        path: The program; None lets Playwright use its own.
         how: Where it was found, for people.
         kind: `headless-shell` cannot show a window.
     """
@@ -82,17 +82,16 @@ class BrowserBinary:
 
 
 def find_browser(*, headless: bool = True) -> BrowserBinary | None:
-    """The browser to run.
+    """Find the browser to run.
 
-    Order: `$K25_BROWSER`, headless shell, Chromium and Chrome on PATH, the copy unpacked by
-    `cua setup` (`unpacked_dir()`), Playwright's own.
+    Order: `$K25_BROWSER`, headless shell, Chromium and Chrome on PATH, the copy unpacked by `cua setup`
+    (`unpacked_dir()`), Playwright's own.
 
     Args:
-        headless: False leaves out programs that cannot show a window.
+        headless: False excludes programs that cannot show a window.
 
     Returns:
-        The first that is there, or None. A `$K25_BROWSER` that names nothing is not passed over:
-        None is returned, and the setting has to be mended.
+        The first one found, or None, also if `$K25_BROWSER` is invalid: it is not skipped and must be corrected.
     """
     wanted = os.environ.get("K25_BROWSER")
     if wanted:
@@ -105,7 +104,7 @@ def find_browser(*, headless: bool = True) -> BrowserBinary | None:
 
 
 def unpacked_dir() -> Path:
-    """Folder that `cua setup` unpacks a browser into."""
+    """Return the folder into which `cua setup` unpacks a browser."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("k25")) / "browser"
@@ -142,39 +141,39 @@ def _playwright_has_its_own() -> bool:
 
 
 class RunningBrowser(Protocol):
-    """What an env needs of a browser: one that was started for it, or a place in one that is shared."""
+    """Browser of an env: launched for it, or a slot in a shared one."""
 
     @property
     def browser(self) -> "Browser":
-        """The browser."""
+        """Playwright browser."""
         ...
 
     @property
     def gate(self) -> Gate | None:
-        """What everything of this env goes through; None without domain rules."""
+        """Proxy of all traffic of this env; None without domain rules."""
         ...
 
     @property
     def is_shared(self) -> bool:
-        """Whether others have contexts in it too; the gate is then that of each context."""
+        """True if others have contexts in it too; each context then has its own gate."""
         ...
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
-        """A fresh context with a blank page, see `envs.browser.context.new_context`."""
+        """Open a fresh context with a blank page, see `envs.browser.context.new_context`."""
         ...
 
     async def close(self) -> None:
-        """End it, or give the place back. May be called twice."""
+        """Close the browser, or return the slot. May be called twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedBrowser:
-    """A running browser and its driver.
+    """Running browser and its driver.
 
     Attributes:
-        marker: An argument on the browser's command line that no other process has.
-        gate: What everything goes through, when there are domain rules.
+        marker: Argument on the browser's command line that no other process has.
+        gate: Proxy of all traffic, if there are domain rules.
     """
 
     playwright: "Playwright"
@@ -184,11 +183,11 @@ class LaunchedBrowser:
     is_shared: ClassVar[bool] = False
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
-        """A fresh context with a blank page."""
+        """Open a fresh context with a blank page."""
         return await new_context(self.browser, options, episode)
 
     async def close(self) -> None:
-        """End browser and driver; what does not end in time is killed."""
+        """Close browser and driver; kill the browser if it does not end in time."""
         for work in (self.browser.close(), self.playwright.stop()):
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
@@ -201,14 +200,13 @@ async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool
     """Start the browser of `options`.
 
     Args:
-        options: How it is set up.
-        rules: What may be reached.
-        is_shared: Whether many sessions live in it; each context then needs a gate of its own, without it nothing is
-            reached.
+        options: Settings of the browser.
+        rules: Domain rules.
+        is_shared: True if many sessions use it; each context then needs its own gate, without which it reaches nothing.
 
     Raises:
-        MissingDependencyError: Playwright is not installed.
-        EnvSetupError: There is no browser, or it does not start.
+        MissingDependencyError: If Playwright is not installed.
+        EnvSetupError: If no browser was found, or it does not start.
     """
     api = require("playwright.async_api", "browser")
     path, how = _choose(options)
@@ -233,7 +231,7 @@ async def _start(
 ) -> "tuple[Playwright, Browser]":
     try:
         playwright = await api.async_playwright().start()
-    except Exception as error:  # Playwright has no class of its own for a driver that cannot run
+    except Exception as error:  # Playwright has no exception class for a driver that cannot run
         raise EnvSetupError(
             f"Playwright's driver does not start: {error}. A library may be missing (libatomic1, say). "
             "Find out and mend it with: cua setup"
@@ -283,7 +281,7 @@ def _arguments(options: BrowserOptions, is_gated: bool) -> list[str]:
     arguments = [*_QUIET_ARGS]
     if sys.platform == "linux" and os.geteuid() == 0:
         arguments.append("--no-sandbox")
-    if is_gated:  # nothing goes around the gate, not even the question for a name
+    if is_gated:  # nothing bypasses the gate, not even a DNS lookup
         arguments += [
             "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
             "--disable-quic",
@@ -294,7 +292,7 @@ def _arguments(options: BrowserOptions, is_gated: bool) -> list[str]:
 
 
 def _proxy(options: BrowserOptions, gate: Gate | None) -> "ProxySettings | None":
-    # Chromium does not send loopback addresses through a proxy unless told to
+    # Chromium does not send loopback addresses through a proxy by default
     if gate is not None:
         return gate.proxy
     if options.proxy is None:
@@ -320,7 +318,7 @@ def _explain(path: str | None, how: str, error: Exception) -> str:
 
 
 def _kill_marked(marker: str) -> None:
-    """Kill the browser that has `marker` on its command line, if it is still there (Linux)."""
+    """Kill the browser that has `marker` on its command line, if it still runs (Linux)."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if marker.encode() in entry.read_bytes().split(b"\0"):

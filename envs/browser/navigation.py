@@ -1,4 +1,4 @@
-"""From typed text to a URL, going there, and saying why that did not work or that the page is a server's error."""
+"""URLs from typed text, navigation, and the reasons why it failed or returned an error page."""
 
 import ipaddress
 import re
@@ -54,11 +54,11 @@ def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:
     """Complete an address: `localhost:8000/x` becomes http, `example.com` https.
 
     Args:
-        text: What was typed.
-        more_schemes: Schemes to take beside http, https, about and data (`"file"`, say).
+        text: Typed text.
+        more_schemes: Accepted schemes in addition to http, https, about and data (for example `"file"`).
 
     Raises:
-        AddressError: This is not an address, or of a scheme that is not taken.
+        AddressError: If it is not an address, or its scheme is not accepted.
     """
     address = text.strip()
     if not address:
@@ -100,10 +100,10 @@ def _is_ip(host: str) -> bool:
 
 
 async def open_url(page: "Page", url: str, timeout_s: float) -> None:
-    """Go to a complete URL; returns when its document begins to come.
+    """Navigate to a complete URL; return when its document begins to load.
 
     Raises:
-        ActionError: It did not come; the text says why.
+        ActionError: If it does not load; the text says why.
     """
     from playwright.async_api import Error, TimeoutError
 
@@ -126,13 +126,13 @@ async def _goto(page: "Page", url: str, timeout_s: float) -> None:
         except Error as error:
             if "interrupted by another navigation" not in error.message:
                 raise
-            if "chrome-error:" in error.message:  # the page of an error before came late
+            if "chrome-error:" in error.message:  # an earlier error page loaded late
                 continue
         return
 
 
 def explain(message: str) -> str:
-    """The cause in a browser's error message, in words."""
+    """Return the cause in a browser's error message, in words."""
     found = re.search(r"net::(ERR_[A-Z_0-9]+)", message)
     code = found[1] if found else ""
     if code.startswith("ERR_CERT"):
@@ -148,7 +148,7 @@ class FailedPages:
     """Reasons why tabs show an error page of the browser, which is blank in a headless one.
 
     Args:
-        why_unreachable: Gives the reason for an address, None where the browser knows it better.
+        why_unreachable: Returns the reason for a URL; None if the browser's own reason is better.
     """
 
     def __init__(self, why_unreachable: Callable[[str], str | None]) -> None:
@@ -156,12 +156,12 @@ class FailedPages:
         self._failed: deque[Request] = deque(maxlen=_MAX_FAILED)
 
     def on_request_failed(self, request: "Request") -> None:
-        """Remember a navigation that failed."""
+        """Record a failed navigation."""
         if request.is_navigation_request() and "ERR_ABORTED" not in (request.failure or ""):
             self._failed.append(request)
 
     def lines_of(self, page: "Page") -> tuple[str, ...]:
-        """Lines that say what a tab could not open and why; empty if it shows anything else."""
+        """Return lines that say what a tab could not open and why; empty if it shows anything else."""
         if not page.url.startswith("chrome-error:"):
             return ()
         request = next((request for request in reversed(self._failed) if _is_of(request, page)), None)
@@ -176,16 +176,16 @@ def _is_of(request: "Request", page: "Page") -> bool:
 
     try:
         return request.frame == page.main_frame
-    except Error:  # a new window that has no frame yet
+    except Error:  # a new window has no frame yet
         return False
 
 
 def error_note(response: "Response", login_origins: Container[str] = ()) -> str | None:
-    """What to tell of the main document of a tab that came with an error status; None for all else.
+    """Return a note on the main document of a tab that has an error status; None for all other responses.
 
     Args:
-        response: Of any request.
-        login_origins: Servers that were given a user name and a password when they asked.
+        response: Response of any request.
+        login_origins: Origins that were given a user name and a password.
     """
     if response.status < 400 or not _is_page(response):
         return None
@@ -210,5 +210,5 @@ def _is_page(response: "Response") -> bool:
         return False
     try:
         return response.frame.parent_frame is None
-    except Error:  # a new window, which has no frame yet
+    except Error:  # a new window has no frame yet
         return True

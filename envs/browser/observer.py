@@ -1,4 +1,4 @@
-"""From a browser to observations: wait until it is at rest, take the screenshot, say what it does not show."""
+"""Observations of a browser: wait until it has settled, take the screenshot, add what it does not show."""
 
 import time
 from collections.abc import Coroutine, Sequence
@@ -25,8 +25,7 @@ _CAPTURE_TIMEOUT_S = 5.0
 _LAST_TRY_S = 1.0
 _WAY_OUT = "Wait for it, or close the tab with Ctrl+W."
 _MAX_CAPTURES = 4
-"""A page that goes to another one while it is captured is captured again. After the last capture of a page that never
-stops doing so, the screenshot counts for the document before, and input that was decided on it is refused."""
+"""Captures of a page that navigates meanwhile; the last one counts for the previous document, so input is refused."""
 _TREE_TIMEOUT_S = 5.0
 _REJOIN_S = 0.5
 _LOOK_OVER_S = 1.0
@@ -34,12 +33,12 @@ _LOOK_OVER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A captured page, before anything is drawn over it.
+    """Captured page without overlays.
 
     Attributes:
-        document: Number of the tab and of the document in it.
+        document: Number of the tab and of its document.
         screenshot: PNG.
-        url: Address of the page.
+        url: URL of the page.
         taken_s: Time of the capture, monotonic clock.
     """
 
@@ -67,15 +66,15 @@ class Observer:
     async def look(
         self, error: str | None, since_s: float, pointer_px: tuple[int, int]
     ) -> tuple[Observation, dict[str, Any]]:
-        """The observation once the page has settled, and facts for the operator.
+        """Return the observation once the page has settled, and values for the operator.
 
         Args:
             error: Why the last action failed.
-            since_s: When the actions began, monotonic clock.
-            pointer_px: Where the pointer is, viewport CSS pixels.
+            since_s: Start of the actions, monotonic clock.
+            pointer_px: Pointer position, viewport CSS pixels.
 
         Raises:
-            EnvDiedError: The browser is gone.
+            EnvDiedError: If the browser is gone.
         """
         session = self._session
         began_s = time.monotonic()
@@ -123,7 +122,7 @@ class Observer:
         return observation, {"timings": timings, "blocked": [found.as_text() for found in blocked]}
 
     async def _settle(self, since_s: float) -> tuple[Settled, str | None]:
-        """Wait for the active page, also when the actions changed which one that is."""
+        """Wait for the active page, even if the actions activated another one."""
         session = self._session
         crash: str | None = None
         for _ in range(4):
@@ -146,9 +145,9 @@ class Observer:
         return Settled(title=None), crash
 
     async def _screenshot(self, *, is_responding: bool) -> tuple[bytes, Generation]:
-        """A screenshot of the active page, and its generation; a drawn one if the page cannot be captured.
+        """Return a screenshot of the active page and its generation; a drawn one if the page cannot be captured.
 
-        A dialog blocks the page: behind it is what was captured of the same document before, or nothing.
+        A dialog blocks the page: the previous capture of the same document is shown behind it, or a blank screen.
         """
         from playwright.async_api import Error
 
@@ -170,7 +169,7 @@ class Observer:
                 continue
             except TimeoutError:
                 break
-            except Error as error:  # the page went away, or changes its process
+            except Error as error:  # the page is gone, or changes its process
                 if not session.is_connected:
                     raise EnvDiedError("the browser process is gone") from error
                 continue
@@ -183,7 +182,7 @@ class Observer:
         return screenshot, self._show(session.generations.document_of(page), is_captured=False)
 
     async def capture_again(self, page: "Page") -> bytes | None:
-        """Capture a page without waiting for it to come to rest; None if it cannot be captured within 1 s."""
+        """Capture a page without waiting for it to settle; None if it cannot be captured within 1 s."""
         from playwright.async_api import Error
 
         try:
@@ -192,7 +191,7 @@ class Observer:
             return None
 
     async def _capture(self, page: "Page", timeout_s: float) -> bytes:
-        if page.url == "":  # a window without a document, which cannot be captured
+        if page.url == "":  # a window without a document cannot be captured
             return self._session.camera.blank()
         if lines := self._session.failed.lines_of(page):
             return self._session.camera.draw_message(lines)
@@ -208,7 +207,7 @@ class Observer:
         return isinstance(overlay, DialogBox) and not overlay.is_done
 
     async def _update_popups(self, pointer_px: tuple[int, int]) -> str:
-        """Update the pop-ups over the page; returns the tooltip at the pointer."""
+        """Update the pop-ups over the page, and return the tooltip at the pointer."""
         session = self._session
         await self._within_limit(session.update_popups())
         if session.overlay is not None:
@@ -216,7 +215,7 @@ class Observer:
         return await self._within_limit(session.popups.read_tooltip(session.tabs.active, pointer_px)) or ""
 
     async def _within_limit(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Result of a look at the page; None if the page does not answer in time, which the screenshot shows."""
+        """Await a query of the page; None if the page does not answer in time, which the screenshot shows."""
         from playwright.async_api import Error
 
         try:
@@ -229,7 +228,7 @@ class Observer:
         return None
 
     async def _read_tree(self) -> tuple[A11yTree | None, str | None]:
-        """The accessibility tree of the page that is shown; or a note that says why there is none."""
+        """Return the accessibility tree of the current page; or a note that says why there is none."""
         from playwright.async_api import Error
 
         session = self._session
@@ -264,5 +263,5 @@ class Observer:
 
 
 def _note_of(lines: Sequence[str]) -> str | None:
-    """A note that says why the tab shows an error page of the browser; None if it does not."""
+    """Return a note that says why the tab shows an error page of the browser; None if it does not."""
     return ": ".join(lines) or None

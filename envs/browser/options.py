@@ -1,4 +1,4 @@
-"""How a browser is set up: one frozen record, checked when it is made."""
+"""Options of a browser env: a frozen record, validated when it is made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,36 +12,36 @@ class BrowserOptions:
     """Settings of a `BrowserEnv`.
 
     Attributes:
-        start_url: Page opened by every reset; None is a blank page. Without a scheme it is completed.
+        start_url: Page opened by every reset; None is a blank page. A missing scheme is added.
         viewport_px: Width and height of the page area, CSS pixels.
-        device_scale: Device pixels for one CSS pixel; the screenshot is in device pixels.
-        headless: No window; False needs a display.
+        device_scale: Device pixels per CSS pixel; the screenshot is in device pixels.
+        headless: True to run without a window; False needs a display.
         locale: Language tag such as `"de-DE"`.
         timezone: IANA name such as `"Europe/Berlin"`.
         geolocation: Latitude and longitude in degrees; also grants the permission.
         proxy: Proxy address, `"http://user:password@host:port"` or `"socks5://host:port"`.
         storage_state: File with cookies, local storage and IndexedDB to start from (stay logged in).
-        save_storage_state: File that these are written to when an episode ends and on close.
-        downloads_dir: Folder for downloads; None is a temporary one that goes away with the env.
-        uploads_dir: The only folder that files can be uploaded from; None means no files.
-        allowed_domains: When not empty, everything outside of these is blocked. See `envs.domain_rules.DomainRules`.
-        denied_domains: Blocked in any case.
-        har_path: Record of all traffic; the second episode writes `name-2.har`, and so on.
+        save_storage_state: File to which these are written when an episode ends and on close.
+        downloads_dir: Folder for downloads; None is a temporary one that is removed when the env is closed.
+        uploads_dir: The only folder from which files can be uploaded; None means no files.
+        allowed_domains: Domains that may be reached; empty: all. See `envs.domain_rules.DomainRules`.
+        denied_domains: Domains that are always blocked.
+        har_path: HAR record of all traffic; the second episode writes `name-2.har`, and so on.
         masked_texts: Secrets blacked out of every screenshot and shown as `***` in texts.
-        http_logins: Given to servers that ask for a password by HTTP authentication, each to its own origin only.
-        user_agent: Text sent as the browser's name.
-        ignore_https_errors: Accept bad certificates.
-        executable_path: Browser program; None is what `find_browser` finds.
-        settle_timeout_s: Longest wait for a page to come to rest after actions.
-        navigation_timeout_s: Longest wait for a new page to load.
-        action_timeout_s: Longest wait for a page to take an input.
-        step_timeout_s: No action of a step begins later than this.
-        quiet_s: A page is at rest when nothing changed in it for this long.
-        max_tabs: How many tabs there can be; what a page opens beyond that is closed at once.
-        draw_pointer: Draw a mouse pointer into the screenshot.
-        a11y_tree: Read the accessibility tree for each observation.
-        extra_args: More command line arguments for the browser.
-        env: Environment of the browser process; None is that of this process.
+        http_logins: Logins for HTTP authentication, each sent to its own origin only.
+        user_agent: User agent string of the browser.
+        ignore_https_errors: True to accept invalid certificates.
+        executable_path: Browser program; None is the result of `find_browser`.
+        settle_timeout_s: Timeout for a page to settle after actions.
+        navigation_timeout_s: Timeout for a new page to load.
+        action_timeout_s: Timeout for a page to process an input.
+        step_timeout_s: Time after which no further action of a step starts.
+        quiet_s: Time without changes after which a page counts as settled.
+        max_tabs: Maximum number of tabs; further tabs opened by a page are closed at once.
+        draw_pointer: True to draw a mouse pointer into the screenshot.
+        a11y_tree: True to read the accessibility tree for each observation.
+        extra_args: Further command line arguments for the browser.
+        env: Environment variables of the browser process; None: inherited from this process.
     """
 
     start_url: str | None = None

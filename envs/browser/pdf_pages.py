@@ -1,4 +1,4 @@
-"""Render pages of a PDF file as JPEG images. Run as a program of its own: a hostile file may crash PDFium or stall it.
+"""Program that renders pages of a PDF file as JPEG images; separate because a hostile file may crash or stall PDFium.
 
     python pdf_pages.py FILE FIRST_PAGE NUM_PAGES
 
@@ -14,14 +14,14 @@ from typing import Any
 
 _WIDTH_PX = 1000
 _MAX_SCALE = 2.0
-"""Pixels for one point of 1/72 inch: a small ticket is not blown up to the width of a letter."""
+"""Maximum pixels per point of 1/72 inch: a small ticket is not enlarged to the width of a letter."""
 _MAX_PAGE_PX = 8_000_000
 _MAX_MEMORY_BYTES = 2 * 2**30
 _QUALITY = 85
 
 
 def main() -> None:
-    """Write the pages that the command line names to standard output."""
+    """Write the requested pages to standard output."""
     path, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     _limit_memory()
     import pypdfium2

@@ -1,4 +1,4 @@
-"""Comparison of the place that an input is meant for with the screenshot that the input was decided on."""
+"""Comparison of the region around an input with the screenshot that the input was decided on."""
 
 import io
 import time
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _FRESH_S = 0.25
-"""A screenshot that is not older is not compared, unless the tab has loaded another document since."""
+"""Age up to which a screenshot is not compared, unless the tab has loaded another document since."""
 _REGION_PX = (48, 32)
 _MAX_LEVELS = 20
 _MAX_CHANGED = 0.025
@@ -23,15 +23,15 @@ _CARET_PX = 3
 
 
 class PlaceCheck:
-    """Refuses pointer input at a place that has changed since the screenshot.
+    """Check that refuses pointer input at a position that has changed since the screenshot.
 
     The page is captured once before such an input if the screenshot is more than 0.25 s old: 17 ms at 1280x720 (see
     `envs.browser.camera`), and half as long again if the two screenshots differ anywhere. Measured with ten busy
     processes on two cores: 69 and 34 ms.
 
     Args:
-        session: The tabs and their documents.
-        observer: Keeps the last screenshot, and takes another one.
+        session: Session with the tabs and their documents.
+        observer: Keeps the last screenshot, and captures another one.
     """
 
     def __init__(self, session: BrowserSession, observer: Observer) -> None:
@@ -42,14 +42,14 @@ class PlaceCheck:
     async def why_changed(
         self, actions: Sequence[Action], pointer_px: tuple[int, int], decided_on: Generation
     ) -> str | None:
-        """Reason to refuse the first input of a step; None if its place still looks the same.
+        """Return why the first input of a step must be refused; None if its position still looks the same.
 
-        A place that always changes can be used: after a refusal the next step is not compared. Another document counts
-        as the same page if it has the same address and looks the same there.
+        A region that always changes can be used: after a refusal the next step is not compared. Another document counts
+        as the same page if it has the same URL and looks the same there.
 
         Args:
-            actions: The first input and the actions after it.
-            pointer_px: Position of the pointer, viewport CSS pixels.
+            actions: First input and the actions after it.
+            pointer_px: Pointer position, viewport CSS pixels.
             decided_on: Generation of the screenshot that the step was decided on.
         """
         is_compared, self._has_refused = not self._has_refused, False
@@ -76,16 +76,16 @@ class PlaceCheck:
 
 
 def has_changed(before: bytes, now: bytes, point_px: tuple[int, int], viewport_px: tuple[int, int]) -> bool:
-    """True if two screenshots clearly differ around a point.
+    """Return True if two screenshots clearly differ around a point.
 
-    Compared are 48x32 CSS px; of these, a pixel counts that differs by more than 20 levels in a channel. Measured:
-    another word of 2 to 6 letters 4 to 13 %, a page that moved by a row 3 %, an overlay or a dimmed page 15 to 100 %;
-    but one digit of a badge 2 %, and a step of a progress bar 2 %. A caret is left out by its width.
+    48x32 CSS px are compared; a pixel counts if it differs by more than 20 levels in a channel. Measured: another word
+    of 2 to 6 letters 4 to 13 %, a page that moved by a row 3 %, an overlay or a dimmed page 15 to 100 %; but one digit
+    of a badge 2 %, and a step of a progress bar 2 %. A caret is ignored by its width.
 
     Args:
-        before: The one screenshot, PNG.
-        now: The other one.
-        point_px: Where to compare them, viewport CSS pixels.
+        before: First screenshot, PNG.
+        now: Second screenshot, PNG.
+        point_px: Point to compare around, viewport CSS pixels.
         viewport_px: Size of the viewport, CSS pixels.
     """
     if before == now:
@@ -118,7 +118,7 @@ def _region(screenshot: bytes, point_px: tuple[int, int], viewport_px: tuple[int
 
 
 def _place_of(actions: Sequence[Action], pointer_px: tuple[int, int]) -> tuple[int, int] | None:
-    """Point where the first input of a step presses a button; None if it is another kind of input."""
+    """Return the point where the first input of a step presses a button; None for another kind of input."""
     x_px, y_px = pointer_px
     for action in actions:
         match action:

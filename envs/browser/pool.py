@@ -1,12 +1,12 @@
-"""Many sessions in one browser: isolated contexts that are lent and given back.
+"""Pool of sessions in one browser: isolated contexts that are leased and returned.
 
     async with BrowserPool(max_sessions=20) as pool:
         env = pool.make_env(BrowserOptions(start_url="http://localhost:8000"))
 
-Each session is a `BrowserEnv` with a context of its own (cookies, storage, permissions, downloads, tabs) and a gate of
-its own, which all that it sends goes through, whether it has domain rules or not: the browser itself can reach nobody.
-What sessions of one process would share all the same is taken care of: the clipboard is each session's own, and a
-session that answers HTTP logins gets a browser to itself, because these are answered for a whole browser.
+Each session is a `BrowserEnv` with its own context (cookies, storage, permissions, downloads, tabs) and its own gate
+for all its traffic, with or without domain rules: the browser itself has no network access. The remaining shared state
+of a process is separated too: each session has its own clipboard, and a session with HTTP logins gets a separate
+browser, because these are answered for a whole browser.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
 _OF_THE_BROWSER = ("headless", "executable_path", "extra_args", "env")
-"""Options that a browser has as a whole."""
+"""Options of the browser as a whole."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BrowserLease:
-    """A place in the browser of a pool; `envs.browser.launch.RunningBrowser` says what it is for."""
+    """Slot in the browser of a pool; implements `envs.browser.launch.RunningBrowser`."""
 
     browser: "Browser"
     gate: Gate
@@ -40,19 +40,19 @@ class BrowserLease:
     _prepared: "BrowserContext | None" = None
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
-        """A fresh context, which sends everything through the gate of this lease; the one at hand, or a new one."""
+        """Return the prepared context, or open a new one; all its traffic passes through the gate of this lease."""
         prepared, self._prepared = self._prepared, None
         return prepared or await new_context(self.browser, options, episode, self.gate)
 
     async def close(self) -> None:
-        """Give it back. May be called twice."""
+        """Return the slot. May be called twice."""
         self.pool.give_back(self)
         await asyncio.to_thread(self.gate.close)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spare:
-    """A context that was made ahead, with the pool's options and a gate of its own."""
+    """Context prepared in advance, with the options of the pool and its own gate."""
 
     browser: "Browser"
     context: "BrowserContext"
@@ -60,17 +60,17 @@ class _Spare:
 
 
 class BrowserPool:
-    """One browser for many sessions, started with the first and replaced when it has died.
+    """One browser for many sessions, started by the first session and replaced if it dies.
 
-    A pool belongs to one event loop. A session that died with its browser raises `EnvDiedError`, which is worth
-    retrying: its next `reset` moves into the browser that took its place.
+    A pool belongs to one event loop. A session whose browser dies raises `EnvDiedError`, which is retryable: its next
+    `reset` uses the new browser.
 
     Args:
-        options: How the browser is started (`headless`, `executable_path`, `extra_args`, `env`), and what sessions have
-            that bring no options of their own.
-        max_sessions: How many there can be at once; the next one waits for its turn.
-        lease_timeout_s: Longest such wait.
-        num_spares: How many contexts with the pool's own options are made ahead, for sessions with the like.
+        options: Options to start the browser with (`headless`, `executable_path`, `extra_args`, `env`), and default
+            options of sessions.
+        max_sessions: Maximum number of concurrent sessions; further ones wait.
+        lease_timeout_s: Timeout of that wait.
+        num_spares: Number of contexts with the pool's own options that are prepared in advance.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class BrowserPool:
 
     @property
     def num_sessions(self) -> int:
-        """How many sessions are in the browser now."""
+        """Number of sessions in the browser."""
         return len(self._leases)
 
     def make_env(self, options: BrowserOptions | None = None) -> BrowserEnv:
-        """An env that takes its place at its first reset and gives it back when it is closed.
+        """Make an env that leases a slot at its first reset and returns it when it is closed.
 
         Raises:
-            ValueError: An option that only the pool's browser as a whole can have is another than the pool's.
+            ValueError: If an option of the browser as a whole differs from the pool's.
         """
         options = options or self.options
         for name in _OF_THE_BROWSER:
@@ -124,10 +124,10 @@ class BrowserPool:
         return BrowserEnv(options, open_browser=None if options.http_logins else self.lease)
 
     async def lease(self, options: BrowserOptions, rules: DomainRules) -> "BrowserLease":
-        """A place in the browser; `close` gives it back.
+        """Lease a slot in the browser; `close` returns it.
 
         Raises:
-            EnvSetupError: All places are taken for too long, the pool is closed, or no browser starts.
+            EnvSetupError: If no slot becomes free in time, the pool is closed, or no browser starts.
         """
         try:
             await asyncio.wait_for(self._places.acquire(), self._lease_timeout_s)
@@ -151,7 +151,7 @@ class BrowserPool:
         return lease
 
     async def close(self) -> None:
-        """End the browser and every session in it. May be called twice."""
+        """Close the browser and every session in it. May be called twice."""
         self._is_closed = True
         if self._preparing is not None:
             self._preparing.cancel()
@@ -178,7 +178,7 @@ class BrowserPool:
             return self._launched
 
     def _take_spare(self, browser: "Browser", options: BrowserOptions, rules: DomainRules) -> _Spare | None:
-        """A context made ahead, if these options want one like it."""
+        """Return a prepared context, if it matches these options."""
         kind = _kind_of_context(options)
         if kind is None or kind != _kind_of_context(self.options) or rules != _rules_of(self.options):
             return None
@@ -186,11 +186,11 @@ class BrowserPool:
             spare = self._spares.pop()
             if spare.browser is browser and spare.context.pages:
                 return spare
-            spare.gate.close()  # it died with its browser
+            spare.gate.close()  # its browser died
         return None
 
     async def _prepare(self, browser: "Browser") -> None:
-        """Make contexts ahead; one that cannot be made is left to the session that wants it, which says why."""
+        """Prepare contexts in advance; errors are ignored here and raised for the session that opens the context."""
         if _kind_of_context(self.options) is None:
             return
         while len(self._spares) < self._num_spares and not self._is_closed and browser.is_connected():
@@ -206,7 +206,7 @@ class BrowserPool:
             self._spares.append(_Spare(browser=browser, context=context, gate=gate))
 
     def give_back(self, lease: BrowserLease) -> None:
-        """A session has left; `BrowserLease.close` tells."""
+        """Remove a session from the pool; called by `BrowserLease.close`."""
         if lease in self._leases:
             self._leases.remove(lease)
             self._places.release()
@@ -223,7 +223,7 @@ def _rules_of(options: BrowserOptions) -> DomainRules:
 
 
 def _kind_of_context(options: BrowserOptions) -> tuple[object, ...] | None:
-    """What a context made ahead has to agree in; None where none can be made ahead: it reads or writes files."""
+    """Return the settings in which a prepared context must match; None if it cannot be prepared, as it uses files."""
     if options.storage_state is not None or options.har_path is not None:
         return None
     return (context_settings(options), options.proxy, options.navigation_timeout_s)

@@ -1,4 +1,4 @@
-"""Pop-ups of the browser itself over a page: suggestions for a field, tooltips, pickers."""
+"""Pop-ups of the browser over a page: suggestions for a field, tooltips, pickers."""
 
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,10 @@ _LISTING = frozenset({"backspace", "delete", "space", "up", "down"})
 
 
 class Popups:
-    """Follows the actions of an episode, and asks the page which pop-ups they open.
+    """Tracker of the actions of an episode and of the pop-ups that they open.
 
     Attributes:
-        suggestions: The open list of the focused field.
+        suggestions: Open list of the focused field.
         note: Text for the agent about the open picker of the focused field.
     """
 
@@ -30,7 +30,7 @@ class Popups:
         self._is_resting = False
 
     def follow(self, action: Action) -> None:
-        """Record an input of the page: typing and clicks open the list of a field, a move of the pointer a tooltip."""
+        """Record an input: typing and clicks open the list of a field, a move of the pointer a tooltip."""
         match action:
             case TypeText() | Click(button="left"):
                 self._is_listing = True
@@ -42,14 +42,14 @@ class Popups:
             self._is_resting = isinstance(action, Move)
 
     def close(self) -> None:
-        """Close the list, until the next input that opens it."""
+        """Close the list until the next input that opens it."""
         self.suggestions, self._is_listing = None, False
 
     async def refresh(self, page: "Page") -> Suggestions | None:
         """Return the current suggestions for the focused field; None if it has none.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         old, self.suggestions, self.note = self.suggestions, None, None
         if not self._is_listing:
@@ -73,10 +73,10 @@ class Popups:
         return shown
 
     async def read_tooltip(self, page: "Page", pointer_px: tuple[int, int]) -> str:
-        """Return the title of the element on which the pointer rests; empty if there is none.
+        """Return the title of the element under the resting pointer; empty if there is none.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         if not self._is_resting:
             return ""

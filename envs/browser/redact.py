@@ -1,4 +1,4 @@
-"""Secrets out of texts and, when it has been written, out of a HAR file: addresses, headers, bodies, cookies."""
+"""Redaction of secrets in texts, and in a finished HAR file: URLs, headers, bodies, cookies."""
 
 import os
 import tempfile
@@ -14,14 +14,14 @@ _BLOCK_CHARS = 2**18
 
 
 class Redactor(SecretForms):
-    """Replaces secret texts, in whatever form, by `***`."""
+    """Redaction of secret texts, in any encoding, as `***`."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._secrets = tuple(secrets)
         super().__init__([(secret, STARS) for secret in self._secrets])
 
     def learn(self, secrets: Sequence[str]) -> None:
-        """Replace these as well from now on."""
+        """Also replace these secrets from now on."""
         new = [secret for secret in secrets if secret not in self._secrets]
         if new:
             self._secrets += tuple(new)
@@ -29,12 +29,12 @@ class Redactor(SecretForms):
 
 
 def scrub_har(path: Path, forms: SecretForms) -> None:
-    """Replace secrets in a HAR file, plain or zipped; a file that cannot be cleaned is removed.
+    """Replace secrets in a HAR file, plain or zipped; remove a file that cannot be cleaned.
 
-    Memory is bounded whatever the file's size.
+    Memory is bounded for any file size.
 
     Raises:
-        OSError: It could neither be cleaned nor removed.
+        OSError: If it could neither be cleaned nor removed.
     """
     if not path.is_file():
         return
@@ -62,7 +62,7 @@ def _scrub_zip(path: Path, draft: Path, forms: SecretForms) -> None:
 
 
 def _scrub(source: IO[bytes], target: IO[bytes], forms: SecretForms) -> None:
-    """Copy block by block; a secret may stand across two of them. Bytes that are no UTF-8 stay as they are."""
+    """Copy and redact block by block; a secret may span two blocks. Invalid UTF-8 is kept unchanged."""
     rest = b""
     while True:
         block = source.read(_BLOCK_CHARS)

@@ -1,7 +1,7 @@
-"""The active tab of a session as it is painted, for a person who watches: frames come when something changes.
+"""Live view of the active tab of a session for a person: one frame per change.
 
-Chromium sends them by itself (`Page.startScreencast`) and waits with the next one until the last was taken: a page at
-rest costs nothing. Where secrets are masked, the camera that masks them is asked instead, twice a second.
+Chromium sends the frames (`Page.startScreencast`) and waits until each one is acknowledged: an idle page costs nothing.
+If secrets are masked, the camera, which masks them, captures the page twice a second instead.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 _QUALITY = 70
 _AWAY_S = 0.1
-"""Between looks for a page where there is none, and for a change of the tab or of what is drawn over it."""
+"""Polling interval for a missing page, a change of the tab and a change of the overlay."""
 _MASKED_S = 0.5
 _SILENT_S = 1.0
-"""Until a tab without a frame is shown as such. The first one comes within some 50 ms."""
+"""Time until a tab without a frame is shown as such. The first frame arrives within some 50 ms."""
 
 
 async def watch_session(
     find_session: Callable[[], BrowserSession | None], options: BrowserOptions, max_fps: float
 ) -> AsyncIterator[LiveFrame]:
-    """Frames of whatever tab is active, until the env is closed.
+    """Yield frames of the active tab until the env is closed.
 
     Args:
-        find_session: The session of the current episode, None between two; raises EnvError once there will be none.
-        options: Of the env.
-        max_fps: At most so many frames a second.
+        find_session: Returns the current session, None between two episodes; raises EnvError once the env is closed.
+        options: Options of the env.
+        max_fps: Maximum number of frames per second.
     """
     cast: Screencast | None = None
     last, sent, started_s = b"", b"", 0.0
@@ -58,7 +58,7 @@ async def watch_session(
                 if cast is None or cast.page is not page or not cast.is_on:
                     await _stop(cast)
                     cast = await Screencast.start(page, max_fps)
-                    last, started_s = b"", time.monotonic()  # a frame of another tab is not shown for this one
+                    last, started_s = b"", time.monotonic()  # a frame of another tab must not be shown for this one
                 last = await cast.next(_AWAY_S) or last
                 is_silent = not last and time.monotonic() - started_s > _SILENT_S
                 lines = session.failed.lines_of(page) or (("This tab shows nothing yet",) if is_silent else ())
@@ -77,8 +77,8 @@ class Screencast:
 
     Args:
         page: The page.
-        session: A connection to it.
-        max_fps: At most so many frames a second.
+        session: CDP session of the page; None if the page is gone.
+        max_fps: Maximum number of frames per second.
     """
 
     def __init__(self, page: "Page", session: "CDPSession | None", max_fps: float) -> None:
@@ -91,7 +91,7 @@ class Screencast:
 
     @classmethod
     async def start(cls, page: "Page", max_fps: float) -> "Screencast":
-        """Have the page send frames; one that is gone sends none."""
+        """Start the screencast of a page; a page that is gone sends no frames."""
         from playwright.async_api import Error
 
         try:
@@ -105,11 +105,11 @@ class Screencast:
 
     @property
     def is_on(self) -> bool:
-        """Whether the page took the wish for frames."""
+        """True if the page accepted the screencast."""
         return self._session is not None
 
     async def next(self, timeout_s: float) -> bytes | None:
-        """The next frame; None when nothing changed within the time."""
+        """Return the next frame; None if nothing changed within the timeout."""
         await self._ask()
         try:
             self._shown = await asyncio.wait_for(self._newest.get(), timeout_s)
@@ -118,7 +118,7 @@ class Screencast:
         return base64.b64decode(self._shown["data"])
 
     async def _ask(self) -> None:
-        """Say that the last frame was taken, not before its time: the page sends no other one until then."""
+        """Acknowledge the last frame, no earlier than `max_fps` allows; the page sends the next one only then."""
         from playwright.async_api import Error
 
         shown, self._shown = self._shown, None
@@ -126,11 +126,11 @@ class Screencast:
             return
         await asyncio.sleep(max(0.0, self._asked_s + self._gap_s - time.monotonic()))
         self._asked_s = time.monotonic()
-        with contextlib.suppress(Error):  # the page is gone; its last frame is still good
+        with contextlib.suppress(Error):  # the page is gone; its last frame remains valid
             await self._session.send("Page.screencastFrameAck", {"sessionId": shown["sessionId"]})
 
     async def stop(self) -> None:
-        """End it; a page that is gone has ended it already."""
+        """Stop the screencast."""
         from playwright.async_api import Error
 
         if self._session is not None:

@@ -1,4 +1,4 @@
-"""Everything of one episode in a browser: its context, its tabs, and what comes up in them."""
+"""One episode in a browser: its context, its tabs, and their events."""
 
 import asyncio
 import contextlib
@@ -39,24 +39,24 @@ _MAX_NOTES = 20
 
 
 class BrowserSession:
-    """A browser context with its tabs, and the events that come from them.
+    """Browser context with its tabs and the handlers of their events.
 
     Attributes:
         tabs: The tabs.
-        generations: Identity of what the tabs show.
-        downloads: The downloads of the episode.
-        overlay: What stands over the page now.
-        notes: What the agent should be told with the next observation.
-        crashed: Pages whose process crashed and that were not brought back yet.
-        inspector: Tells what inputs activate in a page.
-        bound: Secrets that only some hosts may get.
-        held: Requests that are held back until they are judged.
+        generations: Generations of the tabs.
+        downloads: Downloads of the episode.
+        overlay: Current overlay over the page.
+        notes: Notes for the next observation.
+        crashed: Pages whose process crashed and that were not reloaded yet.
+        inspector: Finds the targets of inputs in a page.
+        bound: Secrets that only some hosts may receive.
+        held: Requests that are held until they are checked.
         clipboard: Clipboard of this session.
         popups: Suggestions and tooltips.
         failed: Reasons why tabs show an error page of the browser.
-        typing: Compares fields with what was typed into them.
-        background: Work that `close` waits for.
-        is_shared: Whether other sessions live in the same browser.
+        typing: Compares fields with the text typed into them.
+        background: Tasks that `close` waits for.
+        is_shared: True if the browser has other sessions too.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class BrowserSession:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the browser is still there."""
+        """True if the browser is still running."""
         browser = self.context.browser
         return not self._is_gone and browser is not None and browser.is_connected()
 
     async def open(self) -> None:
-        """Install what watches over the pages, and take in the first one."""
+        """Install all event handlers, and register the first page."""
         await self.firewall.install(self.context)
         await asyncio.gather(self.clipboard.install(self.context), self.held.install())
         self.context.on("page", self._on_page)
@@ -137,7 +137,7 @@ class BrowserSession:
         )
 
     async def ensure_page(self) -> None:
-        """Have a tab, and have the active one in front."""
+        """Ensure that there is a tab and that the active one is in front."""
         if not self.tabs.pages:
             await self._open_blank()
         if not isinstance(self.overlay, DialogBox):
@@ -147,7 +147,7 @@ class BrowserSession:
         """Show the list of downloads in a new tab.
 
         Raises:
-            ActionError: There are too many tabs already.
+            ActionError: If there are too many tabs.
         """
         await self.new_tab()
         await self.goto(self.downloads.folder_address)
@@ -156,20 +156,20 @@ class BrowserSession:
         """Open a blank tab.
 
         Raises:
-            ActionError: There are too many already.
+            ActionError: If there are too many tabs.
         """
         if self._targets.is_full:
             raise ActionError(f"there can be {self._options.max_tabs} tabs, and there are; close one first")
         await self._open_blank()
 
     async def goto(self, address: str) -> None:
-        """Open an address in the active tab; returns when the document begins to come.
+        """Open an address in the active tab; return when the document begins to load.
 
         The path of a download of this episode shows that file. A user name and a password in the address are kept for
         its origin, and not shown again.
 
         Raises:
-            ActionError: It is not an address, it is blocked, or it did not come.
+            ActionError: If it is not an address, is blocked, or does not load.
         """
         if await self.downloads.open_file(self.tabs.active, address, self._options.navigation_timeout_s):
             return
@@ -195,14 +195,14 @@ class BrowserSession:
             raise ActionError(self.blocked_navigation() or told) from error
 
     def blocked_navigation(self) -> str | None:
-        """Why a page was not opened, if the rules stopped one since the last time."""
+        """Return why a page was not opened, if the rules blocked one since the last call."""
         for blocked in self.firewall.take():
             if blocked.is_navigation:
                 return blocked.as_text()
         return None
 
     async def recover(self) -> str | None:
-        """Bring crashed pages back, each address once; returns what to tell the agent."""
+        """Reload crashed pages, each URL once, and return a message for the agent."""
         message = None
         while self.crashed:
             page = self.crashed.pop()
@@ -219,7 +219,7 @@ class BrowserSession:
         return message
 
     async def close(self) -> None:
-        """End the episode: save what is to be kept, close the context."""
+        """End the episode: save the storage state and close the context."""
         self._is_closing = True
         self.interrupts.drop()
         if self.context.browser is not None:
@@ -252,49 +252,49 @@ class BrowserSession:
             await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
 
     def is_page_coming(self) -> bool:
-        """True while a PDF is prepared for a tab, or a tab may close because it only downloads."""
+        """Return True while a PDF is prepared for a tab, or a tab may close because it only downloads."""
         return self.downloads.is_coming()
 
     def num_windows(self) -> int:
-        """How many windows are about to open."""
+        """Return the number of windows that are about to open."""
         return self._targets.num_coming(len(self.tabs.pages))
 
     def surplus_note(self) -> str | None:
-        """What to tell the agent of new tabs that were too many."""
+        """Return a note for the agent on new tabs beyond the limit."""
         return self._targets.take_note()
 
     def is_asking(self) -> bool:
-        """Return whether a request is held, about which a person may be asked."""
+        """Return True while a request is held, about which a person may be asked."""
         return self.held.is_asking()
 
     def has_overlay(self) -> bool:
-        """Whether something stands over the page."""
+        """Return True if there is an overlay over the page."""
         return self.overlay is not None
 
     def clear_overlay(self) -> None:
-        """Forget what stood over the page, if it has gone away."""
+        """Remove the overlay if it is closed."""
         if self.overlay is not None and self.overlay.is_done:
             if isinstance(self.overlay, Suggestions):
                 self.popups.close()
             self.overlay = None
 
     async def update_popups(self) -> None:
-        """Show the suggestions for the focused field, unless something else is drawn over the page.
+        """Update the suggestions for the focused field, unless there is another overlay.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         if self.overlay is not None and not isinstance(self.overlay, Suggestions):
             return
         found = await self.popups.refresh(self.tabs.active)
-        if self.overlay is None or isinstance(self.overlay, Suggestions):  # nothing came up meanwhile
+        if self.overlay is None or isinstance(self.overlay, Suggestions):  # no other overlay appeared meanwhile
             self.overlay = found
 
     async def check_typing(self) -> None:
-        """Note if the focused field does not hold what was typed.
+        """Add a note if the content of the focused field differs from the typed text.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         if self.overlay is not None and not isinstance(self.overlay, Suggestions):
             return

@@ -1,4 +1,4 @@
-"""Waiting for a page: until it is at rest, and never for what a dialog, a crash or death came before."""
+"""Waiting for a page to settle, and interrupts of that wait by a dialog, a crash or the death of the browser."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """Something came up before the browser answered."""
+    """Interruption by a dialog, a crash or the death of the browser before the result."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -27,10 +27,10 @@ class Interrupted(Exception):
 
 
 class Interrupts:
-    """Races work against what may come up.
+    """Race between running work and interrupts.
 
     Attributes:
-        stranded: Work that was overtaken and is still under way (a click whose dialog waits).
+        stranded: Interrupted work that is still running (for example a click whose dialog waits).
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Interrupts:
         self._flags: set[asyncio.Future[Reason]] = set()
 
     def signal(self, reason: Reason) -> None:
-        """Something came up: everybody who waits is told."""
+        """Signal an interrupt to all waiting races."""
         for flag in self._flags:
             if not flag.done():
                 flag.set_result(reason)
@@ -46,16 +46,16 @@ class Interrupts:
     async def race(
         self, work: Coroutine[Any, Any, T], timeout_s: float, is_waiting: Callable[[], bool] | None = None
     ) -> T:
-        """The result of `work`.
+        """Return the result of `work`.
 
         Args:
-            work: What to do.
-            timeout_s: How long it may take.
-            is_waiting: Whether the work waits for a person at this moment; then it has that time anew.
+            work: Work to run.
+            timeout_s: Timeout of the work.
+            is_waiting: True while the work waits for a person; then the timeout restarts.
 
         Raises:
-            Interrupted: Something came up first; the work goes on in the background.
-            TimeoutError: It took too long; the work is cancelled.
+            Interrupted: If an interrupt came first; the work continues in the background.
+            TimeoutError: If it took too long; the work is cancelled.
         """
         task = asyncio.ensure_future(work)
         flag: asyncio.Future[Reason] = asyncio.get_running_loop().create_future()
@@ -81,17 +81,17 @@ class Interrupts:
         raise TimeoutError
 
     async def rejoin(self, timeout_s: float) -> None:
-        """Wait, but not long, for overtaken work.
+        """Wait for interrupted work, up to a timeout that does not raise.
 
         Raises:
-            Interrupted: The next thing came up.
+            Interrupted: If another interrupt came first.
         """
         if self.stranded:
             with contextlib.suppress(TimeoutError):
                 await self.race(_wait_for(set(self.stranded)), timeout_s)
 
     def drop(self) -> None:
-        """Give up all overtaken work."""
+        """Cancel all interrupted work."""
         for task in self.stranded:
             task.cancel()
 
@@ -102,7 +102,7 @@ class Interrupts:
     def _forget(self, task: asyncio.Future[Any]) -> None:
         self.stranded.discard(task)
         if not task.cancelled():
-            task.exception()  # read, so that asyncio does not complain about it
+            task.exception()  # retrieved, so that asyncio does not log it
 
 
 async def _wait_for(tasks: set[asyncio.Future[Any]]) -> None:
@@ -133,7 +133,7 @@ class _Flight:
 
 
 class Traffic:
-    """Keeps count of requests, so that a page is only waited for as long as something is coming."""
+    """Tracker of requests, so that a page is only waited for while it has relevant ones."""
 
     def __init__(self, context: "BrowserContext") -> None:
         self._flights: dict[Request, _Flight] = {}
@@ -143,28 +143,28 @@ class Traffic:
         context.on("requestfailed", self._on_end)
 
     def is_navigating(self, page: "Page") -> bool:
-        """Whether the page's next document is on its way."""
+        """Return True if the page's next document is being requested."""
         return any(flight.is_navigation and flight.page is page for flight in self._flights.values())
 
     def is_loading(self, page: "Page", since_s: float) -> bool:
-        """Whether something that the page asked for at or after `since_s` (monotonic) is on its way."""
+        """Return True if a request that the page started at or after `since_s` (monotonic) is in progress."""
         return any(
             flight.page is page and flight.started_s >= since_s and _endpoint(request) not in self._slow
             for request, flight in self._flights.items()
         )
 
     def give_up_on(self, page: "Page") -> None:
-        """Stop waiting for the requests that are in flight now (a long poll, for example)."""
+        """Stop waiting for the requests in progress (for example a long poll)."""
         for request, flight in self._flights.items():
             if flight.page is page and not flight.is_navigation and len(self._slow) < _MAX_SLOW:
                 self._slow.add(_endpoint(request))
 
     def forget(self, page: "Page") -> None:
-        """The page is gone, and its requests with it."""
+        """Forget the requests of a closed page."""
         self._flights = {request: flight for request, flight in self._flights.items() if flight.page is not page}
 
     def committed(self, page: "Page") -> None:
-        """The page's next document has come."""
+        """Forget the navigation requests of a page whose next document has loaded."""
         self._flights = {
             request: flight
             for request, flight in self._flights.items()
@@ -189,7 +189,7 @@ def _page_of(request: "Request") -> "tuple[Page | None, bool]":
     try:
         frame = request.frame
         return frame.page, frame.parent_frame is None
-    except Error:  # a service worker, or a page that is not there yet
+    except Error:  # a service worker, or a page that does not exist yet
         return None, False
 
 
@@ -199,32 +199,32 @@ def _endpoint(request: "Request") -> tuple[str, str]:
 
 
 class PendingPages(Protocol):
-    """Pages and dialogs that a page opens outside of itself."""
+    """Pages and dialogs opened by a page."""
 
     def is_page_coming(self) -> bool:
-        """True while a page is prepared that no request brings."""
+        """Return True while a page is prepared without a request."""
         ...
 
     def num_windows(self) -> int:
-        """How many windows are about to open."""
+        """Return the number of windows that are about to open."""
         ...
 
     def has_overlay(self) -> bool:
-        """Whether something stands over the page already."""
+        """Return True if there is an overlay over the page."""
         ...
 
     def is_asking(self) -> bool:
-        """Return whether a request is held, about which a person may be asked."""
+        """Return True while a request is held, about which a person may be asked."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """How the waiting ended.
+    """Result of waiting for a page.
 
     Attributes:
-        title: Title of the document; None when the page did not answer.
-        note: What the agent should know ("still loading").
+        title: Title of the document; None if the page did not answer.
+        note: Note for the agent ("still loading").
     """
 
     title: str | None
@@ -232,7 +232,7 @@ class Settled:
 
 
 class Settler:
-    """Waits for pages to settle; remembers those that never do."""
+    """Detector of settled pages, with a record of pages that never settle."""
 
     def __init__(
         self, options: BrowserOptions, traffic: Traffic, interrupts: Interrupts, pending: PendingPages
@@ -244,13 +244,13 @@ class Settler:
         self._given_up: set[tuple[str, str]] = set()
 
     async def settle(self, page: "Page", since_s: float) -> Settled:
-        """Wait until nothing that began at or after `since_s` (monotonic) is under way.
+        """Wait until everything that started at or after `since_s` (monotonic) has ended.
 
-        At rest means: no next document on its way, this one parsed and loaded, its requests answered,
-        no change in it for `quiet_s`, and no short animation running.
+        A page has settled if no next document is requested, the current one is parsed and loaded, its requests are
+        answered, it has not changed for `quiet_s`, and no short animation is running.
 
         Raises:
-            Interrupted: A dialog, a crash or death came up.
+            Interrupted: If a dialog opened, or the page or the browser died.
         """
         from playwright.async_api import Error
 
@@ -263,7 +263,7 @@ class Settler:
                 probe = await self._interrupts.race(probing, self._options.settle_timeout_s, self._pending.is_asking)
             except TimeoutError:
                 return Settled(title=None, note=NOT_RESPONDING)
-            except Error:  # the document went away while it was asked
+            except Error:  # the document was replaced during the call
                 if page.is_closed():
                     return Settled(title=None)
             title = probe["title"] if probe else title
@@ -280,7 +280,7 @@ class Settler:
             await asyncio.sleep(_POLL_S)
 
     def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> Cause | None:
-        """What is waited for, if anything."""
+        """Return what is still waited for, if anything."""
         if self._pending.num_windows():
             return "window"
         if self._traffic.is_navigating(page) or self._pending.is_page_coming():
@@ -306,7 +306,7 @@ class Settler:
         return self._options.settle_timeout_s
 
     def _give_up(self, page: "Page", cause: Cause) -> str | None:
-        """Wait less for it the next time; returns what to tell the agent."""
+        """Give up on a cause and wait less for it next time; return a note for the agent."""
         self._given_up.add((page.url, cause))
         if cause == "resources":
             self._traffic.give_up_on(page)

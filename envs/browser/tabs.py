@@ -1,4 +1,4 @@
-"""The tabs of a browser context: which there are, which one is looked at, which are on their way or too many."""
+"""Tabs of a browser context: their order, the active one, opening ones, and surplus ones."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page
 
 _BEFORE_CLOSING_S = 0.5
-"""A window that goes while it is being made leaves the page that opened it waiting for ever."""
+"""Delay before a surplus window is closed; closing it during its creation would block its opener forever."""
 
 
 class Tabs:
-    """Pages in the order of their tabs; a new one becomes the active one."""
+    """Pages in the order of their tabs; a new one becomes active."""
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
@@ -29,21 +29,21 @@ class Tabs:
 
     @property
     def active(self) -> "Page":
-        """The page that is looked at.
+        """Active page.
 
         Raises:
-            ActionError: There is none at this moment.
+            ActionError: If there is none at the moment.
         """
         if self._active is None:
             raise ActionError("the tab was closed")
         return self._active
 
     def add(self, page: "Page", *, after: "Page | None" = None, is_opened: bool = False) -> bool:
-        """Add a new page and make it the active one; False when it is known already.
+        """Add a new page and make it active; return False if it is already known or closed.
 
         Args:
             page: The page.
-            after: Page to insert it behind; None: at the end.
+            after: Page to insert it after; None: at the end.
             is_opened: True if the active page has opened it.
         """
         if page in self.pages or page.is_closed():
@@ -57,11 +57,11 @@ class Tabs:
         return True
 
     def opener_of(self, page: "Page") -> "Page | None":
-        """The page that opened a page; None for a tab that was opened by hand."""
+        """Return the page that opened a page; None for a tab that was opened by hand."""
         return self._openers.get(page)
 
     def remove(self, page: "Page") -> None:
-        """A page is gone; if it was the active one, the page that opened it becomes that, else its neighbour.
+        """Remove a closed page; if it was active, activate the page that opened it, or else its neighbour.
 
         As in Chrome, openers count only until another tab is selected by hand.
         """
@@ -77,47 +77,47 @@ class Tabs:
             self._active = self.pages[min(at, len(self.pages) - 1)] if self.pages else None
 
     def select(self, number: int) -> None:
-        """Make a tab, counted from 0, the active one; counting goes around."""
+        """Make a tab active; the number counts from 0 and wraps around."""
         self._is_selected = True
         self._active = self.pages[number % len(self.pages)]
 
     def activate(self, page: "Page") -> None:
-        """Make a page the active one."""
+        """Make a page active."""
         if page in self.pages:
             self._active = page
 
     def step(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) tab."""
+        """Select the next (1) or previous (-1) tab."""
         self.select(self.pages.index(self.active) + by)
 
     async def bring_to_front(self) -> None:
-        """Let the browser show the active page, if it does not yet."""
+        """Bring the active page to the front of the browser, if needed."""
         if self._active is not None and self._active is not self._in_front:
             await self._active.bring_to_front()
             self._in_front = self._active
 
     def set_title(self, page: "Page", title: str | None) -> None:
-        """Remember a page's title."""
+        """Record a page's title."""
         if title is not None and page in self.pages:
             self._titles[page] = title
 
     def title(self, page: "Page") -> str:
-        """A page's title as last seen."""
+        """Return a page's last recorded title."""
         return self._titles.get(page, "")
 
     def listed(self) -> tuple[Tab, ...]:
-        """The tabs as an observation has them."""
+        """Return the tabs for an observation."""
         return tuple(Tab(title=self.title(page), url=page.url, is_active=page is self._active) for page in self.pages)
 
 
 class PageLimiter:
-    """Counts the pages of a context and closes those beyond a limit.
+    """Counter of the pages of a context that closes pages beyond a limit.
 
-    Playwright speaks of a new window when its first answer has come, which may be never; the browser does at once.
+    Playwright reports a new window after its first response, which may never come; the browser reports it at once.
 
     Args:
-        max_pages: Largest number of pages.
-        loading_timeout_s: Time after which a window without an answer (204 No Content, say) is not expected any more.
+        max_pages: Maximum number of pages.
+        loading_timeout_s: Time limit for a window without a response (for example 204 No Content).
     """
 
     def __init__(self, max_pages: int, loading_timeout_s: float) -> None:
@@ -132,17 +132,17 @@ class PageLimiter:
 
     @property
     def is_opening_own(self) -> bool:
-        """True while a page is opened by us rather than by another page."""
+        """True while this program, and not another page, opens a page."""
         return self._num_own > 0
 
     @property
     def is_full(self) -> bool:
-        """Whether there can be no more."""
+        """True if the limit is reached."""
         return len(self._ids) >= self._max_pages
 
     @contextlib.contextmanager
     def own(self) -> Iterator[None]:
-        """A page that is opened meanwhile is ours, and stays whatever the limit."""
+        """Mark pages opened in the block as own pages, which are kept beyond the limit."""
         self._num_own += 1
         try:
             yield
@@ -150,7 +150,7 @@ class PageLimiter:
             self._num_own -= 1
 
     async def watch(self, context: "BrowserContext", page: "Page") -> None:
-        """Begin to count; `page` is the first page of the context."""
+        """Start counting; `page` is the first page of the context."""
         if context.browser is None:
             return
         own, session = await asyncio.gather(context.new_cdp_session(page), context.browser.new_browser_cdp_session())
@@ -172,13 +172,13 @@ class PageLimiter:
                 await session.detach()
 
     def num_coming(self, num_shown: int) -> int:
-        """Number of windows that are on their way in addition to those shown."""
+        """Return the number of windows that are opening, in addition to those shown."""
         since_s = time.monotonic() - self._loading_timeout_s
         num_recent = sum(created_s > since_s for created_s in self._ids.values())
         return max(0, min(len(self._ids) - num_shown, num_recent))
 
     def take_note(self) -> str | None:
-        """What to tell the agent of windows that were closed since the last time."""
+        """Return a note for the agent on windows that were closed since the last call."""
         count, self._num_closed = self._num_closed, 0
         if not count:
             return None

@@ -1,7 +1,7 @@
-"""The texts of the active page and its frames, read in a way that the page cannot falsify.
+"""Texts of the active page and its frames, read in a way that the page cannot falsify.
 
-A script walks each document in an isolated world of it, as in `inspector.py`: what the page has replaced in its own
-world does not count. Closed shadow roots, images and canvases are not read.
+A script walks each document in an isolated world, as in `inspector.py`: changes that the page has made to its own
+JavaScript world have no effect. Closed shadow roots, images and canvases are not read.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
 
 MAX_CHARS = 200_000
-"""Characters of a page, in all its frames together."""
+"""Maximum number of characters of a page, in all its frames together."""
 TIMEOUT_S = 1.0
 _MAX_FRAMES = 30
 _LIMITS = {"chars": MAX_CHARS // 3, "nodes": 60_000, "ms": 250}
 _Placed = tuple[tuple[float, float], dict[str, Any]]
-"""Corner of a document in the viewport, CSS pixels, and what the script has found there."""
+"""Corner of a document in the viewport, CSS pixels, and the result of the script there."""
 _WORLD, _KEPT = "k25-texts", "k25-texts"
 
 
 class TextReader:
-    """Reads texts of pages.
+    """Reader of the texts of pages.
 
     Args:
-        redact: Takes secrets out of them.
+        redact: Removes secrets from the texts.
     """
 
     def __init__(self, redact: Redactor) -> None:
@@ -40,7 +40,7 @@ class TextReader:
         self._functions: dict[tuple[CDPSession, str], str] = {}
 
     async def read(self, page: "Page") -> ScreenTexts:
-        """The texts of a page, those in view first; what does not answer within 1 s is missing."""
+        """Read the texts of a page, those in view first; documents that do not answer within 1 s are missing."""
         from playwright.async_api import Error
 
         found: list[_Placed] = []
@@ -53,19 +53,19 @@ class TextReader:
                 found.append(((0.0, 0.0), await self._read_document(session, "")))
                 async for placed in self._read_frames(page, session):
                     found.append(placed)
-        except (TimeoutError, Error):  # it does not answer, or it goes away
+        except (TimeoutError, Error):  # the page does not answer, or is gone
             is_cut = True
         return self._put_together(found, is_cut)
 
     def forget(self, page: "Page") -> None:
-        """A page is gone."""
+        """Forget a closed page."""
         gone = {self._sessions.pop(page, None)}
         for frame in [frame for frame in self._frames if frame.page is page or frame.is_detached()]:
             gone.add(self._frames.pop(frame)[1])
         self._functions = {key: name for key, name in self._functions.items() if key[0] not in gone}
 
     async def _read_frames(self, page: "Page", session: "CDPSession") -> AsyncIterator[_Placed]:
-        """Corner and texts of each frame: in the page's own process, or in one of its own."""
+        """Yield corner and texts of each frame, in the process of the page or in another one."""
         from playwright.async_api import Error
 
         if len(page.frames) == 1:
@@ -82,7 +82,7 @@ class TextReader:
                 if texts["areas"]:
                     corner = await self._corner(page, frame, texts["href"])
                 yield corner, texts
-            except Error:  # it went away
+            except Error:  # the frame is gone
                 continue
 
     async def _corner(self, page: "Page", frame: "Frame | None", url: str) -> tuple[float, float]:
@@ -107,7 +107,7 @@ class TextReader:
         return session
 
     async def _read_document(self, session: "CDPSession", frame_id: str) -> dict[str, Any]:
-        """Run the script in a document; the function is kept in its isolated world until the document goes."""
+        """Run the script in a document; its function is kept in the isolated world until the document unloads."""
         from playwright.async_api import Error
 
         key = (session, frame_id)
@@ -115,7 +115,7 @@ class TextReader:
         if known is not None:
             try:
                 return await _call(session, known)
-            except Error:  # the document is another one by now
+            except Error:  # the document was replaced
                 self._functions.pop(key, None)
         if not frame_id:
             tree = await session.send("Page.getFrameTree")
@@ -170,7 +170,7 @@ async def _call(session: "CDPSession", function: str) -> dict[str, Any]:
 
 
 def _frame_ids(tree: dict[str, Any]) -> list[str]:
-    """Ids of the frames of a process, the outermost first; without recursion, as frames can be nested deeply."""
+    """Return the ids of the frames of a process, outermost first; without recursion, as frames can be nested deeply."""
     found, waiting = [], [tree]
     while waiting:
         node = waiting.pop(0)

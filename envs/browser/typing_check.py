@@ -13,11 +13,11 @@ _MODIFIERS = ("ctrl", "alt", "win")
 
 
 class TypingCheck:
-    """Compares the focused field with the typed text, once the page had time to react.
+    """Comparison of the focused field with the typed text, after the page had time to react.
 
     Args:
         inspector: Reads the field.
-        redact: Knows the secrets; a field that holds one is not read out.
+        redact: Detects secrets; the content of a field with a secret is not shown.
     """
 
     def __init__(self, inspector: Inspector, redact: Redactor) -> None:
@@ -26,10 +26,10 @@ class TypingCheck:
         self._typed: tuple[Page, str] | None = None
 
     async def begin(self, page: "Page", text: str, held: Collection[str]) -> bool:
-        """Remember the field before `text` is typed into it; True if it is a code editor.
+        """Record the field before `text` is typed into it; return True if it is a code editor.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         self._typed = None
         found = await self._inspector.ask_inside(page, "editing.js", {"mark": True, "is_secret": self._is_secret(text)})
@@ -39,10 +39,10 @@ class TypingCheck:
         return is_editor
 
     async def end(self) -> str | None:
-        """Return a note for the agent if the field does not hold what was typed since the last call, or lost the focus.
+        """Return a note for the agent if the field differs from the text typed since the last call, or lost the focus.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         if self._typed is None:
             return None

@@ -1,4 +1,4 @@
-"""A desktop as an env: X11 displays, private or attached; other systems through pyautogui."""
+"""Desktop environments: X11 displays, private or attached; other systems through pyautogui."""
 
 from envs.desktop.env import DesktopEnv
 from envs.desktop.options import DesktopOptions

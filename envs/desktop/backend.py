@@ -1,4 +1,4 @@
-"""What an env needs from a system's screen, mouse and keyboard, small enough to be written for any system."""
+"""Interface to the screen, mouse and keyboard of a system, small enough to implement for any system."""
 
 import threading
 import time
@@ -9,24 +9,24 @@ from envs.actions import Button
 
 
 class Interrupted(Exception):
-    """A pause was cut short because the env closes or its step was cancelled."""
+    """Interruption of a pause because the env closes or its step was cancelled."""
 
 
 class Clock:
-    """Seconds and pauses, used from one thread and interrupted from another."""
+    """Monotonic time and pauses, used in one thread and interrupted from another."""
 
     def __init__(self) -> None:
         self._interrupted = threading.Event()
 
     def now_s(self) -> float:
-        """Seconds of a clock that never jumps."""
+        """Return the seconds of a monotonic clock."""
         return time.perf_counter()
 
     def pause(self, duration_s: float) -> None:
-        """Wait.
+        """Wait for a duration.
 
         Raises:
-            Interrupted: `interrupt` was called.
+            Interrupted: If `interrupt` was called.
         """
         if self._interrupted.is_set():
             raise Interrupted
@@ -44,7 +44,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A rectangle of the screen frame, in pixels."""
+    """Rectangle of the screen frame, in pixels."""
 
     left_px: int
     top_px: int
@@ -52,16 +52,16 @@ class Region:
     height_px: int
 
     def contains(self, x_px: int, y_px: int) -> bool:
-        """Whether a point lies in the rectangle."""
+        """Return True if a point is in the rectangle."""
         return 0 <= x_px - self.left_px < self.width_px and 0 <= y_px - self.top_px < self.height_px
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A grab: pixels as (height, width, 4) uint8, blue green red unused, without padding.
+    """Captured pixels as (height, width, 4) uint8, blue green red unused, without padding.
 
-    Its size is that of the region in pixels of the screenshot, which on a dense screen is more than
-    the region's size in the screen frame.
+    Its size is the region's size in pixels of the screenshot, which on a high-density screen is larger than the
+    region's size in the screen frame.
     """
 
     bgrx: bytearray = field(repr=False)
@@ -70,7 +70,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The pointer's image: (height, width, 4) uint8 premultiplied BGRA; its top left corner in the screen frame."""
+    """Pointer image, (height, width, 4) uint8 premultiplied BGRA, and its top left corner in the screen frame."""
 
     bgra: bytes = field(repr=False)
     size_px: tuple[int, int]
@@ -79,16 +79,16 @@ class Cursor:
 
 
 def typing_limit_s(text: str, interval_s: float) -> float:
-    """How long typing a text may take: a program that takes it more slowly than that is stuck."""
+    """Return the maximum duration of typing a text; a program that takes longer counts as stuck."""
     return 30.0 + len(text) * (interval_s + 0.2)
 
 
 class ScreenLostError(Exception):
-    """The screen does not hand out pixels any more."""
+    """Loss of the screen: it no longer provides pixels."""
 
 
 class Backend(Protocol):
-    """One system's screen, mouse, keyboard, windows and clipboard.
+    """Screen, mouse, keyboard, windows and clipboard of a system.
 
     Attributes:
         lost: Exceptions that mean that the screen is gone for good.
@@ -97,83 +97,83 @@ class Backend(Protocol):
     lost: tuple[type[Exception], ...]
 
     def screen(self) -> Region:
-        """The whole screen, all monitors together."""
+        """Return the whole screen, all monitors together."""
         ...
 
     def monitors(self) -> tuple[Region, ...]:
-        """The monitors, in the system's order; at least one."""
+        """Return the monitors, in the system's order; at least one."""
         ...
 
     def grab(self, region: Region) -> Frame:
-        """The pixels of a region, without the pointer."""
+        """Capture the pixels of a region, without the pointer."""
         ...
 
     def cursor(self) -> Cursor | None:
-        """The pointer's image; None when the system does not tell."""
+        """Return the pointer image; None if the system does not provide it."""
         ...
 
     def pointer_px(self) -> tuple[int, int]:
-        """Where the pointer is."""
+        """Return the position of the pointer."""
         ...
 
     def move(self, x_px: int, y_px: int) -> None:
-        """Put the pointer somewhere."""
+        """Move the pointer to a point."""
         ...
 
     def press_button(self, button: Button, *, down: bool) -> None:
-        """Press (`down`) or release a mouse button where the pointer is."""
+        """Press (`down`) or release a mouse button at the pointer."""
         ...
 
     def scroll(self, dx: int, dy: int) -> None:
-        """Turn the wheel by notches: up and right are positive."""
+        """Scroll by notches: up and right are positive."""
         ...
 
     def press_key(self, key: str, *, down: bool) -> None:
         """Press or release a key, a name of `envs.actions`.
 
         Raises:
-            ActionError: This system has no such key.
+            ActionError: If the key does not exist on this system.
         """
         ...
 
     def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
-        """Type any Unicode text into the focused window; returns when it was taken.
+        """Type any Unicode text into the focused window; return when it was sent.
 
         Raises:
-            ActionError: A character cannot be typed.
+            ActionError: If a character cannot be typed.
         """
         ...
 
     def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
-        """Wait until the active window has worked off its input.
+        """Wait until the active window has processed its input.
 
         Args:
-            timeout_s: Longest wait.
-            typed_only: Whether the input was text alone.
+            timeout_s: Timeout.
+            typed_only: True if the input was only text.
 
         Returns:
-            Whether it has; None when the window does not tell.
+            True if it has, False after the timeout; None if the window cannot report it.
         """
         ...
 
     def has_window_manager(self) -> bool:
-        """Whether somebody manages the windows."""
+        """Return True if a window manager is running."""
         ...
 
     def num_windows(self) -> int | None:
-        """How many windows programs show; None when the system does not tell."""
+        """Return the number of windows that programs show; None if the system does not provide it."""
         ...
 
     def active_title(self) -> str | None:
-        """Title of the active window."""
+        """Return the title of the active window."""
         ...
 
     def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What is at a point: `window "Untitled 1 - Mousepad"`."""
+        """Describe what is at a point: `window "Untitled 1 - Mousepad"`."""
         ...
 
     def get_clipboard(self) -> str:
-        """The clipboard's text, `""` when it holds none."""
+        """Return the text of the clipboard, `""` if there is none."""
         ...
 
     def set_clipboard(self, text: str) -> None:
@@ -181,9 +181,9 @@ class Backend(Protocol):
         ...
 
     def release(self) -> None:
-        """Undo what typing has changed in the system's keyboard."""
+        """Undo changes that typing has made to the system's keyboard."""
         ...
 
     def close(self) -> None:
-        """Let go of the system; never raises because it is gone."""
+        """Disconnect from the system; does not raise if it is gone."""
         ...

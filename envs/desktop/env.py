@@ -1,4 +1,4 @@
-"""A desktop as an `Env`: a private or attached X11 display, or another system's screen."""
+"""Desktop as an `Env`: a private or attached X11 display, or another system's screen."""
 
 import asyncio
 import re
@@ -43,7 +43,7 @@ _DESCRIPTION = re.compile(r'([^"]+) "(.*)"', re.DOTALL)
 
 
 def make_system_backend(display: str, xauthority: Path | None, is_private: bool) -> Backend:
-    """The backend of this system: X11 where there is a display, else pyautogui."""
+    """Make the backend of this system: X11 if there is a display, else pyautogui."""
     if display:
         from envs.desktop.x11.backend import X11Backend
 
@@ -54,19 +54,19 @@ def make_system_backend(display: str, xauthority: Path | None, is_private: bool)
 
 
 class DesktopEnv:
-    """A screen with mouse and keyboard that programs run on.
+    """Screen with mouse and keyboard on which programs run.
 
-    On Linux a private display is started unless one is given; each `reset` starts it anew, with an
-    empty temporary home. On an attached display, `reset` and `close` end only the programs that the
-    env has started. Other systems show their own screen.
+    On Linux a private display is started unless one is given; each `reset` restarts it, with an empty temporary home.
+    On an attached display, `reset` and `close` end only the programs that the env has started. On other systems the env
+    uses their own screen.
 
     Args:
-        options: What to run and how to look at it.
-        make_backend: Makes the screen's backend; the default suits the system.
+        options: Settings of the desktop.
+        make_backend: Makes the screen's backend; the default depends on the system.
 
     Attributes:
-        terminate: The `Terminate` action that ended the current episode, else None.
-        options: The options given.
+        terminate: `Terminate` action that ended the current episode, or None.
+        options: Settings of the desktop.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class DesktopEnv:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment variables of programs on this desktop, DISPLAY and its cookie included."""
+        """Environment variables of programs on this desktop, including DISPLAY and its cookie."""
         return self._open_session().desktop.environment
 
     @property
@@ -99,10 +99,10 @@ class DesktopEnv:
         return executor.held if executor else frozenset()
 
     async def reset(self, task: Task) -> Observation:
-        """Start the desktop anew with its program, run `task.setup(self)`, and look.
+        """Restart the desktop with its program, run `task.setup(self)`, and return an observation.
 
         Raises:
-            EnvSetupError: Some part did not start.
+            EnvSetupError: If some part did not start.
         """
         await self.close()
         self.terminate = None
@@ -117,19 +117,19 @@ class DesktopEnv:
         return self._observation(look, None)
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """Carry out actions in order and look once the screen has settled.
+        """Execute actions in order and return an observation once the screen has settled.
 
         Args:
-            actions: What to do.
-            check: Asked before each click, and before each key or text that may press a button.
+            actions: Actions to execute.
+            check: Called before each click, and before each key or text that may press a button.
 
         Returns:
-            `info["timings"]` holds seconds by stage (`act`, `settle`, `observe`), `info["settled"]` whether
-            the screen had come to rest.
+            `info["timings"]` holds seconds by stage (`act`, `settle`, `observe`); `info["settled"]` is True if the
+            screen had settled.
 
         Raises:
-            EnvDiedError: The display is gone.
-            EnvError: The env was not reset, or is closed.
+            EnvDiedError: If the display is gone.
+            EnvError: If the env was not reset, or is closed.
         """
         session = self._open_session()
         begin = time.perf_counter()
@@ -146,7 +146,7 @@ class DesktopEnv:
         )
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """The window that gets a click, a key or a text; what is in it is not known."""
+        """Return the window that would receive a click, a key or a text; its content is unknown."""
         backend = self._open_session().desktop.backend
         if isinstance(action, Click | Drag | MouseDown | MouseUp):
             here = await self._call(backend.pointer_px) if action.x_px is None or action.y_px is None else (0, 0)
@@ -159,28 +159,28 @@ class DesktopEnv:
         return (Target(role="window", names=(title,), is_element=False) if title else UNKNOWN,)
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What is at a point: `window "Untitled 1 - Mousepad"`, `popup of "Mousepad"`, `the desktop`."""
+        """Describe what is at a point: `window "Untitled 1 - Mousepad"`, `popup of "Mousepad"`, `the desktop`."""
         backend = self._open_session().desktop.backend
         return await self._call(lambda: backend.describe_point(x_px, y_px))
 
     async def close(self) -> None:
-        """Let held keys go, end everything that was started, and disconnect. May be called twice."""
+        """Release held keys, end everything that was started, and disconnect. May be called twice."""
         session, self._session = self._session, None
         if session is not None:
             await asyncio.shield(asyncio.ensure_future(session.close()))
 
     async def live_frames(self, max_fps: float) -> AsyncIterator[LiveFrame]:
-        """The screen as it changes, without the pointer."""
+        """Yield frames of the screen as it changes, without the pointer."""
         async for frame in watch_desktop(lambda: self._session.desktop if self._session else None, max_fps):
             yield frame
 
     async def touches(self) -> AsyncIterator[Touch]:
-        """People at the mouse or the keyboard of an attached X11 display; nothing elsewhere."""
+        """Yield input of people at the mouse or the keyboard of an attached X11 display; nothing on other displays."""
         async for touch in watch_touches(lambda: self._session.desktop if self._session else None):
             yield touch
 
     async def get_clipboard(self) -> str:
-        """The clipboard's text, `""` when it holds none."""
+        """Return the text of the clipboard, `""` if there is none."""
         return await self._call(self._open_session().desktop.backend.get_clipboard)
 
     async def set_clipboard(self, text: str) -> None:
@@ -193,10 +193,10 @@ class DesktopEnv:
 
         Args:
             command: A command line, or a sequence of arguments; a leading `~` is the env's home.
-            wait_for_window: Whether to wait for its first window.
+            wait_for_window: True to wait for its first window.
 
         Raises:
-            EnvSetupError: It cannot be started, failed, or showed no window in time.
+            EnvSetupError: If it cannot be started, failed, or showed no window in time.
         """
         desktop = self._open_session().desktop
         start = desktop.start_app if wait_for_window else desktop.start_program
@@ -206,8 +206,8 @@ class DesktopEnv:
         """Run a program on the desktop to its end, for a task's setup and evaluation.
 
         Raises:
-            EnvSetupError: There is no such program.
-            EnvError: It took longer than `timeout_s` and was ended.
+            EnvSetupError: If the program does not exist.
+            EnvError: If it took longer than `timeout_s` and was ended.
         """
         desktop = self._open_session().desktop
         output = desktop.programs.folder / f"run-{time.monotonic_ns()}.stdout"
@@ -223,7 +223,7 @@ class DesktopEnv:
     async def _act(
         self, session: Session, actions: Sequence[Action], check: Check | None
     ) -> tuple[str | None, Terminate | None]:
-        """Carry actions out, each stretch of them that needs no asking at once."""
+        """Execute actions, in batches between the actions that need a check."""
         begin = 0
         for number, action in enumerate(actions) if check is not None else ():
             if not (isinstance(action, Click | Drag | MouseDown | MouseUp) or _may_press(action)):
@@ -234,7 +234,7 @@ class DesktopEnv:
                 if done != (None, None):
                     return done
             begin = number
-            if number:  # what the input so far has opened is the target
+            if number:  # earlier input may have opened the window that is the target now
                 await self._call(session.flush_input, self.options.settle_timeout_s)
             try:
                 assert check is not None
@@ -250,11 +250,11 @@ class DesktopEnv:
         return self._session
 
     async def _call(self, function: Callable[[], T], allowance_s: float = 0.0) -> T:
-        """Run a blocking call on the session's thread; a screen that is gone becomes `EnvDiedError`.
+        """Run a blocking call on the session's thread; a lost screen becomes `EnvDiedError`.
 
         Args:
             function: The call.
-            allowance_s: How long it may take beyond the time for an answer.
+            allowance_s: Additional time on top of the answer timeout.
         """
         session = self._open_session()
         try:
@@ -293,7 +293,7 @@ def _window(text: str | None) -> Target:
 
 
 def _may_press(action: Action) -> bool:
-    """Whether an action holds a key that may press a button or that a program may take for a command."""
+    """Return True if an action may press a button or be taken as a command by a program."""
     match action:
         case TypeText(text=text):
             return "\n" in text or "\r" in text
@@ -309,7 +309,7 @@ def _is_pressing(key: str) -> bool:
 
 
 def _duration_s(actions: Sequence[Action]) -> float:
-    """How long actions may take by their own account."""
+    """Return the expected duration of actions."""
     total_s = 0.0
     for action in actions:
         if isinstance(action, Wait | Move | Drag):
@@ -323,10 +323,10 @@ def _duration_s(actions: Sequence[Action]) -> float:
 
 
 def _make(request: EnvRequest) -> Env:
-    """A desktop as settings and task files name it.
+    """Make a desktop from options as named in settings and task files.
 
     Raises:
-        ValueError: A value that is not taken.
+        ValueError: If a value is invalid.
     """
     options: dict[str, Any] = dict(request.options)
     if "screen" in options:
@@ -340,4 +340,4 @@ def _why_once(options: Mapping[str, Any]) -> str:
 
 _SHOWN = ("screen", "display", "monitor")
 KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"app"}, shown=_SHOWN, why_once=_why_once)
-"""The desktop in `envs.registry`."""
+"""Kind of the desktop in `envs.registry`."""

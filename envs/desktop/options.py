@@ -1,4 +1,4 @@
-"""What a desktop env can be asked for: plain data."""
+"""Options of a desktop env, as plain data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,26 +7,26 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesktopOptions:
-    """How to start or attach to a desktop.
+    """Settings for a new or attached desktop.
 
     Attributes:
-        display: X display to attach to (`":0"`); None starts a private Xvfb, which is thrown away at close.
+        display: X display to attach to (`":0"`); None starts a private Xvfb, which is discarded at close.
         screen_px: Width and height of the private screen.
-        app: Program to start at reset, a command line (`"mousepad --disable-server"`; quotes as in a
-            shell, nothing else of a shell) or a sequence of arguments; a leading `~` is the env's home.
-        app_window_timeout_s: How long the program may take to show its first window.
+        app: Program to start at reset, a command line (`"mousepad --disable-server"`; quotes as in a shell, no other
+            shell syntax) or a sequence of arguments; a leading `~` is the env's home.
+        app_window_timeout_s: Timeout for the first window of the program.
         monitor: Index (from 0) of the monitor to show; None shows the whole screen.
-        home_dir: HOME of the programs. None is a temporary folder, removed at close, on a private
-            display and the user's own HOME on an attached one.
+        home_dir: HOME of the programs. None is a temporary folder, removed at close, on a private display and the
+            user's own HOME on an attached one.
         window_manager: Program name or path of the private display's window manager; None runs none.
-        draw_cursor: Whether the pointer is drawn into screenshots.
-        settle_timeout_s: Longest wait for the screen to stop changing after a step.
-        settle_quiet_s: How long the screen must stay the same to count as settled.
-        env: Extra environment variables for the programs.
+        draw_cursor: True to draw the pointer into screenshots.
+        settle_timeout_s: Timeout for the screen to settle after a step.
+        settle_quiet_s: Time without changes after which the screen counts as settled.
+        env: Additional environment variables for the programs.
         max_clients: Client limit of the private server: 64, 128, 256, 512, 1024 or 2048.
-        answer_timeout_s: A display that says nothing for so long, over what actions take, counts as dead.
-        step_timeout_s: No action of a step begins later than this.
-        start_timeout_s: Longest wait for the private server, and again for its window manager.
+        answer_timeout_s: Timeout of the display, in addition to the duration of actions; then it counts as dead.
+        step_timeout_s: Time after which no further action of a step starts.
+        start_timeout_s: Timeout for the private server, and again for its window manager.
     """
 
     display: str | None = None

@@ -1,4 +1,4 @@
-"""A private X server with a window manager, a session bus, a cookie and a home of its own; where its programs are."""
+"""Private X server with its own window manager, session bus, cookie and home, and the search for its programs."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from envs.desktop.programs import Program, Programs
 from envs.errors import EnvSetupError
 
 INSTALL_LINE = "apt-get install -y --no-install-recommends xvfb openbox dbus"
-"""What an operator of a Debian-like system types to get all of it."""
+"""Command that installs everything on a Debian-like system."""
 
 _WINDOW_MANAGERS = ("openbox", "xfwm4", "matchbox-window-manager", "metacity", "icewm", "fluxbox")
 _FAMILY_LOCAL = 256  # Source: X11/Xauth.h
@@ -27,26 +27,26 @@ _POLL_S = 0.003
 
 
 def find_xvfb() -> str | None:
-    """Path of the virtual X server: $K25_XVFB, else `Xvfb` on PATH; None if there is none."""
+    """Return the path of the virtual X server: $K25_XVFB, else `Xvfb` on PATH; None if there is none."""
     return shutil.which(os.environ.get("K25_XVFB") or "Xvfb")
 
 
 def find_window_manager(preferred: str | None = None) -> str | None:
-    """Path of a window manager: `preferred` alone if given, else the first that is installed."""
+    """Return the path of a window manager: only `preferred` if given, else the first that is installed."""
     names = (preferred,) if preferred else _WINDOW_MANAGERS
     return next((path for path in map(shutil.which, names) if path), None)
 
 
 def find_dbus_daemon() -> str | None:
-    """Path of `dbus-daemon`, which gives a private display its own session bus; None if there is none."""
+    """Return the path of `dbus-daemon` for the session bus of a private display; None if there is none."""
     return shutil.which("dbus-daemon")
 
 
 def save_xauthority(path: Path) -> None:
-    """Write a new random cookie that holds for any display number.
+    """Write a new random cookie that is valid for any display number.
 
-    Two entries carry the same cookie: one for this host's name (python-xlib looks for that one only)
-    and one for any host (a name that changes must not lock programs out).
+    Two entries carry the same cookie: one for the name of this host (the only one that python-xlib looks up) and one
+    for any host (so that a changed host name does not lock programs out).
     """
     cookie = secrets.token_bytes(16)
     entries = ((_FAMILY_LOCAL, socket.gethostname().encode()), (_FAMILY_WILD, b""))
@@ -63,9 +63,9 @@ def _counted(data: bytes) -> bytes:
 
 
 def save_quiet_config(config_home: Path) -> None:
-    """Write openbox's stock configuration without the keys that run programs; leaves an existing one alone.
+    """Write openbox's default configuration without the keys that run programs; keep an existing one.
 
-    The stock one runs `scrot` on the Print key, and with Alt one that waits for somebody to select something.
+    By default the Print key runs `scrot`, and with Alt a mode of it that waits for a selection by the user.
     """
     path = config_home / "openbox" / "rc.xml"
     if path.exists() or not _OPENBOX_CONFIG.exists():
@@ -85,7 +85,7 @@ def save_quiet_config(config_home: Path) -> None:
 
 
 def make_home(home: Path) -> dict[str, str]:
-    """Environment variables that keep a program's files below `home`; makes the folders."""
+    """Create the folders and return the environment variables that keep a program's files below `home`."""
     folders = {
         "XDG_CONFIG_HOME": home / ".config",
         "XDG_CACHE_HOME": home / ".cache",
@@ -98,16 +98,16 @@ def make_home(home: Path) -> dict[str, str]:
 
 
 class PrivateDisplay:
-    """Xvfb on a free display, reached with a cookie only.
+    """Xvfb on a free display, accessible only with a cookie.
 
     Args:
-        programs: Starts and ends the server and all that runs on it.
+        programs: Starts and ends the server and all programs on it.
         options: Screen size, limits, window manager.
         home: HOME of everything on this display.
 
     Attributes:
-        name: The display's name (`":7"`), once started.
-        env: The whole environment for programs on this display.
+        name: Name of the display (`":7"`), once started.
+        env: Complete environment of programs on this display.
     """
 
     def __init__(self, programs: Programs, options: DesktopOptions, home: Path) -> None:
@@ -121,10 +121,10 @@ class PrivateDisplay:
         self.server: Program | None = None
 
     def start(self) -> None:
-        """Start the server and the session bus; returns when the server accepts connections.
+        """Start the server and the session bus; return when the server accepts connections.
 
         Raises:
-            EnvSetupError: There is no Xvfb, or it did not start in time; the text holds its last words.
+            EnvSetupError: If Xvfb is missing, or it did not start in time; the text has its last output.
         """
         xvfb = find_xvfb()
         if xvfb is None:
@@ -146,10 +146,10 @@ class PrivateDisplay:
         """Start the window manager and wait until it has announced itself.
 
         Args:
-            is_ready: Whether the root window carries the mark of a running window manager.
+            is_ready: Returns True if the root window has the mark of a running window manager.
 
         Raises:
-            EnvSetupError: There is no such program, or it did not come up in time.
+            EnvSetupError: If the program does not exist, or it did not start in time.
         """
         wanted = self._options.window_manager
         if wanted is None:
@@ -227,7 +227,7 @@ class PrivateDisplay:
 
 
 def last_words(program: Program, max_lines: int = 5) -> str:
-    """The last lines of a program's standard error, to be put at the end of a message."""
+    """Return the last lines of a program's standard error, as the end of a message."""
     try:
         lines = program.stderr.read_text(errors="replace").splitlines()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Start programs so that all of them are gone when the env is: the client side of `supervisor`."""
+"""Programs that all end with the env: the client side of `supervisor`."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ _ANSWER_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A started program; `ended` resolves to its exit code (negative: the signal that killed it)."""
+    """Started program; `ended` resolves to its exit code (negative: the signal that killed it)."""
 
     argv: tuple[str, ...]
     pid: int
@@ -30,10 +30,10 @@ class Program:
 class Programs:
     """All programs of one env, and every process they start, below one supervisor process.
 
-    They end at `close`, or when this process dies in whatever way.
+    They end at `close`, or when this process dies for any reason.
 
     Args:
-        folder: An existing folder for the programs' output; removed at the end.
+        folder: Existing folder for the programs' output; removed at the end.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,17 +56,17 @@ class Programs:
         self._reader.start()
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdout: Path | None = None) -> Program:
-        """Start a program in a session of its own.
+        """Start a program in a new session.
 
         Args:
             argv: Program and arguments, no shell.
-            env: Its whole environment.
+            env: Its complete environment.
             cwd: Its working folder.
-            stdout: File to append its standard output to; None drops it.
+            stdout: File to which its standard output is appended; None discards it.
 
         Raises:
-            OSError: There is no such program, or it cannot be run.
-            EnvDiedError: The supervisor is gone.
+            OSError: If the program does not exist, or it cannot be run.
+            EnvDiedError: If the supervisor is gone.
         """
         number = next(self._ids)
         stderr = self.folder / f"{number}-{Path(argv[0]).name}.stderr"
@@ -78,14 +78,14 @@ class Programs:
         return Program(argv=tuple(argv), pid=pid, stderr=stderr, ended=ended)
 
     def kill(self, pid: int | None) -> None:
-        """End one program and all below it, or (None) all programs; returns when they are gone."""
+        """End one program and all below it, or (None) all programs; return when they are gone."""
         with self._lock:
             answer = self._killed[pid] = Future()
         self._send({"kill": pid})
         answer.result(_ANSWER_TIMEOUT_S)
 
     def own_x_socket(self, path: Path) -> None:
-        """Have the socket of an X server removed at the end if the server leaves it."""
+        """Register the socket of an X server, to be removed at the end if the server leaves it."""
         self._send({"x_socket": str(path)})
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class Programs:
                     answer.set_exception(OSError(message["error"]))
                 else:
                     ended = self._ended[message["pid"]] = Future()
-                    ended.set_running_or_notify_cancel()  # whoever stops waiting does not cancel it for others
+                    ended.set_running_or_notify_cancel()  # a waiter that is cancelled must not cancel it for others
                     answer.set_result((message["pid"], ended))
             elif "ended" in message and message["ended"] in self._ended:
                 self._ended.pop(message["ended"]).set_result(message["code"])

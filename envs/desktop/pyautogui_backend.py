@@ -1,7 +1,7 @@
-"""Any system's own screen through pyautogui, for macOS and Windows.
+"""Backend for the screen of any system through pyautogui, for macOS and Windows.
 
-It does what pyautogui can: text goes over the clipboard when it holds characters that pyautogui drops,
-and there is no telling when a window has worked off its input.
+It is limited to what pyautogui can do: text with characters that pyautogui drops is pasted from the clipboard, and it
+is unknown when a window has processed its input.
 """
 
 import sys
@@ -13,16 +13,16 @@ from envs.desktop.screenshot import Grabber
 from envs.errors import ActionError, require
 
 _EXTRA = "desktop"
-_PASTE_S = 0.1  # for a program to take what was pasted before the clipboard gets its old text back
+_PASTE_S = 0.1  # time for a program to process a paste before the clipboard is restored
 
 
 class PyAutoGuiBackend:
-    """The system's screen.
+    """Backend for the screen of the system.
 
     Args:
-        pyautogui: The module, or something that behaves like it; None imports it.
+        pyautogui: The module, or an object with the same interface; None imports it.
         clipboard: An object with `copy` and `paste`; None is the module `pyperclip`.
-        grabber: Takes grabs; None uses mss.
+        grabber: Captures the screen; None uses mss.
     """
 
     def __init__(
@@ -43,29 +43,29 @@ class PyAutoGuiBackend:
         self.lost: tuple[type[Exception], ...] = (ScreenLostError,)
 
     def screen(self) -> Region:
-        """The main screen."""
+        """Return the main screen."""
         width, height = self._gui.size()
         return Region(left_px=0, top_px=0, width_px=width, height_px=height)
 
     def monitors(self) -> tuple[Region, ...]:
-        """The main screen alone: pyautogui knows no other."""
+        """Return only the main screen, since pyautogui knows no other."""
         return (self.screen(),)
 
     def grab(self, region: Region) -> Frame:
-        """The pixels of a region."""
+        """Capture the pixels of a region."""
         return self._grabber.grab(region)
 
     def cursor(self) -> Cursor | None:
-        """Unknown: an arrow is drawn instead."""
+        """Return None, since the image is unknown; an arrow is drawn instead."""
         return None
 
     def pointer_px(self) -> tuple[int, int]:
-        """Where the pointer is."""
+        """Return the position of the pointer."""
         x_px, y_px = self._gui.position()
         return int(x_px), int(y_px)
 
     def move(self, x_px: int, y_px: int) -> None:
-        """Put the pointer somewhere."""
+        """Move the pointer to a point."""
         self._gui.moveTo(x_px, y_px)
 
     def press_button(self, button: Button, *, down: bool) -> None:
@@ -73,7 +73,7 @@ class PyAutoGuiBackend:
         (self._gui.mouseDown if down else self._gui.mouseUp)(button=button)
 
     def scroll(self, dx: int, dy: int) -> None:
-        """Turn the wheel."""
+        """Scroll by notches."""
         if dy:
             self._gui.scroll(dy)
         if dx:
@@ -100,28 +100,28 @@ class PyAutoGuiBackend:
         self.set_clipboard(before)
 
     def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
-        """The system does not tell."""
+        """Return None, since the system does not provide it."""
         return None
 
     def has_window_manager(self) -> bool:
-        """These systems come with one."""
+        """Return True, since these systems have one."""
         return True
 
     def num_windows(self) -> int | None:
-        """The system does not tell."""
+        """Return None, since the system does not provide it."""
         return None
 
     def active_title(self) -> str | None:
-        """Title of the active window, where pyautogui can tell."""
+        """Return the title of the active window, if pyautogui provides it."""
         read = getattr(self._gui, "getActiveWindowTitle", None)
         return (read() or None) if read is not None else None
 
     def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """The system does not tell."""
+        """Return None, since the system does not provide it."""
         return None
 
     def get_clipboard(self) -> str:
-        """The clipboard's text."""
+        """Return the text of the clipboard."""
         return str(self._open_clipboard().paste())
 
     def set_clipboard(self, text: str) -> None:
@@ -129,10 +129,10 @@ class PyAutoGuiBackend:
         self._open_clipboard().copy(text)
 
     def release(self) -> None:
-        """Nothing is changed by typing."""
+        """Do nothing, since typing changes nothing."""
 
     def close(self) -> None:
-        """Stop grabbing."""
+        """Close the connection to the screen."""
         self._grabber.close()
 
     def _open_clipboard(self) -> Any:

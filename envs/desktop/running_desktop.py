@@ -1,6 +1,6 @@
-"""A desktop that runs: display, window manager, programs and the backend that sees and moves it.
+"""Running desktop: display, window manager, programs and the backend for its screen and input.
 
-Everything here blocks and is called from one thread.
+All functions block and are called from one thread, except where noted.
 """
 
 import os
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from envs.desktop.x11.touch import TouchSensor
 
 MakeBackend = Callable[[str, Path | None, bool], Backend]
-"""Makes a backend for a display's name, its cookie file (None: the environment's), and whether it is private."""
+"""Factory of a backend from a display's name, its cookie file (None: the environment's), and True if it is private."""
 
 _POLL_S = 0.01
-_REAP_S = 0.5  # between the end of a connection and the news that its server has ended
+_REAP_S = 0.5  # time between the end of a connection and the report that its server has ended
 
 
 class RunningDesktop:
-    """One running desktop. `start` it once, `close` it once.
+    """Running desktop. `start` it once, `close` it once.
 
     Args:
-        options: What to run.
+        options: Settings of the desktop.
         make_backend: Makes the backend.
 
     Attributes:
         backend: Screen, mouse and keyboard, once started.
         home: HOME of the programs.
         display: Name of the display.
-        region: The part of the screen that is shown to the agent.
+        region: Part of the screen that is shown to the agent.
         environment: Environment variables of the programs.
     """
 
@@ -60,7 +60,7 @@ class RunningDesktop:
 
     @property
     def programs(self) -> Programs:
-        """What starts and ends programs; made when it is first needed."""
+        """Programs of this desktop; created on first use."""
         if self._programs is None:
             if sys.platform == "win32":
                 raise EnvSetupError(
@@ -70,10 +70,10 @@ class RunningDesktop:
         return self._programs
 
     def start(self) -> None:
-        """Start all of it.
+        """Start the desktop and its program.
 
         Raises:
-            EnvSetupError: Some part did not start; what has started is for `end_programs`.
+            EnvSetupError: If some part did not start; `end_programs` ends the parts that did.
         """
         options = self._options
         if options.display is None and sys.platform == "linux":
@@ -97,7 +97,7 @@ class RunningDesktop:
             self.start_app(options.app)
 
     def open_grabber(self) -> Grabber:
-        """A connection of its own to the screen, for another thread; whoever asks for it closes it."""
+        """Open a separate connection to the screen, for another thread; the caller closes it."""
         if not self.display:
             return Grabber()
         from envs.desktop.x11.connection import cookie_from
@@ -106,9 +106,9 @@ class RunningDesktop:
         return Grabber(self.display, lambda: cookie_from(cookie))
 
     def open_touch_sensor(self) -> "TouchSensor | None":
-        """What tells of people's input, for another thread; whoever asks for it closes it.
+        """Open a sensor of people's input, for another thread; the caller closes it.
 
-        None on a private display, where nobody is, and where the system does not tell.
+        None on a private display, which no person uses, and if the system does not report input.
         """
         make = getattr(self.backend, "make_touch_sensor", None)
         if self._private is not None or make is None:
@@ -119,10 +119,10 @@ class RunningDesktop:
     def start_app(self, command: str | Sequence[str]) -> Program:
         """Start a program and wait for its first window.
 
-        A program that ends with success without one has handed over to one that runs already.
+        A program that exits successfully without one has handed over to a running instance.
 
         Raises:
-            EnvSetupError: It cannot be started, failed, or showed no window in time.
+            EnvSetupError: If it cannot be started, failed, or showed no window in time.
         """
         num_before = self.backend.num_windows()
         program = self.start_program(command)
@@ -148,11 +148,11 @@ class RunningDesktop:
 
         Args:
             command: A command line, or a sequence of arguments; a leading `~` is the home here.
-            stdout: File for its standard output; None drops it.
-            is_watched: Whether `take_ends` tells of its end.
+            stdout: File for its standard output; None discards it.
+            is_watched: True if `take_ends` reports its end.
 
         Raises:
-            EnvSetupError: There is no such program.
+            EnvSetupError: If the program does not exist.
         """
         argv = self._split(command)
         self.home.mkdir(parents=True, exist_ok=True)
@@ -165,13 +165,13 @@ class RunningDesktop:
         return program
 
     def take_ends(self) -> tuple[str, ...]:
-        """Programs that have ended since the last call, one sentence each."""
+        """Return one sentence for each program that has ended since the last call."""
         ended = [program for program in self._watched if program.ended.done()]
         self._watched = [program for program in self._watched if program not in ended]
         return tuple(_end_of(program) for program in ended)
 
     def why_lost(self) -> str:
-        """Why a display does not answer any more, as far as is known."""
+        """Return why the display no longer answers, as far as known."""
         server = self._private.server if self._private else None
         if server is None:
             return f"the display {self.display!r} is gone: its X server has ended or has cut us off"
@@ -192,7 +192,7 @@ class RunningDesktop:
             self._programs.close()
 
     def disconnect(self) -> None:
-        """Let go of the display, also of one that is gone."""
+        """Disconnect from the display, even if it is gone."""
         if self._is_connected:
             self._is_connected = False
             self.backend.close()

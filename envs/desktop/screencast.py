@@ -1,6 +1,6 @@
-"""A desktop and the people at it: its screen as it changes, for whoever watches, and the input that is theirs.
+"""Live view of a desktop for people who watch, and detection of input by people at the desktop.
 
-Each over a connection and a thread of its own.
+Each uses a separate connection and thread.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _QUALITY = 70
 _AWAY_S = 0.1
 _SLOWER, _IDLE_S = 1.5, 0.5
-"""A screen at rest is looked at less and less often."""
+"""Factor by which the polling interval of an unchanged screen grows, and its maximum."""
 
 
 async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_fps: float) -> AsyncIterator[LiveFrame]:
-    """Frames of the region that observations show, whenever it has changed.
+    """Yield frames of the region that observations show, whenever it has changed.
 
     Args:
-        find_desktop: The desktop of the current episode, None between two.
-        max_fps: At most so many frames a second.
+        find_desktop: Returns the desktop of the current episode, None between two.
+        max_fps: Maximum number of frames per second.
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, "desktop-screencast") as thread:
@@ -57,10 +57,10 @@ async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_f
 
 
 async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> AsyncIterator[Touch]:
-    """Input of other people on the display, as it comes.
+    """Yield input of other people on the display as it happens.
 
     Args:
-        find_desktop: The desktop of the current episode, None between two.
+        find_desktop: Returns the desktop of the current episode, None between two.
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, "desktop-touches") as thread:
@@ -83,7 +83,7 @@ async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> As
 
 
 class _TouchReader:
-    """Reads what is touched on one desktop; used from one thread."""
+    """Reader of people's input on one desktop; used from one thread."""
 
     def __init__(self, desktop: RunningDesktop) -> None:
         self.desktop = desktop
@@ -91,7 +91,7 @@ class _TouchReader:
         self._is_open = False
 
     def read(self) -> Touch | None:
-        """What was touched since the last time; None also where nothing can be told (any more)."""
+        """Return the input since the last call; None also if it cannot be detected (any more)."""
         try:
             if not self._is_open:
                 self._is_open = True
@@ -111,7 +111,7 @@ class _TouchReader:
 
 
 class _FrameReader:
-    """Reads the screen of one desktop; used from one thread."""
+    """Reader of the screen of one desktop; used from one thread."""
 
     def __init__(self, desktop: RunningDesktop) -> None:
         self.desktop = desktop
@@ -119,7 +119,7 @@ class _FrameReader:
         self._last: Frame | None = None
 
     def read(self) -> bytes | None:
-        """The screen as JPEG; None when it is as it was, or gone."""
+        """Return the screen as JPEG; None if it is unchanged or gone."""
         try:
             if self._grabber is None:
                 self._grabber = self.desktop.open_grabber()

@@ -1,4 +1,4 @@
-"""Screenshots of a screen: grab its pixels, draw the pointer in, encode them as PNG; wait until they stop changing."""
+"""Screenshots of a screen: capture, pointer drawing, PNG encoding, and waiting until the screen settles."""
 
 import functools
 import struct
@@ -40,7 +40,7 @@ _ARROW_BGRA = b"".join(_ARROW_PIXELS[pixel] for row in _ARROW_ROWS for pixel in 
 
 
 def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
-    """Encode an image without loss.
+    """Encode an image losslessly.
 
     Args:
         bgrx: Pixels, (height, width, 4) uint8, blue green red unused, rows without padding.
@@ -53,7 +53,7 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
     from PIL import Image
 
     width, height = size_px
-    # Read as RGBX and written as BGR: no copy on the way in, and the colours change places on the way out.
+    # Read as RGBX and written as BGR: no copy on input, and red and blue are swapped on output.
     image = Image.frombuffer("RGBX", size_px, np.frombuffer(bgrx, np.uint8), "raw", "RGBX", 0, 1)
     rows = image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
     data = _deflate(rows)
@@ -64,7 +64,7 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
 
 
 def _deflate(rows: bytes, first_filter: int = 0) -> bytes:
-    """The byte behind a row is the filter of the next one; that of the first comes alone, the last one is dropped."""
+    """Compress rows that end with the filter byte of the next row; the last byte is dropped."""
     stream = _find_deflate()(1)
     data: bytes = stream.compress(bytes([first_filter])) + stream.compress(memoryview(rows)[:-1]) + stream.flush()
     return data
@@ -72,17 +72,17 @@ def _deflate(rows: bytes, first_filter: int = 0) -> bytes:
 
 @functools.cache
 def _find_deflate() -> Callable[[int], Any]:
-    """Makes a `zlib.compressobj` of a level, or one that is as good."""
+    """Return `zlib.compressobj` or a faster equivalent."""
     try:
         from isal import isal_zlib
-    except ModuleNotFoundError:  # same pixels, three times the time
+    except ModuleNotFoundError:  # same pixels, three times slower
         return zlib.compressobj
     make: Callable[[int], Any] = isal_zlib.compressobj
     return make
 
 
 def _filtered_up(rows: bytes, size_px: tuple[int, int]) -> bytes:
-    """Each row minus the one above; behind each row the filter `up`."""
+    """Return each row minus the one above, followed by the filter byte `up`."""
     import numpy as np
 
     width, height = size_px
@@ -98,12 +98,12 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def arrow_at(x_px: int, y_px: int) -> Cursor:
-    """A white arrow with a black edge whose tip is at a point of the screen frame."""
+    """Return a white arrow with a black edge and its tip at a point of the screen frame."""
     return Cursor(bgra=_ARROW_BGRA, size_px=(_ARROW_WIDTH, len(_ARROW_ROWS)), left_px=x_px, top_px=y_px)
 
 
 class Grabber:
-    """One persistent mss instance. Use it from one thread only.
+    """Persistent mss instance. Use it from one thread only.
 
     Args:
         display: X display to read; None for the system's own screen.
@@ -116,17 +116,17 @@ class Grabber:
         connecting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._mss = require("mss", "desktop")
-        # mss asserts that a server answers; without assertions it meets a null pointer, a ValueError.
+        # mss asserts that a server answers; without assertions it gets a null pointer, a ValueError.
         self._failures = (self._mss.exception.ScreenShotError, AssertionError, ValueError)
         self._display = display
         self._connecting = connecting
         self._screen: Any = self._open()
 
     def grab(self, region: Region) -> Frame:
-        """The pixels of a region.
+        """Capture the pixels of a region.
 
         Raises:
-            ScreenLostError: The screen is gone.
+            ScreenLostError: If the screen is gone.
         """
         box = {
             "left": region.left_px,
@@ -136,13 +136,13 @@ class Grabber:
         }
         try:
             shot = self._screen.grab(box) if self._screen is not None else self._grab_anew(box)
-        except self._failures:  # the screen may have changed its size: look once more
+        except self._failures:  # the screen size may have changed: reconnect and retry once
             shot = self._grab_anew(box)
         return Frame(bgrx=shot.raw, size_px=(shot.width, shot.height))
 
     def close(self) -> None:
-        """Disconnect, also from a screen that is gone."""
-        # Closing an mss object twice frees its connection twice when the server was gone at the first time.
+        """Disconnect, even if the screen is gone."""
+        # Closing an mss object twice frees its connection twice if the server was gone the first time.
         screen, self._screen = self._screen, None
         try:
             if screen is not None:
@@ -164,12 +164,12 @@ class Grabber:
 
 
 class Camera:
-    """Makes screenshots of one region of a screen.
+    """Camera for one region of a screen.
 
     Args:
         backend: The screen.
-        region: The part of it that is shown.
-        draw_cursor: Whether the pointer is in the screenshot.
+        region: Region to capture.
+        draw_cursor: True to draw the pointer into the screenshot.
     """
 
     def __init__(self, backend: Backend, region: Region, *, draw_cursor: bool) -> None:
@@ -178,23 +178,23 @@ class Camera:
         self._draw_cursor = draw_cursor
 
     def grab(self) -> Frame:
-        """The region's pixels now, without the pointer."""
+        """Capture the current pixels of the region, without the pointer."""
         return self._backend.grab(self._region)
 
     def develop(self, frame: Frame, pointer_px: tuple[int, int]) -> bytes:
-        """The PNG file of a grab; draws the pointer into the grab in place."""
+        """Encode a captured frame as PNG; draws the pointer into the frame in place."""
         if self._draw_cursor:
             draw_cursor(frame, self._region, self._backend.cursor() or arrow_at(*pointer_px))
         return encode_png(frame.bgrx, frame.size_px)
 
 
 def draw_cursor(frame: Frame, region: Region, cursor: Cursor) -> None:
-    """Draw the pointer into a grab, in place.
+    """Draw the pointer into a captured frame, in place.
 
     Args:
-        frame: The grab of `region`.
-        region: Where the grab is on the screen.
-        cursor: The pointer's image and place in the screen frame.
+        frame: Captured frame of `region`.
+        region: Region of the frame on the screen.
+        cursor: Image and position of the pointer in the screen frame.
     """
     import numpy as np
 
@@ -214,31 +214,31 @@ def draw_cursor(frame: Frame, region: Region, cursor: Cursor) -> None:
 
 
 _TILE_PX = 40
-_EFFECT_S = 0.08  # for programs that draw what a click does only when they are idle
-_PATIENCE_S = 0.15  # after it, what only blinks or spins no longer counts
+_EFFECT_S = 0.08  # for programs that draw the effect of a click only when they are idle
+_PATIENCE_S = 0.15  # afterwards, small changes (a blinking caret, a spinner) no longer count
 _SMALL_SHARE = 0.004  # of the screen's tiles: a caret, a spinner, a clock
-_RESTLESS_SHARE = 0.5  # of the grabs: what changes that often never comes to rest
+_RESTLESS_SHARE = 0.5  # of the frames: a tile that changes more often never settles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The last grab, and whether the screen had come to rest by then."""
+    """Last captured frame, and whether the screen had settled by then."""
 
     frame: Frame
     is_quiet: bool
 
 
 class Settler:
-    """Grabs until nothing that matters changes for a while.
+    """Detector of a settled screen: no relevant change for `quiet_s`.
 
-    A change counts as nothing once `_PATIENCE_S` have passed and it covers few tiles, or only tiles
-    that were restless all through an earlier wait (a film): that wait takes its full time once.
+    A change is ignored once `_PATIENCE_S` have passed and it covers few tiles, or only tiles that kept changing during
+    an earlier wait (a film): that wait takes its full time once.
 
     Args:
-        grab: Takes a grab.
-        clock: Tells time and pauses.
-        quiet_s: How long the screen must stay the same.
-        timeout_s: Longest wait.
+        grab: Captures a frame.
+        clock: Provides time and pauses.
+        quiet_s: Time for which the screen must not change.
+        timeout_s: Timeout.
     """
 
     def __init__(self, grab: Callable[[], Frame], clock: Clock, quiet_s: float, timeout_s: float) -> None:
@@ -249,10 +249,10 @@ class Settler:
         self._restless: frozenset[tuple[int, int]] = frozenset()
 
     def wait(self, before: Frame | None = None) -> Settled:
-        """Wait for rest; an idle screen takes `quiet_s` and three grabs.
+        """Wait until the screen has settled; an idle screen takes `quiet_s` and three captures.
 
         Args:
-            before: A grab from before some input, which is given a little longer to show an effect.
+            before: Frame from before some input, which then gets more time to show an effect.
         """
         begin = still_since = self._clock.now_s()
         last = self._grab()
@@ -286,7 +286,7 @@ class Settler:
 
 
 def changed_tiles(before: Frame, after: Frame) -> frozenset[tuple[int, int]]:
-    """Which tiles (column, row) of 40x40 px differ between two grabs; every tile when the size differs."""
+    """Return the tiles (column, row) of 40x40 px that differ between two frames; every tile if the size differs."""
     if before.size_px == after.size_px and before.bgrx == after.bgrx:
         return frozenset()
     import numpy as np

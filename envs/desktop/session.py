@@ -1,4 +1,4 @@
-"""One episode's running desktop, with the one thread that serves it, and the actions that are carried out on it.
+"""Desktop session of one episode, with its worker thread and the execution of actions.
 
 Screen connections belong to their thread.
 """
@@ -39,8 +39,8 @@ from envs.desktop.running_desktop import RunningDesktop
 from envs.desktop.screenshot import Camera, Settler
 from envs.errors import ActionError, EnvError, describe_late
 
-_MOTION_S = 0.01  # between two points of a gliding pointer
-_DRAG_POINTS = 12  # at least: programs want to see motion before they believe in a drag
+_MOTION_S = 0.01  # between two points of a moving pointer
+_DRAG_POINTS = 12  # minimum: programs need to see motion to recognize a drag
 _DRAG_MOTION_S = 0.004
 _MAX_NOTCHES = 200
 _MAX_TIMES = 200
@@ -51,12 +51,12 @@ _CLOSE_TIMEOUT_S = 5.0
 
 
 class ActionExecutor:
-    """Carries out actions on one screen and remembers what is held down.
+    """Executor of actions on one screen that tracks held keys and buttons.
 
     Args:
         backend: The screen, mouse and keyboard.
-        region: The part of the screen that the agent sees; points outside of it are refused.
-        clock: Pauses.
+        region: Part of the screen that the agent sees; points outside of it are refused.
+        clock: Provides pauses.
     """
 
     def __init__(self, backend: Backend, region: Region, clock: Clock) -> None:
@@ -72,10 +72,10 @@ class ActionExecutor:
         return frozenset(self._keys) | {f"{button} button" for button in self._buttons}
 
     def execute(self, action: Action) -> None:
-        """Carry one action out.
+        """Execute one action.
 
         Raises:
-            ActionError: It cannot be; the text is for the agent.
+            ActionError: If it fails; the text is for the agent.
         """
         match action:
             case Click():
@@ -111,7 +111,7 @@ class ActionExecutor:
                 pass
 
     def release(self) -> None:
-        """Let everything go that is held down."""
+        """Release all held keys and buttons."""
         for button in list(self._buttons):
             self._button(button, down=False)
         for key in reversed(list(self._keys)):
@@ -219,7 +219,7 @@ def _check_count(what: str, count: int, limit: int) -> None:
 
 
 class Worker:
-    """Runs calls one after another. It is a daemon, so a call that never returns cannot keep the process alive.
+    """Thread that runs calls one after another; a daemon, so a call that never returns does not keep the process alive.
 
     Args:
         name: Name of the thread.
@@ -234,14 +234,14 @@ class Worker:
         """Run a function on the thread and wait for its result.
 
         Raises:
-            TimeoutError: It took longer than `timeout_s`; the thread is still busy with it.
+            TimeoutError: If it took longer than `timeout_s`; the thread is still busy with it.
         """
         future: Future[T] = Future()
         self._jobs.put((future, function))
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout_s)
 
     def stop(self) -> None:
-        """Let the thread end once it is through with what it does."""
+        """End the thread after its current calls."""
         self._jobs.put(None)
 
     def _work(self) -> None:
@@ -262,7 +262,7 @@ def _run(future: "Future[Any]", function: Callable[[], Any]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a look at the screen gave, and how long its stages took."""
+    """Observation of the screen, and the duration of its stages."""
 
     png: bytes = field(repr=False)
     size_px: tuple[int, int]
@@ -276,18 +276,18 @@ class Look:
 
 
 class Session:
-    """Acts and looks; `start`, `act` and `look` block and belong on `worker`.
+    """Session that executes actions and observes the screen; `start`, `act` and `look` block and run on `worker`.
 
     Args:
         desktop: The desktop, not started yet.
-        options: The env's options.
+        options: Options of the env.
 
     Attributes:
         desktop: The desktop.
-        worker: The thread that everything but `close` runs on.
-        clock: Pauses of `act` and `look`; interrupt it to cut them short.
-        executor: Carries out actions; None before the start.
-        is_lost: Whether the display is known to be gone.
+        worker: Thread of everything except `close`.
+        clock: Pauses of `act` and `look`; interrupt it to end them early.
+        executor: Executes actions; None before the start.
+        is_lost: True if the display is known to be gone.
     """
 
     def __init__(self, desktop: RunningDesktop, options: DesktopOptions) -> None:
@@ -304,7 +304,7 @@ class Session:
         """Start the desktop.
 
         Raises:
-            EnvSetupError: Some part did not start.
+            EnvSetupError: If some part did not start.
         """
         self.desktop.start()
         backend, region, options = self.desktop.backend, self.desktop.region, self._options
@@ -313,14 +313,14 @@ class Session:
         self._settler = Settler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
 
     def act(self, actions: Sequence[Action], *, is_first: bool = True) -> tuple[str | None, Terminate | None]:
-        """Carry actions out up to the first that fails or terminates.
+        """Execute actions up to the first that fails or terminates.
 
         Args:
-            actions: What to do.
-            is_first: Whether they begin a step; else they go on with one.
+            actions: Actions to execute.
+            is_first: True if they begin a step; False if they continue one.
 
         Returns:
-            Why one failed, and the `Terminate` that was reached.
+            The error of a failed action, and the `Terminate` that was reached.
         """
         assert self.executor is not None
         self.clock.resume()
@@ -328,12 +328,12 @@ class Session:
         self._typed_only = only_types and (is_first or self._typed_only)
         has_effect = not all(isinstance(action, Move | Wait | Terminate) for action in actions)
         if is_first or self._before is None:
-            # The old grab goes only when there is a new one: where all are gone, the allocator gives their memory back,
-            # and 6,000 page faults a step take a third of its processor time.
+            # The old frame is released only after the new one is captured: with no frame left, the allocator returns
+            # the memory to the system, and 6,000 page faults per step take a third of its processor time.
             self._before = self._camera.grab() if has_effect else None
         until_s = self.clock.now_s() + self._options.step_timeout_s
         for number, action in enumerate(actions):
-            self.clock.pause(0)  # a step that was cancelled ends here
+            self.clock.pause(0)  # a cancelled step ends here
             if number and self.clock.now_s() > until_s:
                 return describe_late(number, len(actions), self._options.step_timeout_s), None
             if isinstance(action, Terminate):
@@ -345,14 +345,14 @@ class Session:
         return None, None
 
     def flush_input(self) -> None:
-        """Wait until the active window has worked off its input."""
+        """Wait until the active window has processed its input."""
         self.desktop.backend.wait_processed(self._options.settle_timeout_s, typed_only=False)
 
     def look(self, *, after_input: bool) -> Look:
-        """Wait until the screen has settled, and look.
+        """Wait until the screen has settled, and observe it.
 
         Args:
-            after_input: Whether the active window may still have input to work off.
+            after_input: True if the active window may still have input to process.
         """
         self.clock.resume()
         backend = self.desktop.backend
@@ -377,7 +377,7 @@ class Session:
         )
 
     async def close(self) -> None:
-        """Let held keys go, end all programs, disconnect. Does not raise because something is gone."""
+        """Release held keys, end all programs, disconnect. Does not raise if something is gone."""
         self.clock.interrupt()
         gone = (*self.desktop.lost, ActionError, EnvError, TimeoutError)
         if self.executor is not None and not self.is_lost:

@@ -1,1 +1,1 @@
-"""Former place of `envs.suites.osworld`, kept for one release."""
+"""Deprecated alias of `envs.suites.osworld`, kept for one release."""

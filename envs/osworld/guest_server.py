@@ -1,4 +1,4 @@
-"""Former place of `envs.suites.osworld.guest_server`, kept for one release."""
+"""Deprecated alias of `envs.suites.osworld.guest_server`, kept for one release."""
 
 from envs.suites.osworld.guest_server import main
 

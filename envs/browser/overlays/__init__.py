@@ -1,4 +1,4 @@
-"""What a headless browser does not draw: dialogs, the file chooser, the address bar, suggestions, tooltips."""
+"""Overlays for what a headless browser does not draw: dialogs, file chooser, address bar, suggestions, tooltips."""
 
 from envs.browser.overlays.address_bar import AddressBar
 from envs.browser.overlays.dialog_box import DialogBox

@@ -1,4 +1,4 @@
-"""The address bar: a headless browser has none, so one is drawn while an address is typed."""
+"""Address bar that is drawn while an address is typed, since a headless browser has none."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -29,10 +29,10 @@ _HEIGHT_PX = 44
 
 
 class AddressBar:
-    """A strip over the top of the page with an address that is being typed.
+    """Strip over the top of the page with an address that is being typed.
 
     Attributes:
-        is_done: It was left, or the address was entered.
+        is_done: True if the bar was left, or the address was entered.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class AddressBar:
         self._box = Box(left=0, top=0, width=viewport_px[0], height=_HEIGHT_PX)
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
-        """Typing and editing keys are taken, Enter goes there, Esc and a click on the page leave it."""
+        """Handle typing and editing keys; Enter opens the address, Esc and a click on the page leave the bar."""
         match action:
             case TypeSecret(filled=text) | TypeText(text=text):
                 await self._type(text)
@@ -73,15 +73,15 @@ class AddressBar:
         canvas.field(field, self._field.shown(), is_selected=self._field.is_selected)
 
     def target_at(self, x_px: int, y_px: int) -> Target | None:
-        """The bar, where it covers the page."""
+        """Return the bar where it covers the page."""
         return self._target() if self._box.holds(x_px, y_px) else None
 
     def targets_of_key(self, key: str) -> tuple[Target, ...]:
-        """Enter opens the address."""
+        """Return the bar for Enter, which opens the address."""
         return (self._target(),) if key == "enter" else ()
 
     def notes(self) -> tuple[str, ...]:
-        """Where the text goes, and how to go on."""
+        """Return a note on the content of the bar and how to use it."""
         return (
             f"the address bar has the focus and holds {self._field.text!r}; "
             "type an address, Enter opens it, Esc leaves the bar",
@@ -99,7 +99,7 @@ class AddressBar:
             self._field.type(line)
 
     async def _press(self, key: str) -> bool:
-        """Take a key; one that is not for editing leaves the bar."""
+        """Handle a key; a key that does not edit leaves the bar."""
         if self.is_done or key == "tab" or self._field.press(key):
             return True
         self.is_done = True

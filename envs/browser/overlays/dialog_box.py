@@ -1,4 +1,4 @@
-"""A JavaScript dialog as a box over the page that mouse and keyboard answer."""
+"""JavaScript dialog drawn as a box over the page, answered by mouse and keyboard."""
 
 import contextlib
 from typing import TYPE_CHECKING, Literal
@@ -18,12 +18,12 @@ _BUTTON_PX = (88, 36)
 
 
 class DialogBox:
-    """An alert, confirm, prompt or beforeunload dialog that waits for an answer.
+    """Alert, confirm, prompt or beforeunload dialog that waits for an answer.
 
     Attributes:
-        dialog: What it says.
-        page: The page that it blocks.
-        is_done: It is answered and gone.
+        dialog: Content of the dialog.
+        page: Page that it blocks.
+        is_done: True if it was answered and closed.
     """
 
     def __init__(self, page_dialog: "PageDialog", viewport_px: tuple[int, int], asker: str) -> None:
@@ -49,7 +49,7 @@ class DialogBox:
         self._lay_out(viewport_px, message)
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
-        """Clicks on its buttons, Enter, Esc, Tab, Space and typing are taken."""
+        """Handle clicks on its buttons, Enter, Esc, Tab, Space and typing; reject other actions."""
         match action:
             case Click(button="left") | MouseUp(button="left"):
                 await self._click(point_px, is_real=isinstance(action, Click))
@@ -80,29 +80,29 @@ class DialogBox:
             canvas.button(box, label, is_default=(label == self._yes) == self._focus_on_yes)
 
     def target_at(self, x_px: int, y_px: int) -> Target:
-        """Its buttons, or the dialog itself: the page gets nothing."""
+        """Return one of its buttons, or the dialog itself: the page receives no input."""
         label = self._button_at(x_px, y_px)
         if label:
             return self._button(label)
         return Target(role=f"{self.dialog.kind} dialog", names=(self.dialog.message,), is_field=True)
 
     def targets_of_key(self, key: str) -> tuple[Target, ...]:
-        """The button that Enter or Space presses, and Esc."""
+        """Return the button that Enter, Space or Esc presses."""
         if key == "enter" or (key == "space" and self._field is None):
             is_yes = self._focus_on_yes or self.dialog.kind == "alert"
             return (self._button(self._yes if is_yes else "Cancel"),)
         return (self._button("Cancel"),) if key == "esc" and self.dialog.kind != "alert" else ()
 
     def notes(self) -> tuple[str, ...]:
-        """The dialog is a part of the observation already."""
+        """Return no notes: the dialog is already part of the observation."""
         return ()
 
     async def answer(self, *, is_yes: bool) -> None:
-        """Close it."""
+        """Accept or dismiss the dialog."""
         from playwright.async_api import Error
 
         self.is_done = True
-        with contextlib.suppress(Error):  # the page went away with its dialog
+        with contextlib.suppress(Error):  # the page and its dialog are gone
             if is_yes:
                 await self._page_dialog.accept(self._field.text if self._field is not None else "")
             else:

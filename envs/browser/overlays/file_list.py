@@ -1,4 +1,4 @@
-"""The file chooser: a list of the files, or of the folders, that may be uploaded."""
+"""File chooser: a list of the files, or of the folders, that may be uploaded."""
 
 import contextlib
 from pathlib import Path
@@ -17,10 +17,10 @@ _MAX_NAMED = 50
 
 
 class FileList:
-    """An open file chooser; files come from one folder only.
+    """Open file chooser; files come from one folder only.
 
     Attributes:
-        is_done: A file was chosen, or none.
+        is_done: True if a file was chosen or the chooser was cancelled.
     """
 
     def __init__(self, chooser: "FileChooser", folder: Path | None, viewport_px: tuple[int, int]) -> None:
@@ -36,10 +36,10 @@ class FileList:
         self._lay_out(viewport_px)
 
     async def look_at_input(self) -> None:
-        """List folders instead of files if the page wants a folder.
+        """List folders instead of files if the page asks for a folder.
 
         Raises:
-            playwright.async_api.Error: The page went away meanwhile.
+            playwright.async_api.Error: If the page is gone.
         """
         self._is_for_folder = await self._chooser.element.get_attribute("webkitdirectory") is not None
         if self._is_for_folder and self._folder is not None:
@@ -48,7 +48,7 @@ class FileList:
             self._lay_out(self._viewport_px)
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
-        """A click on a row or on Cancel, a typed name and Enter, Esc, and the wheel are taken."""
+        """Handle a click on a row or on Cancel, a typed name and Enter, Esc, and the wheel; reject other actions."""
         match action:
             case Click(button="left") | MouseUp(button="left"):
                 await self._click(point_px, is_real=isinstance(action, Click))
@@ -87,7 +87,7 @@ class FileList:
         canvas.button(self._cancel, "Cancel", is_default=False)
 
     def target_at(self, x_px: int, y_px: int) -> Target:
-        """A row, Cancel, or the chooser itself: the page gets nothing."""
+        """Return a row, Cancel, or the chooser itself: the page receives no input."""
         name = self._name_at(x_px, y_px)
         if name is not None:
             return Target(role=f"{self._kind} to upload", names=(name,), is_field=True)
@@ -96,12 +96,12 @@ class FileList:
         return Target(role="file chooser", is_field=True)
 
     def targets_of_key(self, key: str) -> tuple[Target, ...]:
-        """Enter uploads the file."""
+        """Return the typed file for Enter, which uploads it."""
         target = Target(role=f"{self._kind} to upload", names=(self._field.text,), is_field=True)
         return (target,) if key == "enter" else ()
 
     def notes(self) -> tuple[str, ...]:
-        """That it is open, which files there are, and how to choose."""
+        """Return a note that the chooser is open, with its files and how to choose."""
         names = ", ".join(self._names[:_MAX_NAMED]) or "none"
         return (f"a {self._kind} chooser is open; {self._kind}s: {names}. {self._how_to_choose()}",)
 
@@ -164,7 +164,7 @@ class FileList:
         from playwright.async_api import Error
 
         self.is_done = True
-        with contextlib.suppress(Error):  # the page went away with its chooser
+        with contextlib.suppress(Error):  # the page and its chooser are gone
             await self._chooser.element.dispatch_event("cancel", {"bubbles": True})
 
     async def _choose(self, names: list[str]) -> None:
@@ -174,11 +174,11 @@ class FileList:
         if not paths:
             raise ActionError(self._how_to_choose())
         self.is_done = True
-        with contextlib.suppress(Error):  # the page went away with its chooser
+        with contextlib.suppress(Error):  # the page and its chooser are gone
             await self._chooser.set_files(paths)
 
     def _path(self, name: str) -> Path:
-        """The file or folder of that name in the folder for uploads, and nowhere else."""
+        """Return the path of a file or folder by name; only direct children of the folder for uploads are accepted."""
         if self._is_for_folder:
             name = f"{name.rstrip('/')}/"
         if name in self._names and self._folder is not None:
@@ -199,6 +199,6 @@ class FileList:
 
 
 def _leads_out(path: Path, top: Path) -> bool:
-    """True if `path`, or a link in it, is outside of `top`."""
+    """Return True if `path`, or a link in it, is outside of `top`."""
     links = (found for found in path.rglob("*") if found.is_symlink())
     return not all(found.resolve().is_relative_to(top) for found in (path, *links))

@@ -1,4 +1,4 @@
-"""What stands over a page and takes the input in its place; the boxes, text and edited line that it is drawn with."""
+"""Overlays over a page that handle its input, and the boxes, texts and text fields to draw them."""
 
 import contextlib
 import functools
@@ -27,13 +27,13 @@ TEXT_PX = 15
 LINE_PX = 22
 
 _MAX_DRAWN = 4000
-_NO_CHAR = "\ue123"  # a private one, which fonts show as a box
+_NO_CHAR = "\ue123"  # a private-use character, which fonts draw as a box
 _JOINED = ("Mn", "Mc", "Me", "Cf", "Sk")
-"""Unicode categories of marks that combine with the character before them."""
+"""Unicode categories of marks that combine with the preceding character."""
 _known_fonts: list[str | None] = [None]
 _asked: list[str] = []
 _MAX_ASKED = 64
-"""Limit on the questions to fontconfig, of some milliseconds each; one answer serves a whole script."""
+"""Limit of fontconfig queries, which take some milliseconds each; one result covers a whole script."""
 _MAX_WIDTH_PX = 400
 _MAX_LINES = 10
 _BELOW_POINTER_PX = 20
@@ -42,7 +42,7 @@ _FILL = (255, 255, 240)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A rectangle, CSS pixels of the viewport; right and bottom are outside of it."""
+    """Rectangle in CSS pixels of the viewport; the right and bottom edges are exclusive."""
 
     left: int
     top: int
@@ -50,16 +50,16 @@ class Box:
     height: int
 
     def holds(self, x_px: int, y_px: int) -> bool:
-        """Whether a point is inside."""
+        """Return True if a point is inside."""
         return self.left <= x_px < self.left + self.width and self.top <= y_px < self.top + self.height
 
 
 class Canvas:
-    """An image to draw on in CSS pixels, whatever its scale.
+    """Image to draw on in CSS pixels at any scale.
 
     Attributes:
         image: The image, RGB.
-        redact: Takes secrets out of every text drawn.
+        redact: Removes secrets from every drawn text.
     """
 
     def __init__(self, image: "Image", scale: float, redact: Callable[[str], str]) -> None:
@@ -78,7 +78,7 @@ class Canvas:
         )
 
     def shadow(self, box: Box) -> None:
-        """A soft edge around a rectangle, to be drawn before it."""
+        """Draw a soft shadow around a rectangle, before the rectangle itself."""
         for grow, shade in ((3, 225), (2, 205), (1, 180)):
             around = Box(
                 left=box.left - grow, top=box.top - grow, width=box.width + 2 * grow, height=box.height + 2 * grow
@@ -86,7 +86,7 @@ class Canvas:
             self.box(around, (shade, shade, shade), radius_px=10)
 
     def text(self, x_px: int, y_px: int, text: str, ink: Colour = INK, *, size_px: int = TEXT_PX) -> None:
-        """Write one line, its top left corner at a point."""
+        """Draw one line of text with its top left corner at a point."""
         size, left = size_px * self._scale, x_px * self._scale
         base = round(y_px * self._scale) + _load_font(None, round(size)).getmetrics()[0]
         for font, piece in _pieces(self.redact(text), size):
@@ -94,13 +94,13 @@ class Canvas:
             left += font.getlength(piece)
 
     def button(self, box: Box, label: str, *, is_default: bool) -> None:
-        """A push button."""
+        """Draw a push button."""
         self.box(box, BLUE if is_default else PAPER, outline=BLUE if is_default else EDGE, radius_px=box.height // 2)
         left = box.left + (box.width - text_width_px(label)) // 2
         self.text(left, box.top + (box.height - TEXT_PX) // 2 - 1, label, PAPER if is_default else BLUE)
 
     def field(self, box: Box, text: str, *, is_selected: bool) -> None:
-        """A text field that has the focus; the end of a long text is shown."""
+        """Draw a focused text field; of a long text the end is shown."""
         self.box(box, PAPER, outline=BLUE, radius_px=4)
         shown = self.redact(text)[-200:]
         while len(shown) > 1 and text_width_px(shown) > box.width - 16:
@@ -117,12 +117,12 @@ class Canvas:
 
 
 def text_width_px(text: str, size_px: int = TEXT_PX) -> int:
-    """Width of one line, CSS pixels."""
+    """Return the width of one line, CSS pixels."""
     return round(sum(font.getlength(piece) for font, piece in _pieces(text, size_px)))
 
 
 def wrap(text: str, width_px: int, max_lines: int) -> list[str]:
-    """Break a text into lines of at most `width_px`; what is too long ends in an ellipsis."""
+    """Break a text into at most `max_lines` lines of at most `width_px`; a longer text ends in an ellipsis."""
     lines: list[str] = []
     for paragraph in text[:_MAX_DRAWN].splitlines() or [""]:
         line = ""
@@ -138,7 +138,7 @@ def wrap(text: str, width_px: int, max_lines: int) -> list[str]:
 
 
 def _words(paragraph: str, width_px: int) -> list[str]:
-    """Words with the spaces after them; long ones, and those of scripts without spaces, in pieces."""
+    """Return words with the spaces after them; long words, and texts without spaces, are split."""
     words: list[str] = []
     for word in paragraph.replace("\t", "    ").split(" "):
         while text_width_px(word) > width_px:
@@ -150,7 +150,7 @@ def _words(paragraph: str, width_px: int) -> list[str]:
 
 
 def _pieces(text: str, size: float) -> Iterator[tuple["FreeTypeFont", str]]:
-    """Split a text where another font has to draw it; blanks and combining marks stay with what precedes them."""
+    """Split a text by the fonts that can draw it; spaces and combining marks stay with the preceding character."""
     pieces: list[tuple[str | None, str]] = []
     for char in unicodedata.normalize("NFC", text):
         is_joined = char.isspace() or unicodedata.category(char) in _JOINED
@@ -164,7 +164,7 @@ def _pieces(text: str, size: float) -> Iterator[tuple["FreeTypeFont", str]]:
 
 @functools.lru_cache(maxsize=4096)
 def _font_file(char: str) -> str | None:
-    """The file of a font that draws a character; None for Pillow's own, which draws a box for what no font has."""
+    """Return the file of a font that draws a character; None: Pillow's own font, which may draw a box."""
     for path in _known_fonts:
         if _is_drawn(char, path):
             return path
@@ -176,7 +176,7 @@ def _font_file(char: str) -> str | None:
 
 
 def _ask_fontconfig(char: str) -> str | None:
-    """The font that a browser on this system falls back to for a character."""
+    """Return the fallback font of this system for a character, as a browser uses it."""
     _asked.append(char)
     command = ("fc-match", "-f", "%{file}", f"sans:charset={ord(char):x}")
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -185,11 +185,11 @@ def _ask_fontconfig(char: str) -> str | None:
 
 
 def _is_drawn(char: str, path: str | None) -> bool:
-    """True if a font has a glyph for a character."""
+    """Return True if a font has a glyph for a character."""
     try:
         font = _load_font(path, 16)
         return bytes(font.getmask(char)) != bytes(font.getmask(_NO_CHAR))
-    except OSError:  # a font of fixed sizes, such as one of colour images
+    except OSError:  # a font with fixed sizes only, such as a colour emoji font
         return False
 
 
@@ -203,7 +203,7 @@ def _load_font(path: str | None, size: int) -> "FreeTypeFont":
 
 
 class TextField:
-    """Text with a caret; what was there at first is selected, so that typing replaces it."""
+    """Text with a caret; the initial text is selected, so that typing replaces it."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -217,7 +217,7 @@ class TextField:
         self._caret += len(text)
 
     def press(self, key: str) -> bool:
-        """Take an editing key (canonical name); False when it is none."""
+        """Handle an editing key (canonical name); return False for other keys."""
         if key == "space":
             key = " "
         if len(key) == 1:
@@ -235,7 +235,7 @@ class TextField:
         self.is_selected = bool(self.text)
 
     def shown(self) -> str:
-        """The text with its caret."""
+        """Return the text with its caret."""
         return self.text if self.is_selected else f"{self.text[: self._caret]}|{self.text[self._caret :]}"
 
     def _drop_selection(self) -> None:
@@ -258,50 +258,50 @@ class TextField:
 
 
 class Overlay(Protocol):
-    """Something drawn over the page that takes actions first.
+    """Overlay drawn over the page that handles actions first.
 
     Attributes:
-        page: The page that it belongs to.
-        is_done: It has gone away.
+        page: Page that it belongs to.
+        is_done: True if it was closed.
     """
 
     page: "Page | None"
     is_done: bool
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
-        """Take an action.
+        """Handle an action.
 
         Args:
-            action: What to do; keys in it are canonical.
-            point_px: The point that the action means, or the pointer for actions without one.
+            action: Action with canonical keys.
+            point_px: Point of the action, or the pointer position for actions without one.
 
         Returns:
-            False: this one is the page's.
+            False if the action is for the page.
 
         Raises:
-            ActionError: This cannot be done here; the text says what can.
+            ActionError: If it is not possible here; the text says what is.
         """
         ...
 
     def draw(self, canvas: Canvas) -> None:
-        """Draw it as it is now."""
+        """Draw the current state."""
         ...
 
     def target_at(self, x_px: int, y_px: int) -> Target | None:
-        """What a click there activates; None when that is the page's."""
+        """Return what a click at a point activates; None if the click goes to the page."""
         ...
 
     def targets_of_key(self, key: str) -> tuple[Target, ...] | None:
-        """What a canonical key activates, nothing for one that edits; None when the key is the page's."""
+        """Return what a canonical key activates, empty for an editing key; None if the key goes to the page."""
         ...
 
     def notes(self) -> tuple[str, ...]:
-        """What the agent should know about it."""
+        """Return notes on the overlay for the agent."""
         ...
 
 
 def draw_tooltip(canvas: Canvas, text: str, pointer_px: tuple[int, int], viewport_px: tuple[int, int]) -> None:
-    """Draw a tooltip below the pointer, or above it where there is no room."""
+    """Draw a tooltip below the pointer, or above it if it does not fit below."""
     lines = wrap(canvas.redact(text), min(_MAX_WIDTH_PX, viewport_px[0] - 16), _MAX_LINES)
     width = max(map(text_width_px, lines)) + 12
     height = len(lines) * LINE_PX + 6

@@ -1,4 +1,4 @@
-"""The suggestions of a text field with a `<datalist>`, which a headless browser does not paint."""
+"""Suggestions of a text field with a `<datalist>`, which a headless browser does not paint."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -16,15 +16,15 @@ _PAD_PX = 10
 _HIGHLIGHT = (232, 240, 254)
 
 Row = tuple[str, str]
-"""Value and label; an empty label is the same as the value."""
+"""Value and label; an empty label means the value."""
 
 
 class Suggestions:
-    """The list below, or above, a field; its rows change with the text of the field.
+    """List below or above a field; its rows depend on the text of the field.
 
     Attributes:
-        page: The page of the field.
-        is_done: It is closed.
+        page: Page of the field.
+        is_done: True if it was closed.
     """
 
     def __init__(self, page: "Page", viewport_px: tuple[int, int], choose: Callable[[str], Awaitable[None]]) -> None:
@@ -38,14 +38,14 @@ class Suggestions:
         self._first = 0
 
     def show(self, rows: Sequence[Row], field: Box) -> None:
-        """Show the rows that fit the current text of the field."""
+        """Show the rows that match the current text of the field."""
         if rows != self._rows:
             self._chosen, self._first = None, 0
         self._rows = rows
         self._lay_out(field)
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
-        """Clicks and the wheel on it, Up, Down, Esc and, on a chosen row, Enter are taken; Tab takes that row too."""
+        """Handle clicks, the wheel, Up, Down, Esc, and Enter on a row; Tab on a row takes it and is passed on."""
         box = self._box()
         if isinstance(action, Hotkey) and len(action.keys) == 1:
             action = PressKey(key=action.keys[0])
@@ -95,20 +95,20 @@ class Suggestions:
         return self._target(number) if number is not None else None
 
     def targets_of_key(self, key: str) -> tuple[Target, ...] | None:
-        """Enter and Tab take the highlighted row."""
+        """Return the highlighted row for Enter and Tab, which take it."""
         if key in ("enter", "tab") and self._chosen is not None:
             return (self._target(self._chosen),)
         return () if key in ("up", "down", "esc") else None
 
     def notes(self) -> tuple[str, ...]:
-        """Return no notes: the list is in the picture."""
+        """Return no notes: the list is in the screenshot."""
         return ()
 
     def _target(self, number: int) -> Target:
         return Target(role="suggestion", names=tuple(filter(None, self._rows[number])), is_field=True)
 
     def _step(self, by: int) -> None:
-        """Highlight another row, around the ends; the first step down goes to the first row."""
+        """Highlight another row, wrapping around; the first step down highlights the first row."""
         start = self._chosen if self._chosen is not None else (-1 if by > 0 else 0)
         self._chosen = (start + by) % len(self._rows)
         last = self._first + len(self._boxes) - 1
@@ -132,7 +132,7 @@ class Suggestions:
         return Box(left=first.left, top=first.top, width=first.width, height=len(self._boxes) * _ROW_PX)
 
     def _lay_out(self, field: Box) -> None:
-        """Below the field, or above it where there is more room."""
+        """Place the list below the field, or above it if there is more space."""
         view_width, view_height = self._viewport_px
         below, above = view_height - field.top - field.height, field.top
         is_below = below >= min(len(self._rows), 3) * _ROW_PX or below >= above

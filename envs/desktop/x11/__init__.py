@@ -1,1 +1,1 @@
-"""An X11 display as a `Backend`. Its modules are imported only once an env starts."""
+"""X11 display as a `Backend`. Its modules are imported only when an env starts."""

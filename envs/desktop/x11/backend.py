@@ -1,4 +1,4 @@
-"""An X11 display behind the `Backend` interface: input by XTEST, the pointer by XFIXES, grabs by shared memory."""
+"""X11 implementation of `Backend`: input by XTEST, the pointer by XFIXES, captures by shared memory."""
 
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,13 @@ from envs.errors import EnvSetupError, require
 
 _GET_CURSOR_IMAGE = 4  # Source: fixesproto.txt, request GetCursorImage, version 1
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
-_UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons that stand for the wheel
+_UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons of the wheel
 _MIN_MANAGER_PATIENCE_S, _MAX_MANAGER_PATIENCE_S = 0.01, 2.0
 _SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
 
 
 class CursorReader:
-    """Reads the pointer's image from a display.
+    """Reader of the pointer image of a display.
 
     Args:
         display: python-xlib `Display`.
@@ -35,10 +35,10 @@ class CursorReader:
         if self._available:
             self._request = _make_request(require("Xlib.protocol.rq", "desktop"))
             self._opcode = display.display.get_extension_major(xfixes.extname)
-            display.xfixes_query_version()  # the server wants to be asked before it serves
+            display.xfixes_query_version()  # the protocol requires a version query first
 
     def read(self) -> Cursor | None:
-        """The image now; None when the server does not tell."""
+        """Return the current image; None if the server does not provide it."""
         if not self._available:
             return None
         reply = self._request(display=self._display.display, opcode=self._opcode)
@@ -71,15 +71,15 @@ def _make_request(rq: Any) -> Any:
 
 
 class X11Backend:
-    """Two connections to a display, one for input and one for grabs, and a third once the clipboard is used.
+    """Backend with two connections to a display, for input and for captures, and a third once the clipboard is used.
 
     Args:
         name: The display, `":7"`.
-        xauthority: Its cookie file; None takes the environment's.
-        is_private: Whether nobody else uses the display, so that more of its keys may be lent to characters.
+        xauthority: Its cookie file; None uses the environment's.
+        is_private: True if only this env uses the display, so that more of its keys may be remapped to characters.
 
     Raises:
-        EnvSetupError: No connection, or the server lacks the XTEST extension.
+        EnvSetupError: If the connection fails, or the server lacks the XTEST extension.
     """
 
     def __init__(self, name: str, xauthority: Path | None = None, *, is_private: bool = False) -> None:
@@ -103,12 +103,12 @@ class X11Backend:
         self._manager_patience_s = _MIN_MANAGER_PATIENCE_S
 
     def screen(self) -> Region:
-        """The root window."""
+        """Return the region of the root window."""
         size = self._connection.root.get_geometry()
         return Region(left_px=0, top_px=0, width_px=size.width, height_px=size.height)
 
     def monitors(self) -> tuple[Region, ...]:
-        """The monitors that RandR 1.5 lists; the whole screen where it lists none."""
+        """Return the monitors that RandR 1.5 lists; the whole screen if it lists none."""
         if not self._display.has_extension("RANDR"):
             return (self.screen(),)
         found = self._connection.root.xrandr_get_monitors().monitors
@@ -118,20 +118,20 @@ class X11Backend:
         ) or (self.screen(),)
 
     def grab(self, region: Region) -> Frame:
-        """The pixels of a region, without the pointer."""
+        """Capture the pixels of a region, without the pointer."""
         return self._grabber.grab(region)
 
     def cursor(self) -> Cursor | None:
-        """The pointer's image."""
+        """Return the pointer image."""
         return self._cursor.read()
 
     def pointer_px(self) -> tuple[int, int]:
-        """Where the pointer is."""
+        """Return the position of the pointer."""
         reply = self._connection.root.query_pointer()
         return reply.root_x, reply.root_y
 
     def move(self, x_px: int, y_px: int) -> None:
-        """Put the pointer somewhere."""
+        """Move the pointer to a point."""
         self._connection.send_motion(x_px, y_px)
         self._display.sync()
 
@@ -141,7 +141,7 @@ class X11Backend:
         self._display.sync()
 
     def scroll(self, dx: int, dy: int) -> None:
-        """Turn the wheel: buttons 4 to 7."""
+        """Scroll by notches, with buttons 4 to 7."""
         for number, notches in ((_UP, dy), (_DOWN, -dy), (_RIGHT, dx), (_LEFT, -dx)):
             for _ in range(notches):
                 self._connection.send_button(number, down=True)
@@ -157,45 +157,45 @@ class X11Backend:
         self._keyboard.type_text(text, interval_s, clock)
 
     def wait_processed(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
-        """Wait until the active window has worked off its input; None when it does not tell."""
+        """Wait until the active window has processed its input; None if it cannot report that."""
         return self._flusher.wait(timeout_s, typed_only=typed_only)
 
     def has_window_manager(self) -> bool:
-        """Whether somebody manages the windows and has finished starting."""
+        """Return True if a window manager is running and has finished starting."""
         if not self._windows.has_manager():
             return False
-        # It marks the root window before it listens, so an answer is what counts. A question from before
-        # is lost, hence the first short waits; on a loaded machine answers take long, hence the later long ones.
+        # It marks the root window before it listens, so only an answer proves that it is ready. A request sent before
+        # that is lost, hence the short first waits; on a loaded machine answers take long, hence the longer later ones.
         self._manager_patience_s = min(2 * self._manager_patience_s, _MAX_MANAGER_PATIENCE_S)
         return self._flusher.wait_for_manager(self._manager_patience_s) or not self._flusher.manager_can_answer()
 
     def num_windows(self) -> int | None:
-        """How many windows programs show; None when the system does not tell."""
+        """Return the number of windows that programs show; None if the system does not provide it."""
         return self._windows.num_open()
 
     def active_title(self) -> str | None:
-        """Title of the active window."""
+        """Return the title of the active window."""
         self._connection.drain()
         return self._windows.active_title()
 
     def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What is at a point."""
+        """Describe what is at a point."""
         return self._windows.describe_point(x_px, y_px)
 
     def get_clipboard(self) -> str:
-        """The clipboard's text."""
+        """Return the text of the clipboard."""
         return self._open_clipboard().get()
 
     def set_clipboard(self, text: str) -> None:
-        """Put text on the clipboard, to be had from us while the env is open."""
+        """Put text on the clipboard; it is available while the env is open."""
         self._open_clipboard().set(text)
 
     def make_touch_sensor(self) -> TouchSensor:
-        """What tells of input that is not ours; whoever asks for it closes it."""
+        """Make a sensor of input by others; the caller closes it."""
         return TouchSensor(self._name, self._xauthority, self._connection.sent)
 
     def release(self) -> None:
-        """Give back the keys lent to characters."""
+        """Restore the keys that were remapped to characters."""
         self._keyboard.release()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""The X clipboard: text of any size, from and for any program.
+"""X clipboard: text of any size, from and for any program.
 
-Source: ICCCM sections 2.2 (selection owners), 2.4 (requestors) and 2.7.2 (INCR, the way of large texts).
+Source: ICCCM sections 2.2 (selection owners), 2.4 (requestors) and 2.7.2 (INCR, for large texts).
 """
 
 import os
@@ -21,11 +21,11 @@ _DELETED, _NEW_VALUE = 1, 0  # Source: X11/X.h PropertyDelete, PropertyNewValue
 
 
 class Clipboard:
-    """A connection of its own with a thread to serve it: programs may ask for our text at any moment.
+    """Clipboard with its own connection and thread, since programs may request its text at any time.
 
     Args:
         name: The display, `":7"`.
-        xauthority: Its cookie file; None takes the environment's.
+        xauthority: Its cookie file; None uses the environment's.
     """
 
     def __init__(self, name: str, xauthority: Path | None) -> None:
@@ -41,11 +41,11 @@ class Clipboard:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Whether the server still talks to us."""
+        """Return True if the server is still connected."""
         return self._thread.is_alive()
 
     def get(self) -> str:
-        """The clipboard's text, `""` when nobody offers any or does not hand it out in time."""
+        """Return the text of the clipboard, `""` if there is none or its owner does not answer in time."""
         result: Future[str] = Future()
         self._post(lambda: self._reader.ask(result))
         try:
@@ -65,7 +65,7 @@ class Clipboard:
         done.result(_TIMEOUT_S)
 
     def close(self) -> None:
-        """Stop serving; what was offered is no longer to be had."""
+        """Stop serving; the offered text becomes unavailable."""
         if self.is_alive():
             self._post(None)
             self._thread.join(_TIMEOUT_S)
@@ -86,9 +86,9 @@ class Clipboard:
             self._connection.close()
 
     def _serve_once(self) -> bool:
-        """Wait for requests and events and work them off; False once it is time to stop."""
+        """Wait for requests and events and process them; return False when it is time to stop."""
         display = self._connection.display
-        # Sending may have read events too, and select tells nothing of those.
+        # Sending may also have read events, which select does not report.
         if display.pending_events() == 0:
             ready, _, _ = select.select([display.fileno(), self._wake_read], [], [])
         else:
@@ -107,7 +107,7 @@ class Clipboard:
 
 
 class _Owner:
-    """Hands our text out to whoever asks."""
+    """Clipboard owner that sends its text to requestors."""
 
     def __init__(self, display: Any, window: Any) -> None:
         self._x = require("Xlib.X", "desktop")
@@ -125,7 +125,7 @@ class _Owner:
 
     def take(self, event: Any) -> None:
         if event.type == self._x.SelectionRequest:
-            # Very old programs leave the property open.
+            # Very old programs leave the property unset.
             written = unless_gone(lambda: self._hand_out(event, event.property or event.target))
             fields = {name: getattr(event, name) for name in ("time", "requestor", "selection", "target")}
             event.requestor.send_event(self._notify(property=written or 0, **fields))
@@ -133,7 +133,7 @@ class _Owner:
             self._hand_out_next(event.window, event.atom)
 
     def _hand_out(self, event: Any, name: int) -> int | None:
-        """Write what was asked for into the asker's property; None if we have no such thing."""
+        """Write the requested data into the requestor's property; return None if the target is not supported."""
         targets = [self._atom(target) for target in ("UTF8_STRING", "text/plain;charset=utf-8", "TEXT", "STRING")]
         if event.target == self._atom("TARGETS"):
             event.requestor.change_property(name, self._atom("ATOM"), 32, [event.target, *targets])
@@ -155,12 +155,12 @@ class _Owner:
         if (requestor.id, name) in self._rest:
             kind, data = self._rest.pop((requestor.id, name))
             requestor.change_property(name, kind, 8, data[:_CHUNK])
-            if data:  # the last, empty turn tells the asker that this was all
+            if data:  # the last, empty part signals the end
                 self._rest[requestor.id, name] = kind, data[_CHUNK:]
 
 
 class _Reader:
-    """Asks whoever has the clipboard for its text."""
+    """Requestor of the text of the current clipboard owner."""
 
     def __init__(self, display: Any, window: Any) -> None:
         self._x = require("Xlib.X", "desktop")
@@ -205,7 +205,7 @@ class _Reader:
     def _take_first(self) -> None:
         data, kind = self._read()
         if kind == self._atom("INCR"):
-            self._parts = []  # deleting the property, which reading does, asks for the first part
+            self._parts = []  # reading deletes the property, which requests the first part
         else:
             self._finish([data])
 

@@ -21,10 +21,10 @@ _environment = threading.Lock()
 
 @contextmanager
 def cookie_from(xauthority: Path | None) -> Iterator[None]:
-    """Let connections made inside use this cookie file.
+    """Set the cookie file of connections made in the block.
 
-    X libraries take it from the environment and nowhere else, so the variable is set for that moment,
-    for one connection of this process at a time.
+    X libraries read it only from the environment, so the variable is set temporarily, for one connection of this
+    process at a time.
     """
     if xauthority is None:
         yield
@@ -42,11 +42,11 @@ def cookie_from(xauthority: Path | None) -> Iterator[None]:
 
 
 def open_display(name: str, xauthority: Path | None) -> Any:
-    """A python-xlib `Display`, whose asynchronous errors are dropped instead of printed.
+    """Open a python-xlib `Display`; its asynchronous errors are ignored instead of printed.
 
     Raises:
-        EnvSetupError: No X server answers at that name, or it refuses us.
-        MissingDependencyError: python-xlib is not installed.
+        EnvSetupError: If no X server answers at that name, or it refuses the connection.
+        MissingDependencyError: If python-xlib is not installed.
     """
     display_module = require("Xlib.display", "desktop")
     error = require("Xlib.error", "desktop")
@@ -63,7 +63,7 @@ def open_display(name: str, xauthority: Path | None) -> Any:
 
 
 class SentInputs:
-    """How many inputs we have sent to a display; counted before they leave, from any thread."""
+    """Thread-safe counter of the inputs sent to a display; they are counted before they are sent."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,25 +71,25 @@ class SentInputs:
         self._last_s = 0.0
 
     def count(self, kind: InputKind) -> None:
-        """One more goes out."""
+        """Count one input."""
         with self._lock:
             self._numbers[kind] += 1
             self._last_s = time.monotonic()
 
     def now(self) -> tuple[Counter[InputKind], float]:
-        """The numbers, and seconds since the last one."""
+        """Return the counts, and the seconds since the last input."""
         with self._lock:
             return self._numbers.copy(), time.monotonic() - self._last_s
 
 
 class Connection:
-    """One connection to a display for requests and the few events that matter.
+    """Connection to a display for requests and the few relevant events.
 
     Attributes:
         display: python-xlib `Display`.
         root: Its root window.
-        mapping_changed: Whether somebody has changed the keyboard mapping; reset it by hand.
-        sent: Counts the inputs that go out.
+        mapping_changed: True if the keyboard mapping was changed; the reader resets it.
+        sent: Counter of the sent inputs.
     """
 
     def __init__(self, name: str, xauthority: Path | None) -> None:
@@ -106,7 +106,7 @@ class Connection:
         )
 
     def drain(self) -> list[Any]:
-        """Take all events that have arrived: they would pile up in memory."""
+        """Return all events that have arrived, which would otherwise accumulate in memory."""
         events = [self.display.next_event() for _ in range(self.display.pending_events())]
         self.mapping_changed |= any(event.type == self._mapping_notify for event in events)
         return events
@@ -127,16 +127,16 @@ class Connection:
         self.display.xtest_fake_input(self._motion, 0, x=x_px, y=y_px)
 
     def atom(self, name: str) -> int:
-        """The server's number for a name."""
+        """Return the server's number for a name."""
         return int(self.display.get_atom(name))
 
     def read_numbers(self, window: Any, name: str) -> list[int]:
-        """A property of 32-bit numbers; empty when the window has none or is gone."""
+        """Return a property of 32-bit numbers; empty if the window has none or is gone."""
         value = self._read(window, name)
         return [] if value is None or value.format != 32 else list(value.value)
 
     def read_text(self, window: Any, name: str) -> str | None:
-        """A property of text; None when the window has none or is gone."""
+        """Return a property of text; None if the window has none or is gone."""
         value = self._read(window, name)
         if value is None or value.format != 8:
             return None
@@ -147,7 +147,7 @@ class Connection:
         return unless_gone(partial(window.get_property, self.atom(name), _ANY_TYPE, 0, _MAX_LENGTH))
 
     def close(self) -> None:
-        """Disconnect, also from a server that is gone."""
+        """Disconnect, even if the server is gone."""
         error = require("Xlib.error", "desktop")
         try:
             self.display.close()
@@ -156,7 +156,7 @@ class Connection:
 
 
 def unless_gone(look: Callable[[], T]) -> T | None:
-    """The result of a request about a window; None when the window has gone meanwhile."""
+    """Return the result of a request about a window; None if the window is gone."""
     try:
         return look()
     except require("Xlib.error", "desktop").XError:

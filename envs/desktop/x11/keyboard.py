@@ -1,6 +1,6 @@
-"""Keys and text through the XTEST extension: keysyms of names and characters, and which key types which.
+"""Keys and text through the XTEST extension: keysyms of names and characters, and the keys that type them.
 
-Characters that no key types get a spare key for a while.
+Characters without a key are temporarily assigned a spare key.
 
 Source: X11/keysymdef.h and X11/XF86keysym.h; characters outside Latin-1 are 0x01000000 plus the code point.
 """
@@ -93,24 +93,24 @@ _NAMED |= {f"f{number}": 0xFFBD + number for number in range(1, 25)}
 _NAMED |= {f"num{digit}": 0xFFB0 + digit for digit in range(10)}
 
 NAMED_KEYSYMS = frozenset(_NAMED.values())
-"""Keysyms of every named key."""
+"""Keysyms of all named keys."""
 
 _CONTROL = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
 
 CAPS_LOCK = 0xFFE5
 SHIFT_L = 0xFFE1
-_CHUNK = 400  # characters sent before the program gets time to take them
+_CHUNK = 400  # characters sent before the program gets time to process them
 _TAKE_BACK_TIMEOUT_S = 5.0
-_NOTICE_S = 0.03  # for programs to hear of a changed mapping
-_SLOW_PROGRAM_S = 0.4  # for programs that do not answer pings to look up the keys pressed
-_SHIFT, _LOCK, _NUM_LOCK = 1, 2, 16  # Source: X11/X.h ShiftMask, LockMask, Mod2Mask (num lock by custom)
+_NOTICE_S = 0.03  # for programs to receive a changed mapping
+_SLOW_PROGRAM_S = 0.4  # for programs without ping support to look up the pressed keys
+_SHIFT, _LOCK, _NUM_LOCK = 1, 2, 16  # Source: X11/X.h ShiftMask, LockMask, Mod2Mask (num lock by convention)
 
 
 def keysym_of_key(name: str) -> int:
-    """Keysym of a key by its name in `envs.actions`.
+    """Return the keysym of a key by its name in `envs.actions`.
 
     Raises:
-        ActionError: There is no such key.
+        ActionError: If the key does not exist.
     """
     try:
         key = normalize_key(name)
@@ -120,10 +120,10 @@ def keysym_of_key(name: str) -> int:
 
 
 def keysym_of_character(character: str) -> int:
-    """Keysym that types one character.
+    """Return the keysym that types one character.
 
     Raises:
-        ActionError: A control character or half of a surrogate pair, which no key types.
+        ActionError: If it is a control character or half of a surrogate pair, which no key types.
     """
     code = ord(character)
     if character in _CONTROL:
@@ -136,20 +136,19 @@ def keysym_of_character(character: str) -> int:
 
 
 def is_keypad(keysym: int) -> bool:
-    """Whether num lock changes what this keysym's key types."""
+    """Return True if num lock changes what the key of this keysym types."""
     return 0xFFAA <= keysym <= 0xFFB9
 
 
 class Keymap:
-    """The keyboard mapping of a display.
+    """Keyboard mapping of a display.
 
-    Keys without a meaning are lent to keysyms that no key types; the loans stay until the key is
-    needed for another keysym or `give_back` is called, since a program may look up what a key means
-    long after it was pressed.
+    Keys without a meaning are lent to keysyms without a key; a loan stays until the key is needed for another keysym or
+    `give_back` is called, since a program may look up the meaning of a key long after it was pressed.
 
     Args:
         display: python-xlib `Display`.
-        min_spare: If fewer keys than that are free, keys that no name of `envs.actions` uses are lent too.
+        min_spare: If fewer keys are free, keys without a name in `envs.actions` are lent too.
     """
 
     def __init__(self, display: Any, min_spare: int) -> None:
@@ -163,7 +162,7 @@ class Keymap:
         self._spare = self._find_spare()
 
     def load(self) -> None:
-        """Read the mapping anew, because somebody has changed it."""
+        """Reload the mapping after it was changed."""
         info = self._display.display.info
         first, last = info.min_keycode, info.max_keycode
         rows = self._display.get_keyboard_mapping(first, last - first + 1)
@@ -171,37 +170,37 @@ class Keymap:
         self._lent = {key: keysym for key, keysym in self._lent.items() if keysym in self._table[key]}
         self._strokes = {}
         for group in (0, 1):
-            for shifted in (True, False):  # unshifted last, so that it wins
+            for shifted in (True, False):  # unshifted last, so that it takes precedence
                 column = 2 * group + shifted
                 for keycode, keysyms in reversed(self._table.items()):
                     if column < len(keysyms) and keysyms[column]:
                         self._strokes[keysyms[column], group] = keycode, shifted
 
     def stroke(self, keysym: int, group: int) -> tuple[int, bool] | None:
-        """Key code, and whether shift is needed, in a layout group; None when no key types the keysym."""
+        """Return key code, and True if shift is needed, in a layout group; None if no key types the keysym."""
         return self._strokes.get((keysym, min(group, 1)))
 
     def is_lent(self, keysym: int) -> bool:
-        """Whether a key is lent to the keysym."""
+        """Return True if a key is lent to the keysym."""
         return keysym in self._lent.values()
 
     def is_native(self, keysym: int, group: int) -> bool:
-        """Whether a key types the keysym without a loan."""
+        """Return True if a key types the keysym without a loan."""
         return self.stroke(keysym, group) is not None and not self.is_lent(keysym)
 
     def num_free(self) -> int:
-        """How many keysyms can be lent a key before others must give theirs back."""
+        """Return the number of keys that can be lent before others must be taken back."""
         return len(self._spare) - len(self._lent)
 
     def num_spare(self) -> int:
-        """How many keysyms can be lent a key at the same time."""
+        """Return the number of keys that can be lent at the same time."""
         return len(self._spare)
 
     def lend(self, keysyms: Iterable[int]) -> None:
-        """Give each keysym a free key.
+        """Assign a free key to each keysym.
 
         Raises:
-            ActionError: There are not enough of them.
+            ActionError: If there are not enough free keys.
         """
         free = iter([key for key in self._spare if key not in self._lent])
         changes = {}
@@ -214,7 +213,7 @@ class Keymap:
         self._write(changes)
 
     def give_back(self, kept: Collection[int] = ()) -> None:
-        """Take keys back from all keysyms but the `kept` ones."""
+        """Restore the keys of all keysyms except the `kept` ones."""
         back = [key for key, keysym in self._lent.items() if keysym not in kept]
         for key in back:
             del self._lent[key]
@@ -232,9 +231,9 @@ class Keymap:
         return spare
 
     def _write(self, changes: Mapping[int, tuple[int, ...]]) -> None:
-        """Change keys, one request for each run of neighbours.
+        """Change keys, with one request for each run of adjacent keys.
 
-        Every request makes all programs read the mapping anew, for which openbox takes 80 to 150 ms.
+        Every request makes all programs reload the mapping, which takes openbox 80 to 150 ms.
         """
         keys = sorted(changes)
         while keys:
@@ -248,12 +247,12 @@ class Keymap:
 
 
 def _is_luxury(keysym: int) -> bool:
-    """Whether a keysym is of a multimedia key that `envs.actions` does not name."""
+    """Return True if a keysym belongs to a multimedia key without a name in `envs.actions`."""
     return 0x10080000 <= keysym <= 0x1008FFFF and keysym not in NAMED_KEYSYMS
 
 
 def _longest_runs_first(keys: Iterable[int]) -> list[int]:
-    """Order keys so that neighbours are lent together."""
+    """Order keys so that adjacent ones are lent together."""
     runs: list[list[int]] = []
     for key in sorted(keys):
         if runs and runs[-1][-1] == key - 1:
@@ -264,11 +263,11 @@ def _longest_runs_first(keys: Iterable[int]) -> list[int]:
 
 
 class Keyboard:
-    """One display's keyboard.
+    """Keyboard of one display.
 
     Args:
-        connection: A connection to a server with XTEST.
-        wait_processed: Waits until the active window has worked off its input; None if it does not tell.
+        connection: Connection to a server with XTEST.
+        wait_processed: Waits until the active window has processed its input; None if it cannot report that.
         min_spare: See `Keymap`.
     """
 
@@ -283,7 +282,7 @@ class Keyboard:
         """Press or release a key by its name.
 
         Raises:
-            ActionError: There is no such key.
+            ActionError: If the key does not exist.
         """
         keysym = keysym_of_key(key)
         if not down:
@@ -301,20 +300,20 @@ class Keyboard:
         self._display.sync()
 
     def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
-        """Type text; nothing of it if one of its characters cannot be typed.
+        """Type text, or nothing if one of its characters cannot be typed.
 
-        Long text goes in chunks, each worked off by the program before the next one, and characters
-        that no key types are lent keys, as many at a time as there are.
+        Long text is sent in chunks, each processed by the program before the next one, and characters without a key are
+        lent keys, as many at a time as there are.
 
         Raises:
-            ActionError: A character cannot be typed, or the program takes no more of the text.
+            ActionError: If a character cannot be typed, or the program stops accepting text.
         """
         keysyms = [keysym_of_character(character) for character in text.replace("\r\n", "\n")]
         state = self._state()
         if self._keymap.num_spare() == 0 and self._num_without_key(keysyms, _group(state)):
             raise ActionError("the keyboard of this display has no free key to type such characters with; paste them")
         deadline_s = clock.now_s() + typing_limit_s(text, interval_s)
-        # Caps lock would change letters, with lent keys in ways that shift cannot undo.
+        # Caps lock would change letters, on lent keys in ways that shift cannot undo.
         self._tap(CAPS_LOCK, when=state & _LOCK)
         try:
             self._type_all(keysyms, interval_s, clock, deadline_s)
@@ -322,7 +321,7 @@ class Keyboard:
             self._tap(CAPS_LOCK, when=state & _LOCK)
 
     def release(self) -> None:
-        """Give back the keys that were lent."""
+        """Restore the lent keys."""
         self._keymap.give_back()
         self._display.sync()
 
@@ -333,7 +332,7 @@ class Keyboard:
                 raise ActionError(f"the active window takes no more text: it got {begin} of {len(keysyms)} characters")
             state = self._state()
             end = self._end_of_chunk(keysyms, begin, _group(state))
-            clock.pause(0)  # a step that was cancelled ends here
+            clock.pause(0)  # a cancelled step ends here
             self._lend(keysyms[begin:end], _group(state), clock)
             for keysym in keysyms[begin:end]:
                 self._type(keysym, state)
@@ -344,7 +343,7 @@ class Keyboard:
             begin = end
 
     def _end_of_chunk(self, keysyms: Sequence[int], begin: int, group: int) -> int:
-        """Where the text must be cut so that there are keys enough for the characters without one."""
+        """Return where the text must be cut so that there are enough keys for the characters without one."""
         end = min(len(keysyms), begin + _CHUNK)
         new: set[int] = set()
         for index in range(begin, end):
@@ -408,7 +407,7 @@ class Keyboard:
         self._connection.send_key(keycode, down=down)
 
     def _state(self) -> int:
-        """Modifiers held and the layout group, bits as in X11/X.h; follows changes of the mapping."""
+        """Return held modifiers and the layout group, bits as in X11/X.h; reload a changed mapping."""
         state = int(self._connection.root.query_pointer().mask)
         self._connection.drain()
         if self._connection.mapping_changed:

@@ -1,8 +1,8 @@
-"""Input on a display that is not ours: a person at the mouse or the keyboard, or another program that stands for one.
+"""Input by others on a display: a person at the mouse or the keyboard, or another program that sends input.
 
-The server reports each input as a raw event of XInput 2, also those that we send by XTEST, one for one (measured with
-Xvfb 21.1: moves, also to the same place, buttons, the wheel, keys, also of lent characters). So what is reported beyond
-what we have sent is somebody else's. Which key it was is not read.
+The server reports each input as a raw event of XInput 2, including inputs that this program sends by XTEST, one for one
+(measured with Xvfb 21.1: moves, also to the same place, buttons, the wheel, keys, also of lent characters). Events
+beyond the number sent come from others. The pressed key is not read.
 """
 
 import time
@@ -18,22 +18,22 @@ from envs.errors import require
 _ALL_MASTER_DEVICES = 1
 _RAW_EVENTS: dict[int, InputKind] = {13: "key", 14: "key", 15: "button", 16: "button", 17: "motion"}
 _GENERIC_EVENT = 35
-_VERSION = (2, 2)  # from 2.1 on raw events come also while somebody has grabbed the device
+_VERSION = (2, 2)  # since 2.1 raw events are also sent while another client has grabbed the device
 _MOTIONS, _WINDOW_S = 3, 1.0
-"""So many moves within the time are a hand; one alone may be a table that shakes."""
+"""Number of moves within a time that indicate a person; a single one may be a shaking table."""
 _QUIET_S = 1.0
 
 
 class TouchSensor:
-    """Tells of other people's input, over a connection of its own; used from one thread.
+    """Sensor of input by other people, over its own connection; used from one thread.
 
     Args:
         name: The display.
-        xauthority: Its cookie file; None takes the environment's.
-        sent: Counts ours.
+        xauthority: Its cookie file; None uses the environment's.
+        sent: Counter of the inputs sent by this program.
 
     Raises:
-        EnvSetupError: No connection.
+        EnvSetupError: If the connection fails.
     """
 
     def __init__(self, name: str, xauthority: Path | None, sent: SentInputs) -> None:
@@ -44,10 +44,10 @@ class TouchSensor:
         self.is_working = self._select()
 
     def poll(self) -> Touch | None:
-        """What was touched since the last call.
+        """Return the device used since the last call.
 
         Raises:
-            Xlib.error.ConnectionClosedError: The display is gone.
+            Xlib.error.ConnectionClosedError: If the display is gone.
         """
         for _ in range(self._display.pending_events()):
             event = self._display.next_event()
@@ -55,8 +55,8 @@ class TouchSensor:
             if kind is not None:
                 self._seen[kind] += 1
         sent, quiet_s = self._sent.now()
-        strange = self._seen - sent  # positive numbers only
-        if strange or quiet_s > _QUIET_S:  # once ours have surely come back, what never did is forgotten
+        strange = self._seen - sent  # drops negative counts
+        if strange or quiet_s > _QUIET_S:  # after a quiet period all own events have arrived or never will
             self._seen = Counter(sent) if quiet_s > _QUIET_S else self._seen - strange
         now = time.monotonic()
         self._moves = [at for at in self._moves if now - at < _WINDOW_S] + [now] * strange["motion"]
@@ -68,14 +68,14 @@ class TouchSensor:
         return None
 
     def close(self) -> None:
-        """Disconnect, also from a server that is gone."""
+        """Disconnect, even if the server is gone."""
         try:
             self._display.close()
         except (require("Xlib.error", "desktop").ConnectionClosedError, OSError):
             pass
 
     def _select(self) -> bool:
-        """Ask for raw events; False where the server has none of them."""
+        """Subscribe to raw events; return False if the server does not support them."""
         xinput = require("Xlib.ext.xinput", "desktop")
         if not self._display.has_extension(xinput.extname):
             return False

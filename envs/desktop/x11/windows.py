@@ -1,4 +1,4 @@
-"""Windows of an X display, and whether they have worked off their input, as EWMH and ICCCM tell it.
+"""Windows of an X display, and whether they have processed their input, by EWMH and ICCCM.
 
 Source: EWMH, _NET_REQUEST_FRAME_EXTENTS and _NET_WM_PING.
 """
@@ -12,14 +12,14 @@ from typing import Any
 from envs.desktop.x11.connection import Connection, unless_gone
 from envs.errors import require
 
-_MAX_DEPTH = 32  # windows inside windows
+_MAX_DEPTH = 32  # nested windows
 
 
 class Windows:
-    """Looks at windows; a window that goes away meanwhile is no error.
+    """Queries about windows; a window that disappears during a query is not an error.
 
     Args:
-        connection: The connection to ask through.
+        connection: Connection for the queries.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -28,34 +28,34 @@ class Windows:
         self._root = connection.root
 
     def has_manager(self) -> bool:
-        """Whether a window manager has announced itself."""
+        """Return True if a window manager has announced itself."""
         marks = ("_NET_SUPPORTING_WM_CHECK", "_NET_SUPPORTED")
         return all(self._connection.read_numbers(self._root, name) for name in marks)
 
     def num_open(self) -> int:
-        """How many windows programs show: managed ones, or without a manager visible top-level ones."""
+        """Return the number of windows of programs: managed ones, or visible top-level ones without a manager."""
         if self.has_manager():
             return len(self._connection.read_numbers(self._root, "_NET_CLIENT_LIST"))
         return sum(1 for child in self._root.query_tree().children if self._is_shown(child))
 
     def active(self) -> Any | None:
-        """The active window, None without one."""
+        """Return the active window, or None."""
         ids = self._connection.read_numbers(self._root, "_NET_ACTIVE_WINDOW")
         if ids and ids[0]:
             return self._connection.display.create_resource_object("window", ids[0])
         return None
 
     def active_title(self) -> str | None:
-        """Title of the active window, None without one."""
+        """Return the title of the active window, or None."""
         window = self.active()
         return None if window is None else self._title(window)
 
     def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """What is at a point.
+        """Describe what is at a point.
 
         Returns:
-            `window "TITLE"`, `frame of window "TITLE"` (title bar and borders), `popup of "CLASS"` (menus),
-            or `the desktop`.
+            `window "TITLE"`, `frame of window "TITLE"` (title bar and borders), `popup of "CLASS"` (menus), or
+            `the desktop`.
         """
         stack = list(self._stack_at(x_px, y_px))
         if not stack:
@@ -80,7 +80,7 @@ class Windows:
         return f'window "{self._title(window) or self._class(window) or "untitled"}"'
 
     def _stack_at(self, x_px: int, y_px: int) -> Iterator[Any]:
-        """Windows at a point, from the outermost to the innermost, without the root."""
+        """Yield the windows at a point, from the outermost to the innermost, without the root."""
         window = self._root
         for _ in range(_MAX_DEPTH):
             reply = unless_gone(partial(window.translate_coords, self._root, x_px, y_px))
@@ -105,13 +105,13 @@ class Windows:
 
 
 class InputFlusher:
-    """Round trips through other programs, which answer in the order in which they got their events.
+    """Round trips to other programs, which answer in the order in which they received their events.
 
-    A click goes through the window manager first, which passes it on to the window, so both are asked.
+    A click passes through the window manager to the window, so both are queried.
 
     Args:
-        connection: The connection to ask through.
-        windows: Tells which window is active.
+        connection: Connection for the queries.
+        windows: Finds the active window.
     """
 
     def __init__(self, connection: Connection, windows: Windows) -> None:
@@ -125,14 +125,14 @@ class InputFlusher:
         self._asker: Any = None
 
     def wait(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
-        """Wait until input sent so far was worked off.
+        """Wait until the input sent so far was processed.
 
         Args:
-            timeout_s: Longest wait.
-            typed_only: Whether it was text alone, which does not go through the window manager.
+            timeout_s: Timeout.
+            typed_only: True if it was only text, which does not pass through the window manager.
 
         Returns:
-            Whether the active window said so in time; None when it does not answer pings.
+            True if the active window confirmed it in time; None if it does not answer pings.
         """
         deadline = time.monotonic() + timeout_s
         if not typed_only:
@@ -140,16 +140,16 @@ class InputFlusher:
         return self._wait_for_window(deadline)
 
     def manager_can_answer(self) -> bool:
-        """Whether the window manager answers requests for frame extents."""
+        """Return True if the window manager answers requests for frame extents."""
         wanted = self._connection.atom("_NET_REQUEST_FRAME_EXTENTS")
         return wanted in self._connection.read_numbers(self._root, "_NET_SUPPORTED")
 
     def wait_for_manager(self, timeout_s: float) -> bool:
-        """Wait until the window manager has worked off its input; False when it does not say so in time."""
+        """Wait until the window manager has processed its input; return False if it does not confirm in time."""
         if not self.manager_can_answer():
             return False
         x, atom = self._x, self._connection.atom
-        # A new window for each request, made before the last one goes, so that a late answer is not taken for this one.
+        # A new window for each request, created before the last one is destroyed, so that late answers are ignored.
         asker = self._root.create_window(0, 0, 1, 1, 0, x.CopyFromParent, event_mask=x.PropertyChangeMask)
         if self._asker is not None:
             self._asker.destroy()
@@ -183,7 +183,7 @@ class InputFlusher:
         return event.type == self._x.DestroyNotify and bool(event.window == window)
 
     def _await(self, is_it: Callable[[Any], bool], deadline: float) -> bool:
-        """Wait for an event; False when it does not come in time."""
+        """Wait for an event; return False if it does not arrive in time."""
         self._connection.display.flush()
         while not any(is_it(event) for event in self._connection.drain()):
             left_s = deadline - time.monotonic()
