@@ -1,4 +1,4 @@
-"""What the model wrote, taken apart: reasoning, content, tool calls.
+"""Parser of model replies: reasoning, content, tool calls.
 
 parser = ReplyParser(ParserOptions(starts_in_reasoning=True, tools=tools))
 parser.feed("I think")                     # [ReasoningText("I think")]
