@@ -236,7 +236,7 @@ def _check(request: PlanRequest) -> None:
 
 
 def find_layouts(request: PlanRequest) -> Iterator[Layout]:
-    """Return layouts that use all GPUs: tensor parallel within a node or over all, the rest by pipeline, data or
+    """Yield layouts that use all GPUs: tensor parallel in a node or over all, the rest by pipeline, data or
     replicas.
     """
     total, text = request.num_gpus, request.config.text
