@@ -44,7 +44,7 @@ def _linear(name: str, num_out: int, num_in: int, *, bias: bool = False) -> Iter
 
 
 def _norm(name: str, size: int) -> Iterator[Named]:
-    """Return the tensors of a LayerNorm with bias, as in the vision tower."""
+    """Yield the tensors of a LayerNorm with bias, as in the vision tower."""
     yield f"{name}.weight", TensorInfo((size,))
     yield f"{name}.bias", TensorInfo((size,))
 

@@ -155,7 +155,7 @@ def capture_cuda(model: "K25Model", cache: Tensor, options: EngineOptions) -> De
 
 
 class CudaCapture:
-    """Capture into CUDA graphs that share their memory: only one of them may run at a time."""
+    """`Capture` into CUDA graphs that share their memory: only one of them may run at a time."""
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()

@@ -314,7 +314,7 @@ def meta_routing(num_pairs: int, num_experts: int, block_m: int, top_k: int) -> 
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases with 384 experts top 8 in one launch and in three, and with 48 experts, an eighth of them."""
+    """Yield cases with 384 experts top 8 in one launch and in three, and with 48 experts, an eighth of them."""
     for num_tokens, num_experts in ((1, 384), (512, 384), (16384, 384), (512, 48), (16384, 48)):
         ids = meta(num_tokens, 8, dtype=torch.int64)
         for launch in make_dispatch(ids, allocate(ids, num_experts, 16)):

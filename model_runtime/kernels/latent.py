@@ -1,4 +1,4 @@
-"""Write of a token's attention inputs to the paged cache: norm of its latent and rope on its rotary key, in one kernel.
+"""Kernel that writes a token to the paged cache: norm of its latent, rope on its rotary key, and the write.
 
 One program per token: 576 values in, 576 out and 32 rotations, 2.6 kB; below some thousand tokens a launch costs more
 than that. The gain is fewer launches: one, where eager torch needs six (norm, copy to fp32, product, rounding,
@@ -157,7 +157,7 @@ def check_norm_and_turns(latent: Tensor, k_rope: Tensor, weight: Tensor, rotatio
 
 
 def release_cases() -> Iterator[Case]:
-    """Return a case with slices of one matmul's rows, as the model passes them, and a cache of 64 tokens per block."""
+    """Yield a case with slices of one matmul's rows, as the model passes them, and a cache of 64 tokens per block."""
     for tokens in (1, 4096):
         rows = meta(tokens, 1536 + 512 + 64)
         launch = make_write_latent(

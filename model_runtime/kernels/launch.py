@@ -208,6 +208,6 @@ class Case:
 
 
 def release_cases() -> Iterator[Case]:
-    """Return the cases of all files."""
+    """Yield the cases of all files."""
     for name in MODULES:
         yield from importlib.import_module(f"model_runtime.kernels.{name}").release_cases()

@@ -169,7 +169,7 @@ def plan_work(grids: tuple[tuple[int, int, int], ...], merge_by: tuple[int, int]
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases for a screenshot of 1920 x 1080, and for four chunks of a video of 448 x 448."""
+    """Yield cases for a screenshot of 1920 x 1080, and for four chunks of a video of 448 x 448."""
     weight, bias = (meta(1152) for _ in range(2))
     for name, grids in (("1080p", ((1, 78, 138),)), ("video", ((4, 32, 32),) * 4)):
         x = meta(sum(t * h * w for t, h, w in grids), 1152)

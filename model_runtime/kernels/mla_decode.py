@@ -338,7 +338,7 @@ def _check(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, tile: T
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases from 64 heads on one GPU to 8 on each of eight, with the engine's block size and smaller ones."""
+    """Yield cases from 64 heads on one GPU to 8 on each of eight, with the engine's block size and smaller ones."""
     tables = meta(64, 4096, dtype=torch.int32)
     plan = room_for(tables, 64, NUM_PROGRAMS)
     for heads, block_size in ((64, 64), (64, 16), (32, 64), (16, 64), (8, 64)):

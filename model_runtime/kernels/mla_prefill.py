@@ -244,7 +244,7 @@ def make_plain(q: Tensor, k: Tensor, v: Tensor, items: Tensor, out: Tensor, scal
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases for a long and a short prompt with 64 heads, and for 16 queries after a long prefix, with 64 heads
+    """Yield cases for a long and a short prompt with 64 heads, and for 16 queries after a long prefix, with 64 heads
     down to 8 on each of eight GPUs.
     """
     for tokens in (8192, 64):

@@ -75,7 +75,7 @@ class AttentionPlan:
     num_programs: int
 
     def update(self, block_tables: Tensor, seq_lens: Sequence[int]) -> None:
-        """Overwrite this plan with another step, in the same memory. It must be made by `make_plan` with `max_seqs`.
+        """Overwrite this plan with another step, in the same memory. `make_plan` must have been called with `max_seqs`.
 
         Args:
             block_tables: (S, max_blocks) int32, of the same width as the first ones.

@@ -228,7 +228,7 @@ def combine_kernel(partial, weights, ids, out, stride_p, width, num_experts, TOP
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases with top 8 of 384 and hidden 7168; fp32 is for tests of the whole model."""
+    """Yield cases with top 8 of 384 and hidden 7168; fp32 is for tests of the whole model."""
     for num_tokens, dtype in ((1, torch.bfloat16), (16384, torch.bfloat16), (16384, torch.float32)):
         partial, out = (meta(rows, 7168, dtype=dtype) for rows in (num_tokens * 8, num_tokens))
         weights = torch.empty(num_tokens, 8, device="meta")

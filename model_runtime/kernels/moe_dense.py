@@ -231,7 +231,7 @@ def make_down(act: Tensor, routing: Routing, experts: DenseExperts, partial: Ten
 
 
 def release_cases() -> Iterator[Case]:
-    """Return a case for each line of the table at the release's sizes in bf16, and the same tiles as reduced for
+    """Yield a case for each line of the table at the release's sizes in bf16, and the same tiles as reduced for
     fp32.
     """
     for num_tokens in (512, 4096, 16384):

@@ -246,7 +246,7 @@ def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> La
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases with one token; more tokens change only the grid. fp32 is for tests of the whole model."""
+    """Yield cases with one token; more tokens change only the grid. fp32 is for tests of the whole model."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
     ids = meta(1, top_k, dtype=torch.int64)

@@ -296,7 +296,7 @@ def _check_output(name: str, output: Tensor, inputs: Tensor) -> Tensor:
 
 
 def release_cases() -> Iterator[Case]:
-    """Return a case for each line of the table, at its maximum number of tokens."""
+    """Yield a case for each line of the table, at its maximum number of tokens."""
     for name in ("gate_up", "down"):
         for line in lines_of(f"moe_int4.{name}"):
             yield make_case(name, line.max_tokens or 16_384, line.tile)

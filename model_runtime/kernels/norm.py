@@ -114,7 +114,7 @@ def find_warps(block: int, num_rows: int) -> int:
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases with the hidden width and the queries' latent, a slice of a wider row, for one token and for a
+    """Yield cases with the hidden width and the queries' latent, a slice of a wider row, for one token and for a
     prompt.
     """
     for tokens in (1, 4096):

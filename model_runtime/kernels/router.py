@@ -198,7 +198,7 @@ def select_kernel(
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases for 384 experts top 8, hidden 7168; every line of the table."""
+    """Yield cases for 384 experts top 8, hidden 7168; every line of the table."""
     bf16, fp32 = FLOATS
     for num_tokens in (1, 16, 64, 256, 1024, 4096, 16384):
         yield from _make_cases(num_tokens, bf16, bf16)

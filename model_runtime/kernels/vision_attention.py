@@ -251,7 +251,7 @@ def plan_work(bounds: tuple[int, ...], block_m: int, device: torch.device) -> Te
 
 
 def release_cases() -> Iterator[Case]:
-    """Return cases for a small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of
+    """Yield cases for a small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of
     it.
     """
     for name, num_rows, heads in (("448x448", 32 * 32, 16), ("1080p", 138 * 78, 16), ("1080p, 2 heads", 138 * 78, 2)):

@@ -131,23 +131,23 @@ class Lesson:
 
     Attributes:
         example: Input of the model.
-        spoken: For each branch, the first index of the predicted tokens (at least 1).
-        numbers: For each branch, the predicted tokens that are numbers.
-        choices: For each branch, the indices of predicted tokens at which answers begin to differ; may be empty. The
-            tokens after them are determined.
-        copies: For each branch, the indices of predicted tokens that are copied from the request.
-        looks: For each branch, the targets of tokens that are not numbers.
-        names: For each branch, the words of its request that the answer is about, at their last tokens.
-        sought: For each branch, the same words, at the tokens that look for them.
-        seeks: For each branch, tokens that look for such a word, with its position in the request.
-        parts: For each branch, tokens with a known part of the request.
+        spoken: First index of each branch's predicted tokens (at least 1).
+        numbers: Predicted tokens of each branch that are numbers.
+        choices: Indices of each branch's predicted tokens at which answers begin to differ; may be empty. The tokens
+            after them are determined.
+        copies: Indices of each branch's predicted tokens that are copied from the request.
+        looks: Looks of each branch's tokens that are not numbers.
+        names: Words of each branch's request that the answer is about, at their last tokens.
+        sought: The same words for each branch, at the tokens that look for them.
+        seeks: Tokens of each branch that look for such a word, with its position in the request.
+        parts: Tokens of each branch with a known part of the request.
         letters: Letters in the patches of all its images, or None.
         words: Words to be read from the images.
         patch_looks: Looks of patches at letters.
         reaches: Looks of patches at the click position of a named element.
         marks: Looks of patches at the mark that shows if the element is on.
-        shown: For each image, the shares of its width and height that are a screenshot, the rest being the processor's
-            padding; empty if there is no padding.
+        shown: Shares of each image's width and height that are a screenshot, the rest being the processor's padding;
+            empty if there is no padding.
     """
 
     example: Example
