@@ -32,7 +32,7 @@ class Moment:
 
 
 Episode = tuple[Moment, ...]
-"""Steps from the first one to the one that reports the end; all have the same instruction."""
+"""All steps up to the report of the end; all have the same instruction."""
 
 
 def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool = False) -> Episode:

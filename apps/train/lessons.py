@@ -98,7 +98,7 @@ def _turn_of(question: Question) -> Turn:
 
 
 SEEKING_HEAD = 0
-"""Head in the layer before the one that looks at the image."""
+"""Head in the layer before the layer that looks at the image."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
 """Trained heads, after the two of the coordinates: one looks at the element that decides, one at the text to copy."""
 END = "<|im_end|>"

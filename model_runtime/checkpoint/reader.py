@@ -64,7 +64,7 @@ class Checkpoint:
         """Read the index and the heads of all shards.
 
         Raises:
-            CheckpointError: If there is no checkpoint in the folder, or its index cannot be read.
+            CheckpointError: If the folder has no checkpoint, or its index cannot be read.
         """
         weight_map = _read_index(model_dir)
         names = [SINGLE] if weight_map is None else sorted(set(weight_map.values()))
@@ -83,7 +83,7 @@ class Checkpoint:
         """Return a view of the mapped file on the CPU: the whole tensor, or its part `index`; copy it to keep it.
 
         Raises:
-            CheckpointError: If there is no such tensor, or its file cannot be opened.
+            CheckpointError: If the tensor does not exist, or its file cannot be opened.
         """
         place = self.places.get(name)
         if place is None:
@@ -209,7 +209,7 @@ class TensorSource(Protocol):
         """Return a CPU tensor backed by the mapped file, or its part `index`; copy it to keep it.
 
         Raises:
-            CheckpointError: If there is no such tensor, or its file is truncated or corrupt.
+            CheckpointError: If the tensor does not exist, or its file is truncated or corrupt.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Writer of `config.json` in both spellings: the release's keys, and those of transformers."""
+"""Writer of `config.json` in both spellings: keys of the release, and keys of transformers."""
 
 from typing import Any
 

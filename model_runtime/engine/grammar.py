@@ -335,7 +335,7 @@ def make_tools_grammar(
         The grammar; None if nothing is constrained: `auto` without a strict tool.
 
     Raises:
-        RequestError: If there is no such tool, or a schema cannot be applied.
+        RequestError: If the tool does not exist, or a schema cannot be applied.
     """
     if tool_choice == "auto" and not any(tool.get("function", {}).get("strict") is True for tool in tools):
         return None

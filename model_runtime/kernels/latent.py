@@ -80,7 +80,7 @@ def write_latent(
     cache.
 
     Raises:
-        LaunchError: If shapes, dtypes or strides differ from those of the reference.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     run(make_write_latent(cache, slot_mapping, latent, k_rope, weight, eps, rotations))
 

@@ -84,7 +84,7 @@ def merge_patches(
     """Merge patches like `ops.reference.attention.merge_patches`, with fp32 arithmetic; rows of x may be strided.
 
     Raises:
-        LaunchError: If shapes, dtypes or strides differ from those of the reference.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     check_shape("x", x, (None, None))
     tokens = sum(h * w for _, h, w in grids) // (merge[0] * merge[1])

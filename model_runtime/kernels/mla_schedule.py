@@ -31,7 +31,7 @@ PARTIAL_COST = 2
 """Cost of a partial result: the number of grains that could be read in the time to write it and read it again."""
 
 NUM_PROGRAMS = 132
-"""Multiprocessors of an H100 or H200; used if there is no GPU."""
+"""Multiprocessors of an H100 or H200; the default without a GPU."""
 
 ITEM_FIELDS, JOIN_FIELDS = 8, 4
 

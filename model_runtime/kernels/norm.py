@@ -55,7 +55,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Normalize rows like `ops.reference.norm.rms_norm`.
 
     Raises:
-        LaunchError: If shapes, dtypes or strides differ from those of the reference.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     run(make_rms_norm(x, weight, eps, out))
@@ -66,7 +66,7 @@ def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tup
     """Add and normalize rows like `ops.reference.norm.add_rms_norm`; rows may be strided.
 
     Raises:
-        LaunchError: If shapes, dtypes or strides differ from those of the reference.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     out, total = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(2))
     run(make_rms_norm(x, weight, eps, out, residual, total))

@@ -155,7 +155,7 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
     """Attend like `ops.reference.attention.vision_attention`; queries and keys are overwritten.
 
     Raises:
-        LaunchError: If shapes, dtypes or strides differ from those of the reference.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     out = torch.empty(len(qkv), qkv.shape[1] // 3, qkv.shape[2], dtype=qkv.dtype, device=qkv.device)
     attention = make_attend(qkv, cu_seqlens, out)

@@ -159,7 +159,7 @@ def register(name: str, backend: str) -> Callable[[F], F]:
     """Return a decorator that registers a function as the backend's implementation of operator `name`.
 
     Raises:
-        KeyError: If there is no such operator.
+        KeyError: If the operator does not exist.
     """
     if name not in {field.name for field in fields(Ops)}:
         raise KeyError(f"there is no operator {name!r}")

@@ -137,6 +137,6 @@ def open_group(rank: int, size: int, address: str, *, device: str = "cpu") -> To
 
 
 def close_group() -> None:
-    """Leave the process group; does nothing if there is none."""
+    """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -205,7 +205,7 @@ def _timed(container: Any, stream: Any) -> Iterator[Any]:
 
 
 def _decode(container: Any, stream: Any) -> Iterator[Any]:
-    """Yield frames in display order, without those that cannot be decoded."""
+    """Yield frames in display order, except undecodable ones."""
     av = require("av")
     for packet in _packets(container, stream):
         try:

@@ -16,7 +16,7 @@ _LAST_CALL_S = 5
 _POLL_S = 0.25
 _FAULT_SEEN_S = 3.0
 _KEEP_ALIVE_S = 75
-"""Keep-alive timeout, longer than that of clients, so that they close idle connections."""
+"""Keep-alive timeout, longer than the clients', so that they close idle connections."""
 
 
 def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:

@@ -39,7 +39,7 @@ TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class SamplingFields(OpenModel):
-    """Sampling, end conditions, streaming. Ranges are those of `engine.sampling.SamplingParams`."""
+    """Sampling, end conditions, streaming. For ranges see `engine.sampling.SamplingParams`."""
 
     model: str | None = Field(
         default=None, description="A name that /v1/models lists; left out, the only model answers."

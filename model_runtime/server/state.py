@@ -77,7 +77,7 @@ class ServerState:
         """Return the model name for the answer.
 
         Raises:
-            RequestError: If there is no such model (404).
+            RequestError: If the model does not exist (404).
         """
         names = self.model_names
         if name is None:

@@ -270,7 +270,7 @@ class Tokenizer:
         """Return the bytes of one token; for a control token, those of its name.
 
         Raises:
-            RequestError: If there is no such token.
+            RequestError: If the token does not exist.
         """
         if not 0 <= token_id < len(self.tokens):
             raise RequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
@@ -280,7 +280,7 @@ class Tokenizer:
         """Return the text of ids, with control tokens by their names; invalid UTF-8 becomes U+FFFD.
 
         Raises:
-            RequestError: If there is no such token.
+            RequestError: If the token does not exist.
         """
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
 

@@ -78,7 +78,7 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
     queries = mla.find_queries(given.x.index_select(0, own), given.plan.rotations[own])  # (R, heads, latent_dim)
     order = sequence_of.argsort(stable=True)
     counts = sequence_of.bincount()
-    number = torch.empty_like(order)  # index of a row among those of its sequence
+    number = torch.empty_like(order)  # index of a row in its sequence
     number[order] = torch.arange(len(order)) - (counts.cumsum(0) - counts)[sequence_of[order]]
     place_of = (sequence_of * int(counts.max()) + number).to(device)
     padded = queries.new_zeros(len(some) * int(counts.max()), *queries.shape[1:]).index_copy(0, place_of, queries)

@@ -81,7 +81,7 @@ def probe_thinking_off(endpoint: Endpoint) -> Outcome:
 
 
 def probe_reasoning_history(endpoint: Endpoint) -> Outcome:
-    """Check that reasoning of a running tool loop reaches the model, and that of finished turns does not."""
+    """Check that the model receives reasoning of a running tool loop, but not of finished turns."""
     plain = endpoint.count(_loop({}), **ON)
     grown = {name: endpoint.count(_loop({name: THOUGHT}), **ON) - plain for name in ("reasoning_content", "reasoning")}
     if max(grown.values()) < 20:

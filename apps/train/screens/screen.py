@@ -178,7 +178,7 @@ def make_screen(rng: random.Random, options: ScreenOptions) -> Screen:
         options: Options of the screen.
 
     Raises:
-        KeyError: If there is no such family.
+        KeyError: If the family does not exist.
     """
     while True:
         family = rng.choice(options.families)

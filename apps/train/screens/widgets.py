@@ -38,7 +38,7 @@ class Target:
 
     @property
     def aim(self) -> tuple[float, float]:
-        """Return the click position: the centre of the name if it is clickable, else of the box; for a field, near its
+        """Click position: the centre of the name if it is clickable, else of the box; for a field, near its
         left edge.
 
         A position close to the name is easier to learn.
@@ -230,7 +230,7 @@ def draw_slider(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """Draw an icon in place of a name; names are those of `ICONS`."""
+    """Draw an icon in place of a name, which must be in `ICONS`."""
     size = min(max(pen.line_px, 16), width)
     if pen.rng.random() < 0.5:
         pen.draw_box((x - 3, y - 3, x + size + 3, y + size + 3), pen.theme.panel, pen.theme.radius)
@@ -243,7 +243,7 @@ def make_icon(name: str, size: int) -> np.ndarray:
     """Return the mask of an icon, (size, size) uint8.
 
     Raises:
-        KeyError: If there is no icon of that name.
+        KeyError: If no icon has that name.
     """
     v, u = np.mgrid[0:size, 0:size] / (size - 1) * 2 - 1  # both from -1 to 1, v downwards
     stroke = max(0.16, 2.2 / size)
