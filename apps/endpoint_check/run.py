@@ -1,4 +1,4 @@
-"""Run probes against an endpoint, one after another."""
+"""Runner of probes against an endpoint, one after another."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

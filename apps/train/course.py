@@ -22,7 +22,9 @@ twelve times.
 LARGE = ((800, 600), (1024, 768), (1280, 720))
 """Sizes for the large model, on a GPU."""
 OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
-"""Sizes that are mostly not a whole number of tokens: the black part of the last tokens shows where the screen ends."""
+"""Sizes of which none is a whole number of tokens in both directions: the black part of the last tokens shows where the
+screen ends.
+"""
 
 NUMBER_WIDTH, LAST_NUMBER_WIDTH = 12.0, 8.0
 """Tolerance of a coordinate in thousandths of the screen: a third of a small button. Smaller once the right element is

@@ -16,8 +16,8 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 
 AHEAD = 4
-"""Minimum number of batches in flight, in addition to one per process: drawing processes have a lower priority and run
-while the training processes wait for each other, so some batches have to be ready.
+"""Minimum number of batches in flight; with more processes, one for each. Drawing processes have a lower priority and
+run while the training processes wait for each other, so some batches have to be ready.
 """
 _stream = threading.local()
 """Lesson stream of a worker."""

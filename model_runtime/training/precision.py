@@ -28,7 +28,7 @@ def is_bf16_faster(device: torch.device) -> bool:
 
     CPUs with bf16 differ: a step of the tower took a fifth less on one (an EPYC), single products twice as long on
     another (a Xeon without AMX), and both report the same instructions (AVX-512 BF16). Products are therefore timed on
-    the device, which takes half a second.
+    the CPU, which takes half a second; other devices count as faster.
     """
     if device.type != "cpu":
         return True

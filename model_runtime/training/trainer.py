@@ -321,7 +321,7 @@ def _deterministic() -> Iterator[None]:
     settings: Any = torch.utils.deterministic
     fills = settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    settings.fill_uninitialized_memory = False  # saves a twentieth of a step; the memory is always overwritten
+    settings.fill_uninitialized_memory = False  # saves a twentieth of a step; uninitialized memory is not read
     try:
         yield
     finally:

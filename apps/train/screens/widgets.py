@@ -38,8 +38,7 @@ class Target:
 
     @property
     def aim(self) -> tuple[float, float]:
-        """Click position: the centre of the name if it is clickable, else of the box; for a field, near its
-        left edge.
+        """Click position: the centre of the name if it is clickable, else of the box; for a field, near its left edge.
 
         A position close to the name is easier to learn.
         """

@@ -140,7 +140,6 @@ def _find_last(weights: Tensor, cumulative: Tensor, total: Tensor, options: Draw
     size = weights.shape[-1]
     last_k = (options.top_k - 1).clamp(max=size - 1)[:, None]
     mass = torch.where(options.top_k <= size, cumulative.gather(1, last_k)[:, 0], total)  # top-p applies after top-k
-
     last_p = torch.searchsorted(cumulative, (options.top_p * mass)[:, None])
     last_p = torch.where(options.top_p[:, None] < 1, last_p, size - 1)
     floor = options.min_p.clamp(min=torch.finfo(weights.dtype).tiny)
