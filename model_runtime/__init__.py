@@ -1,1 +1,1 @@
-"""Kimi K2.5 in torch: model, engine, OpenAI-compatible server. Importing this loads nothing heavy."""
+"""Kimi K2.5 in torch: model, engine, OpenAI-compatible server. The import loads no heavy packages."""

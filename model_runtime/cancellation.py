@@ -1,6 +1,6 @@
-"""Long work in a thread that stops when nobody waits for it any more.
+"""Cancellation of long work in a thread when its task is cancelled.
 
-What runs under `run_in_thread` calls `check_cancelled` between its parts; elsewhere that does nothing.
+Functions under `run_in_thread` call `check_cancelled` between their parts; elsewhere it does nothing.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ _CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default
 
 
 class CancelledWork(Exception):
-    """Nobody waits for this work; it is given up."""
+    """Exception for work whose task was cancelled."""
 
 
 def check_cancelled() -> None:
-    """Give up the work of this thread where nobody waits for it.
+    """Raise if the task that started the work of this thread was cancelled.
 
     Raises:
-        CancelledWork: The task that started it was cancelled.
+        CancelledWork: If the task was cancelled.
     """
     event = _CANCELLED.get()
     if event is not None and event.is_set():
@@ -33,7 +33,7 @@ def check_cancelled() -> None:
 async def run_in_thread(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
-    """As `asyncio.to_thread`; when the task is cancelled, the work is told so."""
+    """Run a function like `asyncio.to_thread`; cancellation of the task also cancels the work."""
     event = threading.Event()
     token = _CANCELLED.set(event)
     try:

@@ -1,4 +1,4 @@
-"""`cua-runtime`: checkpoints and what they hold, without a server."""
+"""Command line `cua-runtime` for checkpoints, without a server."""
 
 import sys
 from collections.abc import Sequence
@@ -38,10 +38,10 @@ app = typer.Typer(
 def check(
     model_dir: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release: config.json and shards.")],
 ) -> None:
-    """Compare config.json with every tensor in the shards, without reading the weights, and print what there is.
+    """Compare config.json with every tensor in the shards, without reading the weights, and print a summary.
 
     Finds: contradictions in config.json, missing, extra or misshapen tensors, wrong dtypes, shards that are missing,
-    truncated or corrupt, and an index that does not fit its shards. Takes seconds also for the 208,550 tensors of the
+    truncated or corrupt, and an index that does not fit its shards. Takes only seconds for the 208,550 tensors of the
     release. The bytes of the weights themselves are not verified.
     """
     from model_runtime.checkpoint.reader import Checkpoint, check_tensors, summarize
@@ -67,10 +67,10 @@ def make_tiny(
     expert_width: Annotated[int, typer.Option(min=1, help="Width inside a routed expert.")] = 32,
     dtype: Annotated[str, typer.Option(help=f"Of what is not packed: {', '.join(DTYPES)}.")] = "bfloat16",
 ) -> None:
-    """Write a whole small model with random weights: config, shards, index, vocabulary, processor settings.
+    """Write a complete small model with random weights: config, shards, index, vocabulary, processor settings.
 
-    It speaks nonsense, but everything that serves the release serves it, and transformers loads it too. About half a
-    million parameters as it stands. With --int4, --hidden and --expert-width have to be multiples of 32.
+    Its output is meaningless, but it can be served like the release, and transformers loads it too. It has about half a
+    million parameters by default. With --int4, --hidden and --expert-width must be multiples of 32.
     """
     from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 
@@ -90,7 +90,7 @@ def make_tiny(
 
 
 def _lines(summary: "Summary", config: "K25Config") -> list[str]:
-    """The table under the verdict."""
+    """Return the table printed after the result."""
     text, vision = config.text, config.vision
     packed = f"INT4 in groups of {summary.group_size}" if summary.group_size else "not packed"
     total_bytes = sum(summary.size_bytes.values())
@@ -117,7 +117,7 @@ def _size(size_bytes: int) -> str:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line; what the operator can mend is one line on stderr, never a traceback."""
+    """Run the command line; errors that the operator can fix are one line on stderr, without a traceback."""
     try:
         app(args)
     except RuntimeFault as error:

@@ -1,13 +1,13 @@
-"""Who can mend what, and packages that are only needed for some things.
+"""Exceptions by the person who can fix the cause, and import of optional packages.
 
-RuntimeFault              the operator: what was found, what was expected, what to do; printed in one line
+RuntimeFault              the operator: found, expected, and remedy; printed in one line
 ├── ConfigError           config.json contradicts itself or names something this runtime does not have
 ├── CheckpointError       tensors are missing, extra, misshapen, truncated or corrupt
-├── CapacityError         it does not fit: memory, context, ranks
-├── EngineDead            the engine or one of its ranks has ended; requests in flight are lost
+├── CapacityError         memory, context or ranks are not sufficient
+├── EngineDead            the engine or one of its ranks has exited; requests in flight are lost
 └── MissingPackageError   an optional package is not installed (`require`)
-RequestError              the client: one request is wrong; the server answers it in OpenAI's shape
-├── MediaError            an image or video cannot be read, or breaks a limit
+RequestError              the client: one request is invalid; the server answers it in OpenAI's shape
+├── MediaError            an image or video cannot be read, or exceeds a limit
 └── BusyError             the queue is full; try again after `retry_after_s`
 """
 
@@ -18,33 +18,33 @@ from types import ModuleType
 
 
 class RuntimeFault(Exception):
-    """Something the operator can mend; the text says what was found, what was expected, what to do."""
+    """Error that the operator can fix; the text has the found and expected values and the remedy."""
 
 
 class ConfigError(RuntimeFault):
-    """config.json contradicts itself, or names something this runtime does not have."""
+    """Error for a config.json that contradicts itself, or needs a feature that this runtime does not have."""
 
 
 class CheckpointError(RuntimeFault):
-    """Tensors are missing, extra or misshapen, or a file is truncated or corrupt."""
+    """Error for missing, extra or misshapen tensors, or a truncated or corrupt file."""
 
 
 class CapacityError(RuntimeFault):
-    """The model, its cache or a batch does not fit."""
+    """Error for a model, cache or batch that does not fit."""
 
 
 class EngineDead(RuntimeFault):
-    """The engine, or one of its ranks, has ended."""
+    """Error for an engine, or a rank of it, that has exited."""
 
 
 class RequestError(Exception):
-    """One request is wrong.
+    """Error of one request.
 
     Args:
-        message: What was found, what was expected, what to do.
-        param: The field of the request that is wrong, for example `"messages.2.content"`.
-        code: A short machine-readable name, for example `"context_length_exceeded"`.
-        status: HTTP status that says who is at fault.
+        message: Found and expected values, and the remedy.
+        param: Invalid field of the request, for example `"messages.2.content"`.
+        code: Short machine-readable name, for example `"context_length_exceeded"`.
+        status: HTTP status that shows whether the client or the server is at fault.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class RequestError(Exception):
 
 
 class MediaError(RequestError):
-    """An image or video of a request cannot be read, or breaks a limit."""
+    """Error for an image or video of a request that cannot be read, or exceeds a limit."""
 
 
 class BusyError(RequestError):
-    """The server has as much to do as it takes; `retry_after_s` says when to try again."""
+    """Error for a server at capacity; the client should retry after `retry_after_s`."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message, code="server_busy", status=429)
@@ -69,27 +69,28 @@ class BusyError(RequestError):
 
 
 class MissingPackageError(RuntimeFault):
-    """An optional package is not installed; the text is the line to type."""
+    """Error for a missing optional package; the text has the install command."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that is spelt most like `name`, case-blind; often none."""
+    """Return the choice most similar to `name`, ignoring case; often there is none."""
     by_lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(name[:60].lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """A clause for an error text, "; did you mean 'x'?"; empty where nothing is near."""
+    """Return a clause for an error text, "; did you mean 'x'?"; empty if there is no similar choice."""
     near = nearest(name, choices)
     return f"; did you mean {near!r}?" if near else ""
 
 
 def require(module: str, extra: str = "runtime") -> ModuleType:
-    """Import a module, such as `"torch"`, inside the function that needs it; `extra` of the distribution brings it.
+    """Import a module, such as `"torch"`, inside the function that needs it; `extra` is the distribution's extra to
+    install.
 
     Raises:
-        MissingPackageError: The package is not installed.
+        MissingPackageError: If the package is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Images and video chunks on their way into the model."""
+"""Images and video chunks as model input."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaItem:
-    """One image, or one chunk of up to four video frames: resized and padded, not yet normalised.
+    """One image, or one chunk of up to four video frames: resized and padded, not yet normalized.
 
     Attributes:
         frames: (t, height, width, 3) uint8 RGB. Height and width are multiples of 28 px; an image has t = 1.
-        content_hash: Of shape and pixels. Equal hashes mean equal embeddings: caches are keyed by it.
+        content_hash: Hash of shape and pixels, used as a cache key: equal hashes mean equal embeddings.
     """
 
     frames: NDArray[np.uint8] = field(repr=False, compare=False)
@@ -26,20 +26,20 @@ class MediaItem:
 
     @property
     def num_patches(self) -> int:
-        """Rows that the vision tower works on."""
+        """Number of rows in the vision tower."""
         t, h, w = self.grid
         return t * h * w
 
     @property
     def num_tokens(self) -> int:
-        """Tokens it takes in the prompt: one for each 2 x 2 patches, whatever t is."""
+        """Number of tokens in the prompt: one for each 2 x 2 patches, for any t."""
         _, h, w = self.grid
         return (h // 2) * (w // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaSpan:
-    """Where a media item stands in a prompt: `item.num_tokens` placeholder tokens from `offset` on."""
+    """Position of a media item in a prompt: `item.num_tokens` placeholder tokens from `offset` on."""
 
     offset: int
     item: MediaItem
@@ -52,7 +52,7 @@ class MediaSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Token ids with media placeholders already repeated, and what stands in their place, in order."""
+    """Token ids with repeated media placeholders, and the media, in order."""
 
     token_ids: tuple[int, ...] = field(repr=False)
     media: tuple[MediaSpan, ...] = ()

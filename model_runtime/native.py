@@ -1,4 +1,4 @@
-"""This project's own engine, from a checkpoint folder to an `EngineThread`.
+"""Construction of this project's own engine, from a checkpoint folder to an `EngineThread`.
 
 engine = make_engine(NativeOptions(model_dir=folder))
 async for output in engine.generate(request): ...
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda text: None) -> None:
-    """Load a model and serve it until SIGINT or SIGTERM. See `model_runtime.server.run.serve` for how it leaves.
+    """Load a model and serve it until SIGINT or SIGTERM. See `model_runtime.server.run.serve` for the shutdown.
 
     Raises:
-        RuntimeFault: The model cannot be loaded, or the address cannot be listened at.
+        RuntimeFault: If the model cannot be loaded, or the server cannot listen on the address.
     """
     require("torch")
     require("fastapi")
@@ -38,7 +38,7 @@ def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda te
 
     if not options.model_dir.is_dir():
         raise ConfigError(f"{options.model_dir} is no folder; expected that of a Kimi K2.5 release, with config.json")
-    listen(options.host, options.port).close()  # a port that is taken is told before minutes of loading
+    listen(options.host, options.port).close()  # report a port in use before loading, which takes minutes
     server_options = make_server_options(options)
     processor = Processor.load(options.model_dir)
     started = time.monotonic()
@@ -51,10 +51,10 @@ def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda te
 
 
 def make_server_options(options: NativeOptions) -> "ServerOptions":
-    """The part of the options that concerns HTTP.
+    """Return the HTTP settings from the options.
 
     Raises:
-        ConfigError: The variable that should hold the keys is empty.
+        ConfigError: If the environment variable for the keys is empty.
     """
     from model_runtime.server.options import MediaAccess, ServerOptions
 
@@ -69,10 +69,10 @@ def make_server_options(options: NativeOptions) -> "ServerOptions":
 
 
 def read_keys(variable: str | None) -> tuple[str, ...]:
-    """API keys from an environment variable, comma-separated; none without a variable.
+    """Read comma-separated API keys from an environment variable; none without a variable.
 
     Raises:
-        ConfigError: The variable is named, and holds no key.
+        ConfigError: If the variable is named, but holds no key.
     """
     if variable is None:
         return ()
@@ -86,7 +86,7 @@ def make_engine(options: NativeOptions) -> "EngineThread":
     """Load a model on this machine and start its engine.
 
     Raises:
-        RuntimeFault: The checkpoint, the sizes or the machine do not fit; the text says which and what to do.
+        RuntimeFault: If the checkpoint, the sizes or the machine do not fit; the text has the cause and the remedy.
     """
     require("torch")
     from model_runtime.engine.engine import Engine
@@ -118,7 +118,7 @@ def make_engine(options: NativeOptions) -> "EngineThread":
 
 
 def make_engine_options(options: NativeOptions) -> EngineOptions:
-    """The engine's sizes; a number of blocks that is not given is settled when the model is loaded."""
+    """Return the engine's sizes; if the number of blocks is not given, it is set when the model is loaded."""
     return EngineOptions(
         block_size=options.block_size,
         num_blocks=options.num_blocks or 2,
@@ -132,7 +132,7 @@ def make_engine_options(options: NativeOptions) -> EngineOptions:
 
 
 def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
-    """What every rank loads."""
+    """Return the part of the model for every rank to load."""
     from model_runtime.engine.ranks import RankSpec, find_address
 
     size = options.tensor_parallel_size
@@ -154,10 +154,11 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
 
 
 def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[Executor, EngineOptions]":
-    """Load every rank and settle the number of cache blocks that all can hold; `on_death` gets a text when a rank ends.
+    """Load every rank and set the number of cache blocks to one that fits on all; `on_death` is called with a text if a
+    rank exits.
 
     Raises:
-        RuntimeFault: A rank cannot load its part.
+        RuntimeFault: If a rank cannot load its part.
     """
     from model_runtime.engine.ranks import RankedExecutor, Workers, load_rank
     from model_runtime.engine.runner import Runner
@@ -178,15 +179,15 @@ def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[E
 
 
 def find_device() -> str:
-    """`cuda` where torch finds a GPU, else `cpu`."""
+    """Return `cuda` if torch finds a GPU, else `cpu`."""
     return "cuda" if require("torch").cuda.is_available() else "cpu"
 
 
 def check_vocabulary(tokenizer: Tokenizer, vocab_size: int, media_placeholder: int) -> None:
-    """Whether tokenizer and config.json belong together.
+    """Check that tokenizer and config.json match.
 
     Raises:
-        ConfigError: They do not.
+        ConfigError: If they do not.
     """
     if tokenizer.vocab_size != vocab_size:
         text = f"tiktoken.model makes a vocabulary of {tokenizer.vocab_size}, config.json has vocab_size {vocab_size}"

@@ -1,7 +1,7 @@
-"""Where the modules of one model live, and the current GPU of a thread.
+"""Placement of one model's modules, and the current GPU of a thread.
 
-Kernels, streams and scratch memory of libraries go to the current GPU, wherever the tensors lie. It is 0 in every new
-thread and process, so whoever computes on another one says so.
+Kernels, streams and scratch memory of libraries use the current GPU, regardless of the tensors' device. It is 0 in
+every new thread and process, so code for another GPU must set it.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What all modules of one model share: device, dtype of the weights, ranks, operators, prepared experts' files."""
+    """Settings shared by all modules of one model: device, dtype of the weights, ranks, operators, prepared experts'
+    files.
+    """
 
     device: torch.device
     dtype: torch.dtype
@@ -31,23 +33,25 @@ class Placement:
 
 
 Enter = Callable[[torch.device], AbstractContextManager[Any]]
-"""Makes a device the current one inside a block. Tests pass one that writes down what it is asked for."""
+"""Context manager that makes a device current. Tests pass one that records its argument."""
 
 
 def use_device(device: torch.device) -> AbstractContextManager[Any]:
-    """Make a GPU this thread's current one inside a block; nothing to do for other devices, or where it is already."""
+    """Make a GPU this thread's current one inside a block; does nothing for other devices, or if it is already
+    current.
+    """
     if device.type != "cuda" or device.index in (None, torch.cuda.current_device()):
         return nullcontext()
     return torch.cuda.device(device)
 
 
 def set_device(device: torch.device) -> None:
-    """Make a GPU this thread's current one for good."""
+    """Make a GPU this thread's current one permanently."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
 
 
 def find_rank_device(device: str, rank: int) -> torch.device:
-    """The device of a rank: ranks take neighbouring GPUs, from the one named on (`cpu`, `cuda` or `cuda:N`)."""
+    """Return the device of a rank: consecutive GPUs, starting from the named one (`cpu`, `cuda` or `cuda:N`)."""
     first = torch.device(device)
     return torch.device("cuda", (first.index or 0) + rank) if first.type == "cuda" else first

@@ -1,4 +1,4 @@
-"""Answers of an endpoint, whole or streamed, in one form, with what is wrong about their shape.
+"""Parsing of whole and streamed answers into one form, with a list of problems in their shape.
 
 Source: WHATWG HTML, section 9.2.6, for server-sent events, as far as OpenAI's protocol uses it (only `data` fields
 count).
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def read_events(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The data of each event. One that the end cuts off is given too: some servers end without a blank line."""
+    """Yield the data of each event, including a last event that is cut off: some servers end without a blank line."""
     data: list[str] = []
     for line in _lines(blocks):
         if line == "":
@@ -45,13 +45,13 @@ MARKERS = (
 
 
 def find_marker(text: str) -> str | None:
-    """The first of the model's control tokens that stands in a text."""
+    """Return the first of the model's control tokens in a text; None if there is none."""
     return next((marker for marker in MARKERS if marker in text), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A tool call as it came."""
+    """A tool call as received."""
 
     id: str
     type: str
@@ -61,7 +61,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens; None where the server does not say."""
+    """Token counts; None where the server does not report them."""
 
     prompt: int
     completion: int
@@ -74,13 +74,13 @@ class Answer:
     """A chat completion.
 
     Attributes:
-        content: Empty where it was null.
-        reasoning: Empty where there was none.
-        reasoning_field: In which field it came.
-        calls: In order.
-        finish: Why it ended; None where it does not say.
-        usage: None where there was none.
-        problems: What is wrong about its shape, by OpenAI's protocol.
+        content: Text; empty if it was null.
+        reasoning: Reasoning text; empty if there was none.
+        reasoning_field: Name of the field that held the reasoning.
+        calls: Tool calls, in order.
+        finish: Finish reason; None if there is none.
+        usage: Token counts; None if there are none.
+        problems: Deviations from OpenAI's protocol in its shape.
     """
 
     content: str = ""
@@ -93,7 +93,7 @@ class Answer:
 
 
 def parse_answer(body: Any) -> Answer:
-    """An answer that came whole."""
+    """Parse an answer that is not streamed."""
     problems: list[str] = []
     choice, message = _choice(body, "message", problems)
     if isinstance(body, Mapping) and body.get("object") != "chat.completion":
@@ -151,7 +151,7 @@ def _made(message: Mapping[str, Any], calls: tuple[Call, ...], finish: Any, usag
 
 
 def parse_usage(given: Any) -> Usage | None:
-    """Tokens of an answer; None where it does not have all three numbers."""
+    """Parse the token counts of an answer; None unless all three numbers are present."""
     numbers = [_mapping(given).get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
     if not all(isinstance(number, int) for number in numbers):
         return None
@@ -162,7 +162,7 @@ def parse_usage(given: Any) -> Usage | None:
 
 @dataclass(slots=True)
 class _Growing:
-    """A streamed answer while it comes."""
+    """Accumulator of a streamed answer."""
 
     message: dict[str, Any] = field(default_factory=dict)
     calls: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -215,7 +215,7 @@ class _Growing:
 
 
 def join_stream(events: Iterable[str]) -> Answer:
-    """A streamed answer, put together."""
+    """Join the events of a stream into an answer."""
     growing = _Growing()
     for data in events:
         growing.add(data)

@@ -19,7 +19,7 @@ ON = {"chat_template_kwargs": {"thinking": True}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """An answer before it is judged; `body` is None where it is not JSON."""
+    """A response before it is checked; `body` is None if it is not JSON."""
 
     status: int
     body: Any
@@ -27,7 +27,7 @@ class Raw:
 
     @property
     def reason(self) -> str:
-        """What the server says of an error, in one line."""
+        """The server's error message in one line."""
         error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else None
         told = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
         return " ".join(str(told or self.text or "nothing").split())[:300]
@@ -39,20 +39,20 @@ class Raw:
 
     @property
     def prompt_tokens(self) -> int | None:
-        """Of an accepted request, by its usage."""
+        """Prompt tokens of an accepted request, from its usage."""
         return self.usage.prompt if self.usage else None
 
 
 def user(text: str, *parts: Mapping[str, object]) -> dict[str, object]:
-    """A message of the user: media first, as K2.5 is used, then text."""
+    """Return a user message with media before text, the order that K2.5 uses."""
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}] if parts else text}
 
 
 class Endpoint:
-    """One endpoint. `context` is the longest sequence it takes, as far as it says.
+    """One endpoint. `context` is the maximum sequence length that it reports, if any.
 
-    Not the agents' client: a probe sends requests that no client should send, such as malformed bodies, and judges
-    answers that a client would mend or refuse.
+    Not the agents' client: a probe sends requests that no client should send, such as malformed bodies, and checks
+    answers that a client would repair or refuse.
     """
 
     def __init__(self, url: str, *, model: str | None, api_key: str | None, timeout_s: float) -> None:
@@ -62,23 +62,23 @@ class Endpoint:
         self._name = model
         self._httpx = require("httpx")
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        is_secure = self.url.startswith("https")  # certificates take a while to load
+        is_secure = self.url.startswith("https")  # loading certificates is slow
         self._client = self._httpx.Client(headers=headers, timeout=timeout_s, trust_env=False, verify=is_secure)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._client.close()
 
     @property
     def model(self) -> str:
-        """The name that requests give."""
+        """Model name used in requests."""
         return self._name or "kimi-k2.5"
 
     def open(self) -> None:
-        """Find out the model's name, and that there is a server at all.
+        """Look up the model's name, which also checks that a server answers.
 
         Raises:
-            RuntimeFault: Nothing answers there, or it wants another key.
+            RuntimeFault: If nothing answers at the address, or it requires another key.
         """
         try:
             raw = self.get("/models")
@@ -99,16 +99,16 @@ class Endpoint:
         self.context = length if isinstance(length, int) else None
 
     def needs(self, num_tokens: int) -> None:
-        """End the probe where the endpoint says that it takes shorter sequences than this."""
+        """End the probe if the endpoint reports a shorter context than this."""
         if self.context is not None and self.context < num_tokens:
             raise not_supported(f"this needs {num_tokens} tokens of context, the server takes {self.context}")
 
     def budget(self, num_tokens: int) -> int:
-        """So many tokens of answer, or fewer where the context is short."""
+        """Return the number of output tokens to request: `num_tokens`, or fewer if the context is short."""
         return num_tokens if self.context is None else max(1, min(num_tokens, self.context // 4))
 
     def ask(self, messages: Sequence[Message], **options: Any) -> Answer:
-        """An answer that came whole. Ends the probe as failed when the server refuses or answers in another shape."""
+        """Request a whole answer. Ends the probe as failed if the server refuses or the answer has another shape."""
         raw = self.post(self.body(messages, **options))
         if raw.status != 200:
             raise failed(f"HTTP {raw.status}: {raw.reason}")
@@ -118,7 +118,7 @@ class Endpoint:
         return answer
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Answer:
-        """The same, streamed. Its `problems` are left to the caller."""
+        """Request a streamed answer. The caller checks its `problems`."""
         more = {"stream": True, "stream_options": {"include_usage": True}}
         request = self._client.build_request(
             "POST", f"{self.url}/chat/completions", json={**self.body(messages, **options), **more}
@@ -130,28 +130,28 @@ class Endpoint:
             return join_stream(read_events(blocks))
 
     def count(self, messages: Sequence[Message], **options: Any) -> int:
-        """Tokens of a prompt, by what the server bills."""
+        """Return the number of prompt tokens that the server bills."""
         return self.usage(self.ask(messages, **{"max_tokens": 1, **options})).prompt
 
     def usage(self, answer: Answer) -> Usage:
-        """Usage of an answer; ends the probe where there is none."""
+        """Return the usage of an answer; ends the probe if there is none."""
         if answer.usage is None:
             raise failed("the answer has no usage with prompt_tokens, completion_tokens and total_tokens")
         return answer.usage
 
     def body(self, messages: Sequence[Message], **options: Any) -> dict[str, Any]:
-        """A request: greedy, short, without thinking, unless the options say otherwise."""
+        """Return a request body: greedy, short, without thinking, unless the options say otherwise."""
         base = {"model": self.model, "messages": list(messages), "temperature": 0, "seed": 0, "max_tokens": SHORT}
         return {**base, **OFF, **options}
 
     def post(self, body: Any, path: str = "/chat/completions") -> Raw:
-        """Any request; bytes are sent as they are."""
+        """Send any request; bytes are sent unchanged."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"content-type": "application/json"}
         return self._whole(self._client.build_request("POST", self.url + path, content=content, headers=headers))
 
     def get(self, path: str) -> Raw:
-        """A GET request."""
+        """Send a GET request."""
         return self._whole(self._client.build_request("GET", self.url + path))
 
     def _whole(self, request: Any) -> Raw:
@@ -189,6 +189,6 @@ def _raw(response: Any, blocks: Iterator[bytes]) -> Raw:
 
 
 def repeated(endpoint: Endpoint, messages: Sequence[Message], first: Answer, **options: Any) -> None:
-    """End the probe where the same request does not give the same text again: nothing can be compared then."""
+    """End the probe if the same request does not return the same text again, which makes comparisons impossible."""
     if endpoint.ask(messages, **options).content != first.content:
         raise inconclusive("the same request gives another text each time (temperature 0, seed 0); nothing to compare")

@@ -1,4 +1,4 @@
-"""What a probe found, and the report of all of them."""
+"""Outcome of a probe, and the report of all outcomes."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -9,11 +9,11 @@ Status = Literal["ok", "warning", "failed", "not supported", "inconclusive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one probe found.
+    """Outcome of one probe.
 
     Attributes:
-        status: `failed` is a fault of serving; `inconclusive` means that the model did not do what the probe needs.
-        text: One line: what was seen, what it means, what to do.
+        status: `failed` is a fault of the server; `inconclusive` means that the model did not do what the probe needs.
+        text: One line: the observation, its meaning, and the remedy.
     """
 
     status: Status
@@ -21,7 +21,7 @@ class Outcome:
 
 
 class Ended(Exception):
-    """Ends a probe early with its outcome."""
+    """Exception that ends a probe early with its outcome."""
 
     def __init__(self, status: Status, text: str) -> None:
         super().__init__(text)
@@ -29,34 +29,34 @@ class Ended(Exception):
 
 
 class NoAnswer(Ended):
-    """The server did not answer at all: refused, cut off, or too slow."""
+    """Exception for a server that did not answer: it refused, cut the connection, or was too slow."""
 
     def __init__(self, text: str) -> None:
         super().__init__("failed", text)
 
 
 def ok(text: str) -> Outcome:
-    """It works as it should."""
+    """Return the outcome of a probe that passed."""
     return Outcome(status="ok", text=text)
 
 
 def warning(text: str) -> Outcome:
-    """It works, but something will bite."""
+    """Return the outcome of a probe that passed, but found something that will cause problems."""
     return Outcome(status="warning", text=text)
 
 
 def failed(text: str) -> Ended:
-    """A fault of serving; to be raised."""
+    """Return the exception for a fault of the server."""
     return Ended("failed", text)
 
 
 def inconclusive(text: str) -> Ended:
-    """The model did not do what the probe needs; to be raised."""
+    """Return the exception for a model that did not do what the probe needs."""
     return Ended("inconclusive", text)
 
 
 def not_supported(text: str) -> Ended:
-    """The server says that it does not do this; to be raised."""
+    """Return the exception for a feature that the server reports as not supported."""
     return Ended("not supported", text)
 
 
@@ -70,17 +70,17 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """1 when a probe failed."""
+        """Exit code: 1 if a probe failed, else 0."""
         return int(any(outcome.status == "failed" for _, outcome in self.outcomes))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the report as JSON-compatible values."""
         probes = [{"name": name, **asdict(outcome)} for name, outcome in self.outcomes]
         return {"url": self.url, "model": self.model, "is_good": not self.exit_code, "probes": probes}
 
 
 def show_report(report: Report) -> str:
-    """The report as a table with a last line that counts."""
+    """Format the report as a table; the last line has the counts."""
     names = max((len(name) for name, _ in report.outcomes), default=0)
     states = max((len(outcome.status) for _, outcome in report.outcomes), default=0)
     rows = [f"{name:<{names}}  {outcome.status:<{states}}  {outcome.text}" for name, outcome in report.outcomes]

@@ -1,4 +1,4 @@
-"""Run probes against an endpoint, one after another."""
+"""Runner of probes against an endpoint, one after another."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ from apps.endpoint_check.probes import PROBES, Probe
 from model_runtime.errors import RuntimeFault, did_you_mean
 
 PATIENCE = 2
-"""Probes in a row that get no answer at all before the rest is left untried."""
+"""Number of consecutive probes without any answer after which the remaining probes are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestOptions:
-    """What to test.
+    """Options of a self-test.
 
     Attributes:
         url: Base address, such as `http://127.0.0.1:8000/v1`.
-        model: Name of the model; the first that the endpoint lists where None.
-        api_key: Sent as a bearer token.
-        only: Names of probes; all where empty.
-        timeout_s: For one answer.
+        model: Name of the model; None for the first that the endpoint lists.
+        api_key: Key sent as a bearer token.
+        only: Names of the probes to run; all if empty.
+        timeout_s: Timeout of one answer.
     """
 
     url: str
@@ -35,11 +35,11 @@ def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lam
     """Run the probes in order.
 
     Args:
-        options: Which, where, how long.
-        emit: Takes a line before each probe.
+        options: Endpoint, probes and timeout.
+        emit: Called with a line before each probe.
 
     Raises:
-        RuntimeFault: Nothing answers there, or a name is no probe's.
+        RuntimeFault: If nothing answers at the address, or no probe has a given name.
     """
     probes = find_probes(options.only)
     endpoint = Endpoint(options.url, model=options.model, api_key=options.api_key, timeout_s=options.timeout_s)
@@ -52,10 +52,10 @@ def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lam
 
 
 def find_probes(only: Sequence[str]) -> tuple[Probe, ...]:
-    """Probes by name, in their own order; all where no name is given.
+    """Return the probes with these names, in their fixed order; all if no name is given.
 
     Raises:
-        RuntimeFault: There is no probe of that name.
+        RuntimeFault: If no probe has a given name.
     """
     names = [probe.name for probe in PROBES]
     for name in only:

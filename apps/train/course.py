@@ -1,4 +1,4 @@
-"""What nano-K2.5 learns one after another, and the stream of lessons that it learns from."""
+"""Training course of nano-K2.5: its stages, and the stream of lessons."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -12,46 +12,53 @@ from model_runtime.training.loss_weights import LossWeights
 
 SMALL = ((280, 224), (160, 210), (224, 280))
 MIDDLE = (*SMALL, *SMALL, (340, 220), (400, 300), (480, 320))
-"""Small ones most of the time: they teach the same for less."""
+"""Sizes of early stages, mostly small ones: they teach the same at a lower cost."""
 STRIPS = ((1280, 140), (960, 168), (640, 224), (168, 720), (224, 480))
-"""As wide or as high as large screens are, not both: places on large screens, for the price of middle ones."""
+"""Sizes as wide or as high as large screens, but not both: positions of large screens at the cost of middle ones."""
 MIXED = (*MIDDLE * 4, *STRIPS, (640, 480))
-"""With a large one now and then: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720 twelve times."""
+"""Mostly middle sizes, with an occasional large one: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720
+twelve times.
+"""
 LARGE = ((800, 600), (1024, 768), (1280, 720))
-"""For the large model, on a GPU."""
+"""Sizes for the large model, on a GPU."""
 OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
-"""Of which none is whole tokens both ways: how much of the last ones is black says how wide a screen is."""
+"""Sizes of which none is a whole number of tokens in both directions: the black part of the last tokens shows where the
+screen ends.
+"""
 
 NUMBER_WIDTH, LAST_NUMBER_WIDTH = 12.0, 8.0
-"""Thousandths of the screen within which a coordinate is nearly right: a third of a small button; less once the right
-element is looked at most of the time, since then it counts how far from its middle a click is."""
+"""Tolerance of a coordinate in thousandths of the screen: a third of a small button. Smaller once the right element is
+looked at most of the time, since the distance from its middle then matters.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One part of a course.
+    """One stage of a course.
 
     Attributes:
-        name: For progress lines and tables.
-        steps: Of the optimizer.
-        rate: Highest share of the rates, which falls to 0 until the end of the stage; None is what the schedule of the
-            course says. A stage with one of its own comes after those without.
-        options: Which screens.
-        batch: Screens a step.
-        questions: About each; none are asked where only letters and words are read.
-        is_short: Whether instruction and code stand alone, without the system prompt.
-        prefix_every: One step of so many begins with the system prompt, which costs a third of a step; 0 is none.
-        episodes: Share of the batch that are steps of work of several parts, the first one or a later one.
+        name: Name for progress lines and tables.
+        steps: Number of optimizer steps.
+        rate: Peak of the learning rate factor, which falls to 0 until the end of the stage; None to follow the schedule
+            of the course. Stages with their own rate come after those without.
+        options: Options of the drawn screens.
+        batch: Screens per step.
+        questions: Questions per screen; 0 to train reading only (letters and words).
+        is_short: True to leave out the system prompt: a lesson is only the instruction and the code.
+        prefix_every: Interval in steps at which lessons begin with the system prompt, which costs a third of a step; 0
+            for never.
+        episodes: Share of the batch that are steps of tasks with several parts, the first step or a later one.
         long_share: See `episodes.make_ways`.
-        pages: How many of the batch are pages and forms to be read alone, so that neither letters nor what labels stand
-            for are forgotten; of small print every other one.
-        requests: How many are requests without an image, for names and for what is copied.
-        sees_every: One step of so many trains the vision tower, which costs a third of a step, and has pages.
-        image_rate: See `Trainer.step`; of the steps that train the tower.
-        final_image_rate: What that falls to until the end of the stage; None is no other.
-        weights: Of the losses.
+        pages: Number of pages and forms in a batch that are only read, so that letters and field labels are not
+            forgotten; every other one has small print.
+        requests: Number of requests without an image, which train names and copying.
+        sees_every: Interval in steps at which the vision tower is trained, which costs a third of a step; these steps
+            have pages.
+        image_rate: See `Trainer.step`; used in steps that train the tower.
+        final_image_rate: Value to which `image_rate` falls until the end of the stage; None to keep it constant.
+        weights: Weights of the losses.
         number_width: See `NumberTokens.width`, in thousandths of the screen.
-        rounds_experts: Whether the experts are seen as INT4 has them.
+        rounds_experts: True to round the experts to INT4 in the forward pass.
     """
 
     name: str
@@ -74,36 +81,41 @@ class Stage:
     rounds_experts: bool = False
 
     def has_prefix(self, step: int) -> bool:
-        """Whether the lessons of a step begin with the system prompt."""
+        """Return True if the lessons of a step begin with the system prompt."""
         return not self.is_short and self.prefix_every > 0 and step % self.prefix_every == 0
 
     def sees(self, step: int) -> bool:
-        """Whether a step trains the vision tower: another one than that with the system prompt, if there are any."""
+        """Return True if a step trains the vision tower: if possible, not the steps with the system prompt."""
         return self.image_rate > 0 and step % self.sees_every == 1 % self.sees_every
 
     @property
     def smallest_batch(self) -> int:
-        """Lessons that each step has at least."""
+        """Smallest number of lessons in a step."""
         return self.batch if self.image_rate and self.sees_every == 1 else self.batch - self.pages
 
 
 READING_LOSSES = LossWeights.only("letter", "order", "word", "gather", "place")
-"""Letters, words and places alone, which the vision tower and the projector answer for."""
+"""Letters, words and positions only, which train the vision tower and the projector."""
 FEW = 0.3
-"""Weight of what few names of a batch are asked for: a mean over few is noise as much as it is news, and small batches
-learn to read more slowly beside it. Reading is slower beside a larger weight of `match`, too."""
+"""Weight of losses for which a batch has few names: a mean over few is noisy, and small batches learn to read more
+slowly with it. A larger weight of `match` also slows down reading.
+"""
 SIGHT = replace(READING_LOSSES, match=FEW, aim=FEW, state=FEW, reach=FEW, mark=FEW)
-"""With which token a name is found at, and what names say of their elements: where these are clicked, and whether they
-are on."""
+"""Reading, and in addition the token at which a name is found, the click position of its element, and whether the
+element is on.
+"""
 SPELLING = replace(LossWeights.only("token", "copy", "attention", "name", "spell"), code=FEW)
-"""Names and copies alone, which the language model answers for."""
+"""Names and copies only, which train the language model."""
 PARTS = replace(SPELLING, seek=1.0, part=1.0)
-"""With which of several parts is next."""
+"""Spelling, and in addition which of several parts is next."""
 IMAGE_RATE = 0.2
-"""Of the vision tower while the language model learns: gradients that come through a model that does not know yet
-where to look are noise, and blur what was learnt before."""
+"""Rate factor of the vision tower while the language model learns: gradients through a model that does not know where
+to look are noise, and degrade what the tower has learned.
+"""
 LAST_SIGHT_RATE = 0.05
-"""Of the tower at the end of its own stage: letters are told apart by little, which a high rate covers with noise."""
+"""Rate factor of the tower at the end of its own stage: letters differ by small details, which a high rate covers with
+noise.
+"""
 PAGES = ScreenOptions(
     families=(*[READING] * len(TRAINED_FAMILIES), *TRAINED_FAMILIES),  # half of them full of words
     sizes_px=SMALL,
@@ -112,7 +124,7 @@ PAGES = ScreenOptions(
     max_elements=60,
 )
 PAGES_AND_FORMS = replace(PAGES, families=(*[READING] * (len(TRAINED_FAMILIES) + 4), *TRAINED_FAMILIES, *["form"] * 4))
-"""With more forms, since labels of fields stand where nothing is clicked."""
+"""Pages with more forms, since field labels are not at the click position."""
 SMALL_PRINT = replace(
     PAGES_AND_FORMS,
     families=(*PAGES_AND_FORMS.families, *LATER_FAMILIES * 2),
@@ -120,15 +132,15 @@ SMALL_PRINT = replace(
     text_px=(9, 22),
     max_elements=200,
 )
-"""Smaller text on larger screens, as web pages have it, once letters are known."""
+"""Smaller text on larger screens, as on web pages; used once letters are known."""
 NUM_REQUESTS = 8
-"""That one lesson without an image has."""
+"""Number of requests in one lesson without an image."""
 Course = tuple[Stage, ...]
 
 
 def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Course:
-    """See letters, spell names, tell parts of a request apart, find elements, all kinds of them, experts in INT4, all
-    of it together, and longer work.
+    """Return the course: letters, spelling, parts of a request, elements, all kinds of elements, INT4 experts, all of
+    it together, and longer tasks.
     """
     mixed = (*MIXED, *LARGE * 2) if has_large_screens else MIXED
 
@@ -167,7 +179,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         image_rate=0.0,
         weights=replace(read.weights, letter=0.0, order=0.0, state=0.0, gather=0.0, reach=0.0, mark=0.0),
     )
-    # the tower with all else at every other step, and screens of sizes that are no whole number of tokens
+    # the tower with everything else at every other step, and screens whose sizes are not a whole number of tokens
     settle = replace(
         read,
         name="settle",
@@ -184,7 +196,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
     small = replace(small, final_image_rate=LAST_SIGHT_RATE)
     begin = replace(see, name="begin", steps=count(3000), batch=4, options=PAGES, weights=READING_LOSSES)
     return (
-        # while little is known, many small steps are worth more than few large ones
+        # early in training, many small steps are worth more than few large ones
         begin,
         replace(begin, name="look", steps=count(1500), batch=8),
         replace(see, final_image_rate=LAST_SIGHT_RATE),
@@ -194,7 +206,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         find,
         read,
         settle,
-        # work of three parts and its end, of which the stages before have little
+        # tasks of three parts and their end, which are rare in the stages before
         replace(
             settle,
             name="forms",
@@ -208,11 +220,11 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
 
 
 SMOKE_LOSSES = {"letter": 2.6}
-"""What `make_smoke_course` must reach; one who guesses by how frequent letters are has 3.29."""
+"""Threshold that `make_smoke_course` must reach; guessing by letter frequency has a loss of 3.29."""
 
 
 def make_smoke_course() -> Course:
-    """A few minutes that show whether anything is learnt: letters come before all else."""
+    """Return a course of a few minutes that shows if the model learns at all: letters come first."""
     pages = ScreenOptions(families=(READING,), sizes_px=((160, 210),), text_px=(12, 26), max_elements=60)
     buttons = replace(pages, families=("scatter",), max_elements=7)
     return (
@@ -222,16 +234,16 @@ def make_smoke_course() -> Course:
 
 
 class LessonStream:
-    """Lessons, one batch after another: each is drawn from the seed, its step and its place in the batch alone.
+    """Stream of batches of lessons: each lesson depends only on the seed, its step and its index in the batch.
 
-    So a course goes on from any step, and several processes may draw the parts of a batch.
+    A course can therefore resume at any step, and several processes can draw the parts of a batch.
     """
 
     def __init__(self, maker: LessonMaker, seed: int) -> None:
         self.maker, self.seed = maker, seed
 
     def draw(self, stage: Stage, step: int, part: slice = slice(None)) -> list[Lesson]:
-        """The batch of a step, or a part of it."""
+        """Return the batch of a step, or a part of it."""
         places = range(0 if stage.sees(step) else stage.pages, stage.batch)[part]
         return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 

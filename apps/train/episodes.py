@@ -1,4 +1,4 @@
-"""Work of several steps on one screen: an instruction of one to three parts, the screens it leads over, and its end."""
+"""Tasks of several steps on one screen: an instruction of one to three parts, the screens in sequence, and the end."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -11,51 +11,51 @@ from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, draw_p
 
 MAX_PARTS = 3
 FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
-"""What people fill in before they press something."""
+"""Elements that are filled in before something is pressed."""
 FILLED_ASKED = ("type", *FILLED)
-"""Questions about that."""
+"""Kinds of questions about these elements."""
 END_SHARE = 0.3
-"""How often work has come to its end where it may go on."""
+"""Probability that a task that could go on is finished instead."""
 SHORT_SHARE = 0.65
-"""How often work of one part is passed over, where it may vary: most screens have no more to be worked on."""
+"""Probability of rejecting a task of one part if the wording may vary: most screens have no more."""
 LIST_SHARE = 0.5
-"""How often boxes that are ticked one after another are listed behind one verb, where the words may vary."""
+"""Probability of listing ticked boxes behind one verb if the wording may vary."""
 _JOINTS = (", then ", ", and then ", ". Then ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One step of an episode: what is seen, and the right answer to the instruction."""
+    """One step of an episode: a screen, and the question with the right answer."""
 
     screen: Screen
     question: Question
 
 
 Episode = tuple[Moment, ...]
-"""From the first step to the one that says it is done; all ask for the same instruction."""
+"""All steps up to the report of the end; all have the same instruction."""
 
 
 def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool = False) -> Episode:
-    """An episode on a screen that has something to be worked on."""
+    """Return an episode on a screen that has something to do."""
     screen, parts = _begin(rng, options, is_varied)
     instruction, parts = _word(rng, [screen] * len(parts), parts, is_varied)
     return tuple(_play(rng, screen, parts, instruction, options))
 
 
 def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share: float = 0.0) -> list[Episode]:
-    """Pieces of work that begin alike, worded as `skills.vary` does, each up to what is next when that is done.
+    """Return tasks with a common beginning, worded as by `skills.vary`, each up to its next step.
 
-    All lead over the same screens; on the last one each goes on in its way, or has come to its end.
+    All lead over the same screens; on the last one, each continues differently or is finished.
 
     Args:
-        rng: Where everything is drawn from.
-        options: Which screens.
-        count: Of pieces.
-        long_share: How often work of fewer than `MAX_PARTS` parts is passed over: most screens have no more, and some
+        rng: Source of randomness.
+        options: Options of the screens.
+        count: Number of tasks.
+        long_share: Probability of rejecting a task of fewer than `MAX_PARTS` parts: most screens have no more, and some
             kinds never have as many.
 
     Raises:
-        ValueError: `long_share` is 1 or more, or negative: on such screens it would never end.
+        ValueError: If `long_share` is negative, or 1 or more: on some screens the search would not end.
     """
     if not 0 <= long_share < 1:
         raise ValueError(f"long_share is {long_share}; expected at least 0 and less than 1")
@@ -65,7 +65,7 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share
     done = parts[: rng.randint(0, len(parts))]
     *before, now = _walk(screen, done)
     if done and done[-1].kind not in FILLED_ASKED and rng.random() < 0.5:
-        now, parts = make_screen(rng, options), done  # what was pressed leads elsewhere
+        now, parts = make_screen(rng, options), done  # the pressed element leads to another screen
     ways = []
     for number in range(count):
         rest = _draw_rest(rng, now, done) if number else parts[len(done) :]
@@ -79,7 +79,7 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share
 
 
 def draw_request_ways(rng: random.Random, count: int) -> list[tuple[Question, ...]]:
-    """Pieces of work on no screen, of one to three parts, each up to one of them: to be read alone."""
+    """Return tasks of one to three parts without a screen, each up to one of its parts, for training on text only."""
     ways = []
     for _ in range(count):
         parts = rng.sample(draw_parts_of_nothing(rng, 2 * MAX_PARTS), rng.choice((1, 2, 3, 3)))
@@ -90,7 +90,7 @@ def draw_request_ways(rng: random.Random, count: int) -> list[tuple[Question, ..
 
 
 def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple[Screen, list[Question]]:
-    """A screen and what is to be done there."""
+    """Draw a screen and the parts of a task on it."""
     while True:
         screen = make_screen(rng, options)
         parts = draw_parts(rng, screen, held_out=options.held_out_names)
@@ -99,7 +99,7 @@ def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple
 
 
 def _draw_rest(rng: random.Random, screen: Screen, done: Sequence[Question]) -> list[Question]:
-    """What else may be done when that is done, at most as much as makes up work; nothing now and then."""
+    """Draw further parts of a task, at most `MAX_PARTS` in total; sometimes none."""
     names = {part.target.name for part in done if part.target}
     free = tuple(target for target in screen.targets if target.name not in names)
     if done and rng.random() < END_SHARE:
@@ -110,7 +110,7 @@ def _draw_rest(rng: random.Random, screen: Screen, done: Sequence[Question]) -> 
 def _word(
     rng: random.Random, seen: Sequence[Screen], parts: Sequence[Question], is_varied: bool
 ) -> tuple[str, list[Question]]:
-    """One instruction for all parts, and the parts as it says them, each of the screen that it is about."""
+    """Return one instruction for all parts, and the parts as worded in it. `seen` has the screen of each part."""
     listed = list_parts(rng, parts) if is_varied and rng.random() < LIST_SHARE else None
     is_free = is_varied and listed is None
     worded = [vary(rng, screen, part) if is_free else part for screen, part in zip(seen, parts, strict=False)]
@@ -118,14 +118,14 @@ def _word(
 
 
 def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) -> list[Question]:
-    """What is to be done, one after another: things to fill in, then something to press; none on some screens."""
+    """Draw the parts of a task in order: elements to fill in, then one to press; empty for some screens."""
     open_ = [target for target in screen.targets if not target.is_on and not (target.kind == "field" and target.value)]
     filled = [target for target in open_ if target.kind in FILLED]
     pressed = [target for target in open_ if target.kind not in FILLED]
     count = rng.randint(1, MAX_PARTS)
     chosen = rng.sample(filled, min(len(filled), count))
     if not chosen and count == 2:
-        chosen = rng.sample(pressed, min(len(pressed), 2))  # one thing pressed after another
+        chosen = rng.sample(pressed, min(len(pressed), 2))  # press one element after another
     elif pressed and (len(chosen) < count or rng.random() < 0.7):
         chosen = [*chosen[: count - 1], rng.choice(pressed)]
     words = Words(rng, held_out=held_out, near_share=0.0)
@@ -139,12 +139,12 @@ def _play(
     for seen, part in zip(before, parts, strict=True):
         yield Moment(screen=seen, question=replace(part, instruction=instruction))
     if parts[-1].kind not in FILLED_ASKED and rng.random() < 0.5:
-        now = make_screen(rng, options)  # what was pressed leads elsewhere
+        now = make_screen(rng, options)  # the pressed element leads to another screen
     yield Moment(screen=now, question=ask_finish(instruction))
 
 
 def _walk(screen: Screen, parts: Sequence[Question]) -> list[Screen]:
-    """What is seen before each part is done, and after all of them."""
+    """Return the screen before each part, and the one after all of them."""
     screens = [screen]
     for part in parts:
         assert part.target is not None
@@ -153,7 +153,7 @@ def _walk(screen: Screen, parts: Sequence[Question]) -> list[Screen]:
 
 
 def list_parts(rng: random.Random, parts: Sequence[Question]) -> str | None:
-    """Boxes behind one verb, with what is pressed at the end: `Tick "A", "B" and click "C".`; None for other work."""
+    """Word boxes behind one verb and a final press: `Tick "A", "B" and click "C".`; None for other tasks."""
     boxes = [part for part in parts if part.kind in ("checkbox", "radio")]
     rest = [part for part in parts if part not in boxes]
     if len(parts) < 2 or not boxes or any(part.kind not in ("button", "link") for part in rest):
@@ -166,7 +166,7 @@ def list_parts(rng: random.Random, parts: Sequence[Question]) -> str | None:
 
 
 def join_parts(rng: random.Random, parts: Sequence[Question], joints: Sequence[str] = _JOINTS) -> str:
-    """One instruction of several sentences, as people write them: joined by words, in a row, or numbered."""
+    """Join parts to one instruction as people write it: with conjunctions, as sentences, or numbered."""
     texts = [part.instruction.removesuffix(".") for part in parts]
     if len(texts) == 1:
         return f"{texts[0]}."

@@ -1,4 +1,6 @@
-"""How well a model answers questions about screens: through the engine that serves, judged by what its code does."""
+"""Accuracy of a model on questions about screens: answers come from the serving engine and are scored by the actions of
+their code.
+"""
 
 import asyncio
 import random
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 120
 Verdict = Literal["right", "wrong click", "wrong text", "gave up", "claimed done", "unreadable"]
-"""What an answer came to. `gave up` and `claimed done` are right where nothing is to be clicked, and then read so."""
+"""Verdict on an answer. `gave up` and `claimed done` are replaced by `right` where nothing is to be clicked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +43,23 @@ class Sheet:
 
 @dataclass(slots=True)
 class Marks:
-    """Verdicts on one sheet, by what was asked for."""
+    """Verdicts on one sheet, by the kind of question."""
 
     name: str
     of_kind: dict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
 
     def share(self, verdict: Verdict = "right", kind: str | None = None) -> Interval | None:
-        """Share of the answers that came to a verdict, with its 95 % interval; None without answers."""
+        """Return the share of answers with a verdict, with its 95 % interval; None without answers."""
         verdicts = [one for name, of_kind in self.of_kind.items() if kind in (None, name) for one in of_kind]
         return mean_interval([[float(one == verdict)] for one in verdicts])
 
     def count(self) -> int:
-        """Answers in all."""
+        """Return the number of answers."""
         return sum(map(len, self.of_kind.values()))
 
 
 def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each: int = 2) -> Sheet:
-    """Draw a sheet: the same seed, the same questions."""
+    """Draw a sheet; the same seed gives the same questions."""
     rng, items = random.Random(f"exam {name} {seed}"), []
     for _ in range(count):
         screen = make_screen(rng, options)
@@ -66,7 +68,7 @@ def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each
 
 
 def examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
-    """Have a model answer all questions, greedily."""
+    """Let a model answer all questions with greedy decoding."""
     return asyncio.run(_examine(model_dir, sheets))
 
 
@@ -93,7 +95,7 @@ async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, sheet: Sheet
 
 
 async def _answer(engine: "EngineThread", request_id: str, prompt: Prompt) -> str:
-    """The text of an answer, with `</think>` where the thought ends."""
+    """Return the text of an answer, with `</think>` at the end of the thought."""
     params = SamplingParams(temperature=0.0, max_tokens=MAX_TOKENS)
     special, parts = engine.tokenizer.special, []
     async for output in engine.generate(EngineRequest(request_id=request_id, prompt=prompt, params=params)):
@@ -103,7 +105,7 @@ async def _answer(engine: "EngineThread", request_id: str, prompt: Prompt) -> st
 
 
 def judge(answer: str, question: Question, screen: Screen) -> Verdict:
-    """What an answer comes to, by the actions that its code stands for."""
+    """Return the verdict on an answer, from the actions of its code."""
     thought, _, content = answer.partition("</think>")
     height, width = screen.pixels.shape[:2]
     try:

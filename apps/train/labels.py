@@ -1,4 +1,4 @@
-"""What is known of a screen and of an answer, as labels: letters, words and places in the image, tokens that matter."""
+"""Labels of screens and answers: letters, words and positions in the image, and tokens that matter."""
 
 import random
 from collections.abc import Sequence
@@ -23,47 +23,49 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 OTHER_LETTER, NO_LETTER = len(LETTERS) + 1, 0
 NUM_CLASSES = len(LETTERS) + 2
 HALVES = 2
-"""Of a patch, left and right: text of 12 pixels has two letters in one."""
+"""Left and right half of a patch: with text of 12 pixels, one patch has two letters."""
 WORD_LENGTH = 8
-"""Of a name, its last letters are read: where it ends they are so many tokens away, wherever it has begun."""
+"""Number of letters of a name that are read, counted from its end: there, their distance in tokens does not depend on
+where the name begins.
+"""
 READING_HEADS = WORD_LENGTH // 2
-"""Of the vision tower, which bring letters together in two patches, and which it has to have."""
+"""Heads of the vision tower that collect the letters of a name in two patches; the tower must have at least as many."""
 REACHING_HEAD, MARKING_HEAD = 0, 1
-"""Of the vision tower: one finds where what a word names is clicked, one what says whether it is on."""
+"""Heads of the vision tower: one finds the click position of a named element, one the mark that shows if it is on."""
 STATEFUL = ("checkbox", "radio", "tab", "item", "field")
-"""Kinds that are ticked, chosen, open or filled, or not."""
+"""Kinds that can be ticked, chosen, open or filled."""
 GROUND_SHARE = 0.05
-"""Share of the patches without a letter that are asked for: they are most of a screen, and easy."""
+"""Share of the patches without a letter that are labelled: they cover most of a screen, and are easy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """A point of a screen as the model says it: thousandths of width and height."""
+    """A point of a screen in model coordinates: thousandths of width and height."""
 
     x: float
     y: float
 
     @classmethod
     def of_target(cls, target: Target, screen: Screen) -> "Coordinates":
-        """Where an element is clicked."""
+        """Return the click position of an element."""
         height, width = screen.pixels.shape[:2]
         x, y = target.aim
         return cls(x / width * NUM_COORDINATES, y / height * NUM_COORDINATES)
 
     def texts(self) -> tuple[str, str]:
-        """Both as they stand in the code."""
+        """Return both coordinates as written in code."""
         return tuple(f"0.{min(int(value), NUM_COORDINATES - 1):03}" for value in (self.x, self.y))  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=1024)
 def letter_class(letter: str) -> int:
-    """Class of a letter, upper and lower case alike; one class for all that are not of the English alphabet."""
+    """Return the class of a letter, ignoring case; all characters outside the English alphabet share one class."""
     place = LETTERS.find(letter.lower())
     return place + 1 if place >= 0 else OTHER_LETTER
 
 
 def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> PatchLetters:
-    """The letters in the halves of patches; of halves without one, a few are asked for."""
+    """Return the letters in the halves of patches, and a sample of the halves without a letter."""
     _, rows, columns = image.grid
     draw = np.random.default_rng(rng.getrandbits(32)).random((rows, HALVES * columns))
     classes = np.where(draw < GROUND_SHARE, NO_LETTER, IGNORED)
@@ -82,13 +84,13 @@ def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> Patc
 def label_images(
     rng: random.Random, screens: Sequence[Screen], images: Sequence[MediaItem], places: Sequence[int]
 ) -> dict[str, Any]:
-    """What a `Lesson` says of its images.
+    """Return the fields of a `Lesson` that describe its images.
 
     Args:
-        rng: Which patches without a letter are asked for, and which words for what they name.
-        screens: What the images show.
-        images: As the model gets them.
-        places: Of each image's first token in the trunk.
+        rng: Source of randomness for the choice of patches without a letter and of words with further labels.
+        screens: Screens of the images.
+        images: Images as the model receives them.
+        places: Index of each image's first token in the trunk.
     """
     starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
     letters, words, looks, reaches, marks = [], [], [], [], []
@@ -111,13 +113,13 @@ def label_images(
 
 
 def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
-    """Shares of the padded image's width and height that are the screen."""
+    """Return the screen's shares of the padded image's width and height."""
     (height, width), (_, padded_height, padded_width, _) = screen.pixels.shape[:2], image.frames.shape
     return width / padded_width, height / padded_height
 
 
 def _label_words(screen: Screen, read: dict[int, Target], stateful: set[int], first: int) -> list[Word]:
-    """Names, read from the token on which they are centred: where what they name is clicked, and of some its state."""
+    """Return names at the token on which they are centred, with the click position, and for some the state."""
     height, width = screen.pixels.shape[:2]
     away = _find_away(read, width)
     return [
@@ -133,14 +135,14 @@ def _label_words(screen: Screen, read: dict[int, Target], stateful: set[int], fi
 
 
 def _find_away(read: dict[int, Target], width_px: int) -> set[int]:
-    """Tokens of names that do not stand where the click goes, as labels of fields."""
+    """Return the tokens of names that are not at the click position, such as field labels."""
     return {token for token, target in read.items() if find_token(target.aim, width_px) != token}
 
 
 def _choose_aimed(rng: random.Random, read: dict[int, Target], image: MediaItem) -> set[int]:
-    """Those tokens and as many others, at least one.
+    """Return the tokens of names away from the click position, and as many others, at least one.
 
-    Names are clicked where they stand most of the time, and a mean over all of them would hardly count the others.
+    Most names are at their click position, and a mean over all of them would give the others almost no weight.
     """
     away = _find_away(read, image.frames.shape[2])
     others = sorted(read.keys() - away)
@@ -148,7 +150,7 @@ def _choose_aimed(rng: random.Random, read: dict[int, Target], image: MediaItem)
 
 
 def _choose_stateful(rng: random.Random, read: dict[int, Target]) -> set[int]:
-    """The tokens of what is on and of as many that are off, which most are."""
+    """Return the tokens of elements that are on, and as many of elements that are off, which are the majority."""
     on = {token for token, target in read.items() if target.kind in STATEFUL and _is_on(target)}
     off = sorted(token for token, target in read.items() if target.kind in STATEFUL and not _is_on(target))
     return on | set(rng.sample(off, min(len(on), len(off))))
@@ -159,21 +161,23 @@ def _is_on(target: Target) -> bool:
 
 
 def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
-    """The patch of the click, looked at from the token on which the name is centred.
+    """Return the patch at the click position, looked at from the token on which the name is centred.
 
-    From its other row, right: in a tower of three blocks, the heads of the one in which the name stands bring letters
-    there.
+    The look starts from the token's other row, on the right: in a tower of three blocks, the heads in the name's row
+    bring letters there.
     """
     return _label_look(target, target.aim, image, first, side=1, head=REACHING_HEAD)
 
 
 def _label_mark(target: Target, image: MediaItem, first: int) -> PatchLook:
-    """The patch of what says whether it is on, looked at from there, left."""
+    """Return the patch of the mark that shows if an element is on, looked at from the left of the token's other row."""
     return _label_look(target, _find_mark(target), image, first, side=0, head=MARKING_HEAD)
 
 
 def _find_mark(target: Target) -> tuple[float, float]:
-    """Of a checkbox or a radio button its box, of a field where its text begins, of others their lower edge."""
+    """Return the position of the mark: the box of a checkbox or radio button, the start of a field's text, else the
+    lower edge.
+    """
     left, top, _, bottom = target.box
     if target.kind in ("checkbox", "radio"):
         return left + (bottom - top) / 3, (top + bottom) / 2
@@ -183,7 +187,7 @@ def _find_mark(target: Target) -> tuple[float, float]:
 def _label_look(
     target: Target, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
 ) -> PatchLook:
-    """The patch at a point, looked at from the row of the name's token in which the name does not stand."""
+    """Return the patch at a point, looked at from the row of the name's token that does not hold the name."""
     columns = image.frames.shape[2] // PATCH_PX
     x, y = target.read_at
     row, column = int(y // PATCH_PX) ^ 1, 2 * int(x // TOKEN_PX) + side
@@ -192,7 +196,9 @@ def _label_look(
 
 
 def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
-    """Elements by the token on which they are read; where two meet, neither. An icon's name is read from its shape."""
+    """Return elements by the token on which their name is read, without tokens shared by two. An icon's name is read
+    from its shape.
+    """
     at: dict[int, list[Target]] = {}
     for target in screen.targets:
         at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
@@ -200,9 +206,9 @@ def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
 
 
 def _label_looks(screen: Screen, read: dict[int, Target], image: MediaItem, first: int) -> list[PatchLook]:
-    """Where the letters of names are brought to: the patches, left and right, of the token on which a name is centred.
+    """Return the targets of letters: the left and right patch of the token on which a name is centred.
 
-    Each head brings one letter to the right patch, of the last ones, and one to the left.
+    Each head brings one letter to the right patch, which collects the last letters, and one to the left.
     """
     columns = image.frames.shape[2] // PATCH_PX
     names = {target.read_at for target in read.values()}
@@ -218,18 +224,18 @@ def _label_looks(screen: Screen, read: dict[int, Target], image: MediaItem, firs
 
 
 def label_name(name: str) -> tuple[int, ...]:
-    """Classes of the last letters of a name, the last one first."""
+    """Return the classes of the last letters of a name, last one first."""
     return tuple(letter_class(letter) for letter in reversed(name[-WORD_LENGTH:]))
 
 
 def find_token(point: tuple[float, float], width_px: int) -> int:
-    """Which of a image's tokens shows a point, in raster order."""
+    """Return the index of an image's token that shows a point, in raster order."""
     columns = -(-width_px // TOKEN_PX)
     return int(point[1] // TOKEN_PX) * columns + int(point[0] // TOKEN_PX)
 
 
 def find_images(token_ids: Sequence[int], placeholder_id: int, images: Sequence[MediaItem]) -> list[int]:
-    """Where the rows of each image begin, among the tokens of a request."""
+    """Return the index of each image's first row among the tokens of a request."""
     places, start = [], 0
     for image in images:
         places.append(token_ids.index(placeholder_id, start))
@@ -238,7 +244,7 @@ def find_images(token_ids: Sequence[int], placeholder_id: int, images: Sequence[
 
 
 def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
-    """Places of tokens in an answer, each behind the one before."""
+    """Return the indices of tokens in an answer, each after the previous one."""
     places: list[int] = []
     for token in ids:
         places.append(answer.index(token, places[-1] + 1 if places else 0))
@@ -246,7 +252,7 @@ def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
 
 
 def find_choices(answer: Sequence[int], numbers: Sequence[int], forms: Sequence[Sequence[int | None]]) -> list[int]:
-    """Places in an answer at which another answer that began in the same way goes on in another."""
+    """Return the indices in an answer at which another answer with the same beginning differs."""
     masked = [None if place in numbers else token for place, token in enumerate(answer)]
     found = set()
     for form in forms:
@@ -257,6 +263,6 @@ def find_choices(answer: Sequence[int], numbers: Sequence[int], forms: Sequence[
 
 
 def find_within(tokens: Sequence[int], part: Sequence[int]) -> int | None:
-    """Where some tokens last stand in a row with another one behind them; None where they do not."""
+    """Return the start of the last occurrence of some tokens that has a token after it; None if there is none."""
     starts = range(len(tokens) - len(part) - 1, -1, -1)
     return next((start for start in starts if list(tokens[start : start + len(part)]) == list(part)), None)

@@ -1,4 +1,7 @@
-"""Screens and questions as lessons: the requests that the agent's own code sends, as tokens, with labels."""
+"""Conversion of screens and questions to lessons: tokens of the agent's requests, with labels.
+
+The requests are built by the agent's own code.
+"""
 
 import random
 from collections.abc import Sequence
@@ -41,13 +44,13 @@ MAX_IMAGES = ProtocolOptions().max_images
 
 
 def pieces_to_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
-    """The request up to the end of the current image: what all questions about it have in common."""
+    """Return the request up to the end of the current image, which all questions about it have in common."""
     pieces = render(questions, images)
     return pieces[: _find_end(pieces)]
 
 
 def pieces_after_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
-    """The rest of the user's message, and the opening of the answer."""
+    """Return the rest of the user's message, and the opening of the answer."""
     pieces = render(questions, images)
     return pieces[_find_end(pieces) :]
 
@@ -57,11 +60,11 @@ def _find_end(pieces: Sequence[Piece]) -> int:
 
 
 def render(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
-    """What the agent sends at the last of these steps, but for the system prompt.
+    """Return the request that the agent sends at the last of these steps, without the system prompt.
 
     Args:
-        questions: Of all steps from the first one on.
-        images: Of the last `MAX_IMAGES` of them.
+        questions: Questions of all steps from the first one on.
+        images: Images of the last `MAX_IMAGES` steps.
     """
     seen = [_observe(number) for number in range(len(questions))]
     steps = [
@@ -86,7 +89,7 @@ def render(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[P
 
 
 def _observe(number: int) -> Observation:
-    """An observation whose screenshot is its number: who renders the request puts the image there."""
+    """Return an observation whose screenshot is its number; the caller replaces it with the image."""
     return Observation(screenshot=b"%d" % number, geometry=ScreenGeometry(native_px=(1, 1), sent_px=(1, 1)))
 
 
@@ -95,17 +98,17 @@ def _turn_of(question: Question) -> Turn:
 
 
 SEEKING_HEAD = 0
-"""Of the layer before the one that looks at the image."""
+"""Head in the layer before the layer that looks at the image."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
-"""Heads that are taught, behind those of the two coordinates: one looks at what decides, one at what is copied."""
+"""Trained heads, after the two of the coordinates: one looks at the element that decides, one at the text to copy."""
 END = "<|im_end|>"
 THINK_END = "</think>"
 BLANK = MediaItem(frames=np.zeros((1, TOKEN_PX, TOKEN_PX, 3), dtype=np.uint8), content_hash=bytes(32))
-"""Stands where the image would, in requests of which only what comes behind it is wanted."""
+"""Placeholder image for requests of which only the part after the image is used."""
 
 
 class LessonMaker:
-    """Makes lessons of screens."""
+    """Builder of lessons from screens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -118,18 +121,18 @@ class LessonMaker:
     def make(
         self, rng: random.Random, screen: Screen, questions: Sequence[Question], *, is_short: bool = False
     ) -> Lesson:
-        """A lesson of first steps: the image is the trunk, each question a branch.
+        """Return a lesson of first steps: the image is the trunk, each question a branch.
 
         Args:
             rng: See `label_images`.
-            screen: The image.
-            questions: One at least.
-            is_short: Whether instruction and code stand alone, a third of the tokens of the whole protocol.
+            screen: Screen of the image.
+            questions: Questions, at least one.
+            is_short: True for only instruction and code, a third of the tokens of the whole protocol.
         """
         return self._make(rng, [[Moment(screen=screen, question=question)] for question in questions], is_short)
 
     def make_reading(self, rng: random.Random, screen: Screen) -> Lesson:
-        """A lesson of letters and words alone: nothing is asked in words."""
+        """Return a lesson of letters and words only, without questions."""
         image = make_image(screen)
         trunk = self._encode(pieces_to_image([ask_finish("")], [image]))
         first = trunk.index(self.tokenizer.special.media_pad)
@@ -139,11 +142,12 @@ class LessonMaker:
         )
 
     def make_requests(self, ways: Sequence[Sequence[Question]], *, is_short: bool = False) -> Lesson:
-        """A lesson without an image: answers up to where coordinates begin, or what is typed alone.
+        """Return a lesson without an image: answers up to the coordinates, or only the typed text.
 
         Args:
-            ways: About elements of no screen, one at least; each a question behind those that were answered before.
-            is_short: See `make`; no question is answered before then.
+            ways: Questions about elements without a screen, at least one; each question follows those that were
+                answered before it.
+            is_short: See `make`; if True, no earlier question is answered.
         """
         branches = [self._make_short_request(way[-1]) if is_short else self._make_request(way) for way in ways]
         example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
@@ -155,7 +159,9 @@ class LessonMaker:
         return self._label_request([question], asked, (), tuple(self.tokenizer.encode(code)))
 
     def _make_request(self, way: Sequence[Question]) -> "_Branch":
-        """The whole protocol; what only an image can tell is given: the thought, and where a text is clicked for."""
+        """Return a request of the whole protocol. The part of the answer that needs the image is given: the thought,
+        and the coordinates before a typed text.
+        """
         question = way[-1]
         pieces = render(way, [BLANK] * min(len(way), MAX_IMAGES))
         asked = self._encode([piece for piece in pieces if not isinstance(piece, MediaItem)])[len(self.opening) :]
@@ -168,7 +174,7 @@ class LessonMaker:
     def _label_request(
         self, way: Sequence[Question], asked: Sequence[int], given: Sequence[int], spoken: Sequence[int]
     ) -> "_Branch":
-        """A request, what is given of its answer, and the rest of it."""
+        """Return the branch of a request, the given part of its answer, and the rest of the answer."""
         question = way[-1]
         assert question.subject is not None
         name, before, length = label_name(question.subject.name), (*asked, *given), len(self.opening)
@@ -185,16 +191,16 @@ class LessonMaker:
         )
 
     def make_steps(self, rng: random.Random, ways: Sequence[Sequence[Moment]]) -> Lesson:
-        """A lesson of later steps: the last of each way's moments, with those before it as its history.
+        """Return a lesson of later steps: the last moment of each way, with the earlier ones as its history.
 
         Args:
             rng: See `make`.
-            ways: All over the same screens, with the same done there (`apps.train.episodes.make_ways`).
+            ways: Episodes over the same screens with the same actions so far (`apps.train.episodes.make_ways`).
         """
         return self._make(rng, ways, is_short=False)
 
     def _make(self, rng: random.Random, ways: Sequence[Sequence[Moment]], is_short: bool) -> Lesson:
-        """All ways lead to one screen over the same ones; they ask for different things there."""
+        """Return the lesson of ways that lead over the same screens and ask for different things on the last one."""
         screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
         trunk = self._encode(pieces_to_image([moment.question for moment in ways[0]], images))
@@ -209,14 +215,14 @@ class LessonMaker:
     def _make_branch(
         self, way: Sequence[Moment], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
     ) -> "_Branch":
-        """What follows an image: the request and its answer."""
+        """Return the branch after an image: the request and its answer."""
         screen, question = way[-1].screen, way[-1].question
         if is_short:
             asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
             asked = self._encode(pieces_after_image([moment.question for moment in way], images))
         first, length = trunk
-        look_at = length - 1  # the end of the image, where there is nothing to be looked at
+        look_at = length - 1  # the end of the image, where there is nothing to look at
         if question.subject is not None and question.kind != "absent":
             look_at = first + find_token(question.subject.read_at, screen.pixels.shape[1])
         point = Coordinates.of_target(question.target, screen) if question.target else None
@@ -235,14 +241,14 @@ class LessonMaker:
     def _label_branch(
         self, way: Sequence[Question], asked: Sequence[int], point: Coordinates | None, length: int, *, is_short: bool
     ) -> "_Branch":
-        """A request with its answer, and what is known of them without an image."""
+        """Return a request with its answer, and the labels that do not need an image."""
         question, start, texts = way[-1], len(asked), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
         coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
         choices = find_choices(answer, coordinates, self._forms[is_short])
         end = coordinates[0] if coordinates else len(answer)
-        if not is_short:  # what is said follows from the thought: that has to be learnt, too
+        if not is_short:  # the action follows from the thought, which has to be learned, too
             end = self._find_said(answer)
             said = [form[self._find_said(form) :] for form in self._forms[is_short]]
             after = find_choices(answer[end:], [place - end for place in coordinates], said)
@@ -266,7 +272,7 @@ class LessonMaker:
         )
 
     def _label_parts(self, way: Sequence[Question], asked: Sequence[int], acting: Sequence[int]) -> tuple[Part, ...]:
-        """Label which part of an instruction of several parts names, texts and the answer's tokens belong to."""
+        """Return the part of an instruction that each name, text and answer token belongs to."""
         *done, question = way
         parts = [*done, *([] if question.target is None else [question]), *question.ahead]
         if len(parts) < 2:
@@ -280,7 +286,7 @@ class LessonMaker:
         return tuple(Part(place=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
 
     def _find_own(self, part: Question, asked: Sequence[int]) -> list[int]:
-        """Places of what a request says of one of its parts: the name, and the text that is typed."""
+        """Return the indices of one part of a request: the name, and the text to type."""
         places = [word.place for word in self._find_name(part, asked)]
         value = self.tokenizer.encode(part.typed)
         start = find_within(asked, value) if value else None
@@ -292,7 +298,7 @@ class LessonMaker:
     def _label_copies(
         self, question: Question, asked: Sequence[int], answer: Sequence[int], length: int
     ) -> dict[str, Any]:
-        """What is typed, with the token that ends it, and where each of these tokens stands in the request."""
+        """Return the typed text with the token that ends it, and the positions of these tokens in the request."""
         if not question.typed:
             return {}
         value = self.tokenizer.encode(question.typed)
@@ -304,7 +310,9 @@ class LessonMaker:
         return {"copies": tuple(places), "looks": tuple(looks)}
 
     def _find_name(self, question: Question, asked: Sequence[int]) -> tuple[Word, ...]:
-        """Each letter of the name in a request, with those before it; nothing where it says none."""
+        """Return each letter of the name in a request, with the letters before it; empty if the request does not have
+        the name.
+        """
         if question.subject is None or not question.subject.name:
             return ()
         name = question.subject.name
@@ -319,7 +327,7 @@ class LessonMaker:
         return ()
 
     def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
-        """The whole request for the last of these moments, as the engine takes it."""
+        """Return the whole request for the last of these moments, as engine input."""
         images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
         token_ids = (*self.prefix, *self._encode(render([moment.question for moment in moments], images)))
         places = find_images(token_ids, self.tokenizer.special.media_pad, images)
@@ -327,12 +335,12 @@ class LessonMaker:
         return Prompt(token_ids=token_ids, media=tuple(spans))
 
     def number_id(self, text: str) -> int:
-        """The token of the three digits of a coordinate such as `0.042`."""
+        """Return the token of the three digits of a coordinate such as `0.042`."""
         (token,) = self.tokenizer.encode(text[-3:])
         return token
 
     def number_ids(self) -> torch.Tensor:
-        """The tokens of all coordinates in order: (1000,) int64."""
+        """Return the tokens of all coordinates in order: (1000,) int64."""
         return torch.tensor([self.number_id(f"0.{number:03}") for number in range(NUM_COORDINATES)])
 
     def _encode_answer(self, question: Question, code: str, is_short: bool) -> tuple[int, ...]:
@@ -344,7 +352,7 @@ class LessonMaker:
         return (*thought, special.id_of(THINK_END), *said, special.id_of(END))
 
     def _encode_forms(self, *, is_short: bool) -> list[tuple[int | None, ...]]:
-        """All answers as tokens, None where coordinates stand; that which types ends before what it types."""
+        """Return all answers as tokens, with None for coordinates; an answer that types ends before the typed text."""
         forms = []
         for thought, action, code in ANSWERS:
             question = Question(
@@ -362,7 +370,7 @@ class LessonMaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """A request and its answer; all that is not described here is as in `Lesson`, of one branch."""
+    """A request and its answer, with the fields of `Lesson` for one branch."""
 
     token_ids: tuple[int, ...]
     spoken: int
@@ -379,28 +387,30 @@ class _Branch:
 
 
 def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
-    """What a lesson says of its branches."""
+    """Return the fields of a lesson from its branches."""
     names = ("spoken", "numbers", "choices", "copies", "looks", "names", "sought", "seeks", "parts")
     return {name: tuple(getattr(branch, name) for branch in branches) for name in names}
 
 
 def _label_seeks(names: Sequence[Word], seekers: Sequence[int], length: int) -> tuple[Look, ...]:
-    """Tokens that look for a name, at the last token of where the request has it; the trunk is so long."""
+    """Return the looks of seeking tokens at the last token of the name in the request; `length` is the trunk's."""
     return tuple(Look(place=place + 1, at=length + names[-1].place, head=SEEKING_HEAD) for place in seekers if names)
 
 
 def answer_text(action: str, code: str) -> str:
-    """What stands behind the thought."""
+    """Return the text after the thought."""
     return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
 
 
 def make_image(screen: Screen) -> MediaItem:
-    """A screen as the processor hands it to the model."""
+    """Return a screen as the processor passes it to the model."""
     pixels = pad_image(screen.pixels)[None]
     return MediaItem(frames=pixels, content_hash=sha256(pixels.tobytes()).digest())
 
 
 def pad_image(pixels: np.ndarray) -> np.ndarray:
-    """Black below and right up to whole tokens, as the processor does: (height, width, 3) -> the same."""
+    """Pad an image with black below and on the right to whole tokens, as the processor does: (height, width, 3) in and
+    out.
+    """
     height, width = pixels.shape[:2]
     return np.pad(pixels, ((0, -height % TOKEN_PX), (0, -width % TOKEN_PX), (0, 0)))

@@ -1,4 +1,4 @@
-"""Draws lessons in other processes while the model learns from those before; the order is the stream's own."""
+"""Loader that draws lessons in other processes during training, in the order of the stream."""
 
 import os
 import pickle
@@ -16,14 +16,15 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 
 AHEAD = 4
-"""Batches that are asked for at least, beside one for each process: these give way to those that learn, and draw while
-they wait for each other, so some have to be there already."""
+"""Minimum number of batches in flight; with more processes, one for each. Drawing processes have a lower priority and
+run while the training processes wait for each other, so some batches have to be ready.
+"""
 _stream = threading.local()
-"""The one of a worker."""
+"""Lesson stream of a worker."""
 
 
 class LessonLoader:
-    """The batches of a course, drawn ahead by processes of its own, or by a thread; use as a context manager."""
+    """Batches of a course, drawn ahead by its own processes or by a thread; use as a context manager."""
 
     def __init__(
         self,
@@ -53,10 +54,10 @@ class LessonLoader:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def draw(self) -> list[Lesson]:
-        """The next batch.
+        """Return the next batch.
 
         Raises:
-            BrokenProcessPool: A process was killed.
+            BrokenProcessPool: If a process was killed.
         """
         packed = self._coming.popleft().result()
         self._order()
@@ -70,15 +71,15 @@ class LessonLoader:
 def _start_process(folder: Path, seed: int) -> None:
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains: it ends this one
-    os.nice(19)  # what learns comes first
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training process reacts to Ctrl-C and ends this one
+    os.nice(19)  # training has priority
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _start(folder, seed)
 
 
 def _end_with_parent() -> None:
-    """A process that trains and is killed leaves none behind."""
+    """End this process when the training process ends, also if that is killed."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -90,6 +91,6 @@ def _start(folder: Path, seed: int) -> None:
 
 
 def _draw(stage: Stage, step: int, part: slice) -> bytes:
-    """A batch as bytes: else each tensor would take a file descriptor."""
+    """Return a batch as bytes: otherwise each tensor would take a file descriptor."""
     stream: LessonStream = _stream.made
     return pickle.dumps(stream.draw(stage, step, part))

@@ -1,4 +1,4 @@
-"""What a model that is being trained sees and where it would click, as an image to look at."""
+"""Image of a model's predictions during training: the letters it reads, or the positions it would click."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ RIGHT, WRONG, TARGET = (20, 150, 60), (210, 40, 40), (40, 90, 220)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Some screens, marked."""
+    """Screens with marked predictions."""
 
     image: Image.Image
     num_right: int
@@ -32,9 +32,10 @@ class Look:
 
 @torch.no_grad()
 def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, seed: int = 0) -> Look:
-    """Screens with names that training never has: where a stage reads, each letter; else a click on each.
+    """Mark predictions on screens with held-out names: each letter if the stage trains reading, else one click per
+    screen.
 
-    A click is where both coordinates are likeliest, the first one given when the second is asked for.
+    A click is at the most likely coordinates; the second one is predicted from the true first one.
     """
     model = losses.model.eval()
     try:
@@ -101,7 +102,7 @@ def _show_clicks(screens: Sequence[Screen], questions: Sequence[Question], point
 
 
 def _tile(shown: Sequence[tuple[Image.Image, str]]) -> Image.Image:
-    """Images with captions in a grid; larger ones are made smaller."""
+    """Tile images with captions in a grid; larger ones are scaled down."""
     font = ImageFont.load_default(13)
     rows = -(-len(shown) // COLUMNS)
     width, height = CELL_PX

@@ -17,26 +17,26 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.vision.tower import CHANNELS, VisionTower
 
 MAX_PATCHES = 4_900
-"""Of a screenshot: 1280 x 720 has 4,784, larger ones are made smaller."""
+"""Maximum number of patches of a screenshot: 1280 x 720 has 4,784, larger ones are scaled down."""
 MAX_POSITIONS = 16_384
 BRIGHTNESS_SCALE = 0.05
-"""Of the filter of a patch's brightness."""
+"""Scale of the filter of a patch's brightness."""
 PLACE_WAVES, PLACE_SCALE = 8, 0.2
-"""Waves over width and over height that a position is made of; the size of what they add to a patch's row."""
+"""Waves over width and over height that encode a position, and the scale of their contribution to a patch's row."""
 NUMBER_WAVES = 32
-"""Waves over the thousand coordinates that their tokens' rows are made of."""
+"""Waves over the thousand coordinates in the embedding rows of their tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NanoSize:
-    """What makes one nano-K2.5 larger than another.
+    """Size of a nano-K2.5.
 
     Attributes:
         hidden_size: Width of the language model.
-        num_layers: Of the language model, the first of them dense.
-        expert_size: Width inside an expert, a multiple of 32, the inputs that share a scale in INT4.
+        num_layers: Layers of the language model; the first one is dense.
+        expert_size: Width inside an expert, a multiple of 32, the group size of INT4 scales.
         vision_size: Width of the vision tower, a multiple of 32, the width of its heads.
-        vision_layers: Of the vision tower.
+        vision_layers: Layers of the vision tower.
     """
 
     hidden_size: int = 128
@@ -50,15 +50,15 @@ SIZES = {
     "small": NanoSize(),
     "large": NanoSize(hidden_size=256, num_layers=7, expert_size=128, vision_size=256, vision_layers=6),
 }
-"""By the names of `cua train --size`: 3.4 and 15.4 million parameters. The large one is for a GPU."""
+"""Sizes by name, as in `cua train --size`: 3.4 and 15.4 million parameters. The large one is for a GPU."""
 
 
 def make_config(ranks: bytes, size: NanoSize = SIZES["small"]) -> K25Config:
-    """The numbers of nano-K2.5.
+    """Return the configuration of nano-K2.5.
 
     Args:
         ranks: Content of its `tiktoken.model`.
-        size: How large.
+        size: Model size.
     """
     num_ranks = ranks.count(b"\n")
     special = SpecialTokens(num_ranks)
@@ -97,13 +97,13 @@ def make_config(ranks: bytes, size: NanoSize = SIZES["small"]) -> K25Config:
 
 
 def make_model(folder: Path, config: K25Config, seed: int, device: str = "cpu") -> K25Model:
-    """An untrained model, ready to be trained; with one seed the same one on all devices.
+    """Return an untrained model; the same seed gives the same weights on all devices.
 
     Args:
-        folder: Where its files are written, unless they are there.
-        config: Of `make_config`.
-        seed: Of the weights.
-        device: Where it is trained.
+        folder: Folder for its files; existing files are kept.
+        config: Result of `make_config`.
+        seed: Seed of the weights.
+        device: Device of the training.
     """
     if not (folder / "tiktoken.model").is_file():
         write_tiny(folder, config=config, seed=seed, num_shards=1)
@@ -119,11 +119,11 @@ def make_model(folder: Path, config: K25Config, seed: int, device: str = "cpu") 
 
 @torch.no_grad()
 def start_vision(tower: VisionTower) -> None:
-    """Weights from which a tower learns to read soon.
+    """Initialize a vision tower so that it learns to read quickly.
 
-    Norms and biases change nothing; the patch embedding sees each patch's lowest frequencies, its brightness hardly:
-    random filters pass on brightness above all. A position is made of waves over width and height, so that where a
-    patch lies can be read from its row: what is drawn at random for each place would have to be learnt by heart.
+    Norms and biases are neutral. The patch embedding has the lowest frequencies of each patch, with little weight on
+    brightness: random filters mostly pass on brightness. A position is encoded by waves over width and height, so that
+    it can be read from a patch's row; random values would have to be memorized.
     """
     for name, weight in tower.named_parameters():
         if weight.dim() == 1:
@@ -140,15 +140,15 @@ def start_vision(tower: VisionTower) -> None:
 
 @torch.no_grad()
 def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
-    """Rows of tokens from which a model learns soon to say numbers, and to copy.
+    """Initialize token rows so that a model learns quickly to predict numbers and to copy.
 
-    Half of what a coordinate's row is made of are waves over all of them, so that neighbours are neighbours; the other
-    half tells them apart. At the beginning, every token is said by the row that it is read by: what is learnt of
-    copying some then holds for all.
+    Half of a coordinate's row are waves over all coordinates, so that neighbours are similar; the other half
+    distinguishes them. Initially, the head has the same rows as the embedding, so that copying learned on some tokens
+    generalizes to all.
 
     Args:
-        model: Its embedding and its head are written to.
-        ids: The tokens of coordinates, in the order of what they say.
+        model: Model whose embedding and head are overwritten.
+        ids: Tokens of the coordinates, in ascending order.
     """
     embedding, head = model.embedding.weight, model.head.weight
     places = torch.tensor(ids)
@@ -159,14 +159,15 @@ def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
 
 
 def _mix_waves(count: int, num_waves: int, width: int) -> Tensor:
-    """Rows for places in a line, of waves in directions drawn at random: (count, width), mean square 1."""
+    """Return rows for positions in a line, made of waves in random directions: (count, width), mean square 1."""
     directions: Tensor = torch.linalg.qr(torch.randn(width, num_waves)).Q
     rows: Tensor = make_waves(count, num_waves + 1)[1:].T @ directions.T
     return rows.div(rows.square().mean().sqrt())
 
 
 def make_waves(count: int, num_waves: int) -> Tensor:
-    """The cosine transform's waves of the lowest frequencies, the flat one first: (waves, count), orthonormal.
+    """Return the lowest-frequency waves of the cosine transform, starting with the constant one: (waves, count),
+    orthonormal.
 
     Source: Ahmed, Natarajan, Rao 1974, "Discrete Cosine Transform" (type II).
     """
@@ -176,7 +177,7 @@ def make_waves(count: int, num_waves: int) -> Tensor:
 
 
 def make_filters(count: int, size: int) -> Tensor:
-    """Products of two waves, the lowest frequencies first, beginning with the flat one: (count, size, size)."""
+    """Return products of two waves, lowest frequencies first, starting with the constant one: (count, size, size)."""
     waves = make_waves(size, size)
     pairs = sorted(((i, j) for i in range(size) for j in range(size)), key=lambda pair: pair[0] ** 2 + pair[1] ** 2)
     return torch.stack([torch.outer(waves[i], waves[j]) for i, j in pairs[:count]])

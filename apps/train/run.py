@@ -1,4 +1,4 @@
-"""A training run in a folder: processes, stages, a log, a page of curves, saved states, and the exported model."""
+"""Training run in a folder: processes, stages, a log, a page of curves, checkpoints, and the exported model."""
 
 import json
 import os
@@ -45,13 +45,13 @@ td,th{padding:2px 14px 2px 0;text-align:right}th:first-child,td:first-child{text
 
 
 def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: Look) -> None:
-    """Write `index.html` and the stage's image; images of earlier stages stay.
+    """Write `index.html` and the stage's image; images of earlier stages are kept.
 
     Args:
-        folder: Of the run.
-        rows: Of its log, in order; one at least.
-        stage: The current one.
-        seen: What the model does now.
+        folder: Folder of the run.
+        rows: Log rows in order, at least one.
+        stage: Current stage.
+        seen: Current predictions of the model.
     """
     seen.image.save(folder / CLICKS.format(stage=stage))
     stages = list(dict.fromkeys(row["stage"] for row in rows))
@@ -79,7 +79,7 @@ what was asked for, the cross where the likeliest coordinates are.</p>
 
 
 def read_log(file: Path) -> list[dict[str, Any]]:
-    """Rows of a log, of an interrupted run too: a step that was made again after it went on counts as made last."""
+    """Read the rows of a log. If an interrupted run repeated a step, only the last row of that step counts."""
     if not file.is_file():
         return []
     rows = {row["step"]: row for row in map(json.loads, file.read_text("utf-8").splitlines())}
@@ -90,7 +90,7 @@ def _describe_stage(rows: Sequence[dict[str, Any]], name: str) -> str:
     losses = ", ".join(f"{loss} {value:.3f}" for loss, value in rows[-1]["losses"].items())
     minutes = sum(
         max(after["seconds"] - before["seconds"], 0) for before, after in pairwise(rows)
-    )  # it counts from 0 again where a run went on
+    )  # elapsed time restarts at 0 when a run is resumed
     steps = f"{rows[0]['step']} to {rows[-1]['step']}"
     return f"<tr><td>{escape(name)}</td><td>{steps}</td><td>{minutes / 60:.0f}</td><td>{losses}</td></tr>"
 
@@ -118,17 +118,17 @@ def _draw_curve(name: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 GOODBYE_S = 10.0
-"""For the others to end by themselves."""
+"""Timeout for the other processes to exit by themselves."""
 Work = Callable[[Comm], None]
 
 
 @contextmanager
 def join_processes(count: int, work: Work) -> Iterator[Comm]:
-    """This process as the first of several that compute in step; the others end with the block.
+    """Run this process as the first of several that compute in step; the others end with the block.
 
     Args:
-        count: Processes in all; with one, none is started.
-        work: What the others do; it must be picklable.
+        count: Total number of processes; 1 starts none.
+        work: Function that the other processes run; must be picklable.
     """
     if count == 1:
         yield OneRank()
@@ -151,7 +151,7 @@ def join_processes(count: int, work: Work) -> Iterator[Comm]:
 
 
 def _work(rank: int, count: int, address: str, work: Work) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process: it ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C and ends this one
     torch.set_num_threads(max((os.cpu_count() or 1) // count, 1))
     comm = open_group(rank, count, address)
     try:
@@ -164,10 +164,11 @@ INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0
 SAY_EVERY = 10
 SHARPNESS = 2.0
-"""Of the heads that look at what is meant: docs/training-experiments.md, "Looking"."""
+"""Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
-"""Enough that the language model looks as sharply as with all of it, and letters are not forgotten for it:
-docs/training-experiments.md, "What the language model does to the tower"."""
+"""Share of the gradient that passes from the language model to the image: enough to look as sharply as with all of it,
+without forgetting letters. See docs/training-experiments.md, "What the language model does to the tower".
+"""
 SMOOTHING = 0.95
 GROUP_SIZE = 32
 
@@ -176,25 +177,27 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """What is trained, and where.
+    """Configuration of a training run.
 
     Attributes:
-        folder: For everything that is kept.
-        course: Its stages.
-        seed: Of weights and lessons.
+        folder: Folder for all files of the run.
+        course: Stages.
+        seed: Seed of weights and lessons.
         muon_lr: See `TrainingOptions`.
         adam_lr: See `TrainingOptions`.
         row_rate: See `TrainingOptions`.
         filter_rate: See `TrainingOptions`.
-        in_bf16: See `TrainingOptions`; None is what was chosen when the run began, which is what is faster here.
-        draws_in_process: Whether lessons are drawn in processes of their own.
-        processes: That learn together, each from a part of every batch; no more than the smallest batch has lessons.
-        size: A name of `SIZES`.
-        device: Where the model is, "cpu" or a GPU as torch names it. On a GPU one process learns, and all but one
-            processor draw lessons.
+        in_bf16: See `TrainingOptions`; None for the setting with which the run began, by default the faster one on this
+            device.
+        draws_in_process: True to draw lessons in separate processes.
+        processes: Number of processes that train together, each on a part of every batch; limited to the number of
+            lessons in the smallest batch.
+        size: A key of `SIZES`.
+        device: Device of the model, "cpu" or a GPU as torch names it. On a GPU, one process trains, and all processors
+            but one draw lessons.
 
     Raises:
-        ValueError: A stage with a rate of its own comes before one without: the schedule would have a gap.
+        ValueError: If a stage with its own rate comes before one without: the schedule would have a gap.
     """
 
     folder: Path
@@ -218,36 +221,36 @@ class TrainingRun:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the model is anywhere but on the processor."""
+        """True if the device is not the CPU."""
         return self.device != "cpu"
 
     @property
     def num_steps(self) -> int:
-        """Of all stages."""
+        """Number of steps of all stages."""
         return count_steps(self.course)
 
     @property
     def scheduled(self) -> Course:
-        """The stages whose rates follow the schedule."""
+        """Stages whose rates follow the schedule."""
         return tuple(stage for stage in self.course if stage.rate is None)
 
     @property
     def decay_share(self) -> float:
-        """Share of the scheduled steps in which the rates fall: all in which the language model learns."""
+        """Share of the scheduled steps in which the rates decay: all steps that train the language model."""
         falling = sum(stage.steps for stage in self.scheduled if not stage.weights.is_of_images)
         return falling / count_steps(self.scheduled)
 
     def rate_at(self, step: int) -> float | None:
-        """See `Trainer.step`: a rate of a stage's own falls in a line."""
+        """Return the rate for `Trainer.step`: a stage's own rate decays linearly; None for the schedule."""
         stage, done = self._find(step)
         return None if stage.rate is None else stage.rate * (1 - done / stage.steps)
 
     def stage_at(self, step: int) -> Stage:
-        """The stage that a step belongs to."""
+        """Return the stage of a step."""
         return self._find(step)[0]
 
     def image_rate_at(self, step: int) -> float:
-        """See `Trainer.step`: it falls in a line over a stage that says to what."""
+        """Return the image rate for `Trainer.step`: it changes linearly over a stage with a final value."""
         stage, done = self._find(step)
         if not stage.sees(step):
             return 0.0
@@ -255,7 +258,7 @@ class TrainingRun:
         return stage.image_rate + (last - stage.image_rate) * done / stage.steps
 
     def _find(self, step: int) -> tuple[Stage, int]:
-        """The stage that a step belongs to, and how many of its steps come before."""
+        """Return the stage of a step, and the number of the stage's steps before it."""
         for stage in self.course:
             if step < stage.steps:
                 return stage, step
@@ -264,24 +267,24 @@ class TrainingRun:
 
 
 def count_steps(course: Course) -> int:
-    """Of all its stages."""
+    """Return the number of steps of all stages."""
     return sum(stage.steps for stage in course)
 
 
 def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
-    """Train to the end of the course, from where an earlier call in that folder was interrupted.
+    """Train to the end of the course, resuming an interrupted run in the folder.
 
     Args:
-        order: What, and where.
-        say: Told how it goes, line by line.
+        order: Configuration of the run.
+        say: Called with each progress line.
 
     Returns:
-        The folder of the exported model, in the release's layout, its experts in INT4; `WHOLE` beside it has all of
-        it in bf16.
+        Folder of the exported model in the release's layout with INT4 experts; the folder `WHOLE` next to it has all
+        weights in bf16.
 
     Raises:
-        ConfigError: The folder holds something else, or the device is not here.
-        CheckpointError: What was saved there is of another run.
+        ConfigError: If the folder holds something else, or the device is not available.
+        CheckpointError: If the saved state is from another run.
     """
     check_device(order.device)
     set_device(torch.device(order.device))
@@ -294,7 +297,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
         trainer.save(order.folder)
         say(f"beginning, with matrix products in {'bf16' if order.in_bf16 else 'fp32'}")
     most = 1 if order.is_on_gpu else order.processes
-    count = min(most, *(stage.smallest_batch for stage in order.course))  # each has a lesson at every step
+    count = min(most, *(stage.smallest_batch for stage in order.course))  # each process has a lesson at every step
     with join_processes(count, partial(_follow, order)) as comm:
         trainer.comm = comm
         _learn(order, trainer, _Meter(order, say, trainer.step_number))
@@ -305,10 +308,10 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
 
 
 def choose_precision(order: TrainingRun) -> bool:
-    """Whether a run computes in bf16: a run that goes on does what it did, wherever it goes on.
+    """Return True if a run computes in bf16. A resumed run keeps its setting, also on another device.
 
     Raises:
-        CheckpointError: What was saved in its folder cannot be read.
+        CheckpointError: If the saved options in its folder cannot be read.
     """
     if order.in_bf16 is not None:
         return order.in_bf16
@@ -318,10 +321,10 @@ def choose_precision(order: TrainingRun) -> bool:
 
 
 def check_device(name: str) -> None:
-    """Whether a model can be trained there.
+    """Check that a device can be used for training.
 
     Raises:
-        ConfigError: It is none, or none that torch finds here.
+        ConfigError: If it is not a device name, or torch does not find it.
     """
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise ConfigError(f"{name!r} is no device to train on; name cpu, cuda or cuda:N")
@@ -332,7 +335,7 @@ def check_device(name: str) -> None:
 
 
 def _follow(order: TrainingRun, comm: Comm) -> None:
-    """What the other processes do: the same from the same state, without a word."""
+    """Train in another process: the same steps from the same state, without output."""
     trainer = start_trainer(order)
     trainer.load(order.folder)
     trainer.comm = comm
@@ -380,10 +383,10 @@ def _show(order: TrainingRun, trainer: Trainer, stage: Stage) -> None:
 
 
 def read_losses(folder: Path) -> dict[str, float]:
-    """The smoothed losses of a run's last logged step.
+    """Return the smoothed losses of a run's last logged step.
 
     Raises:
-        ConfigError: Nothing was trained there.
+        ConfigError: If nothing was trained in the folder.
     """
     try:
         last = (folder / LOG).read_text("utf-8").splitlines()[-1]
@@ -393,10 +396,10 @@ def read_losses(folder: Path) -> dict[str, float]:
 
 
 def start_trainer(order: TrainingRun) -> Trainer:
-    """An untrained model with its losses, in the folder of the run.
+    """Return an untrained model with its losses, in the folder of the run.
 
     Raises:
-        ConfigError: The folder holds something else.
+        ConfigError: If the folder holds something else.
     """
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
@@ -431,7 +434,7 @@ def start_trainer(order: TrainingRun) -> Trainer:
 
 
 class _Meter:
-    """Smooths what steps report, writes the log, and says how long it still takes."""
+    """Meter that smooths reported losses, writes the log, and estimates the remaining time."""
 
     def __init__(self, order: TrainingRun, say: Say, first_step: int) -> None:
         self._order, self._say, self._first = order, say, first_step

@@ -1,4 +1,4 @@
-"""What is asked of a screen, in words, and the right answer in the agent's protocol."""
+"""Questions about a screen, in words, and the right answer in the agent's protocol."""
 
 import random
 from collections import Counter
@@ -29,7 +29,7 @@ ASK: dict[Kind, tuple[str, ...]] = {
     "slider": ('Click the middle of the slider "{}".',),
 }
 CLOSE = ("Close the dialog.", "Close the window.", 'Click on "x".', 'Close it with the "x".')
-"""For what an icon that closes something is for."""
+"""Instructions for an icon that closes something."""
 ONLY: dict[Kind, tuple[str, ...]] = {
     "button": ("Click the button.", "Press the button."),
     "link": ("Click the link.", "Follow the link."),
@@ -37,7 +37,7 @@ ONLY: dict[Kind, tuple[str, ...]] = {
     "field": ("Click into the text field.", "Focus the text field.", "Focus into the field.", "Click on the text box."),
     "slider": ("Click the middle of the slider.",),
 }
-"""For what there is one of on the screen."""
+"""Instructions for the only element of its kind on the screen."""
 TYPE = ('Type "{value}" into the field "{name}".', 'Enter "{value}" in "{name}".', 'Write "{value}" into "{name}".')
 TYPE_ONLY = (
     'Type "{value}" into the text field.',
@@ -48,21 +48,24 @@ TYPE_ONLY = (
 SPELLED: dict[Kind, tuple[str, ...]] = {
     "field": ("Click into the textbox.", "Click on the textbox.", "Focus the textbox.", "Click into the input box."),
 }
-"""The same with a word that the vocabulary does not have, so that it is letters, as names are."""
+"""Instructions for a single element with a word outside the vocabulary, so that it is tokenized as letters, as names
+are.
+"""
 TYPE_SPELLED = ('Type "{value}" into the textbox.', 'Enter "{value}" into the input box.')
 BESIDE_SHARE, MAX_BESIDE, AHEAD_SHARE = 0.2, 4, 0.7
-"""How often words that it does not know stand beside a name in quotation marks, as in `the button labeled "OK"`; how
-many at most; how often they stand before it, and not behind."""
+"""Probability of unknown words next to a quoted name, as in `the button labeled "OK"`; their maximum number;
+probability that they are before the name and not after it.
+"""
 PLAIN_SHARE, ONLY_SHARE, STRANGE_SHARE, ABSENT_SHARE, TYPE_SHARE, CLOSE_SHARE = 0.15, 0.4, 0.07, 0.2, 0.75, 0.5
-"""How often a name stands without quotation marks; how often what there is one of is asked for without its name; how
-often something else is asked for, or what is not there; below which draw an empty field is typed into; how often what
-closes something is asked for by that."""
+"""Probabilities: a name without quotation marks; a single element asked for without its name; an unlearned instruction;
+an absent element; threshold below which an empty field is typed into; a close icon asked for by its purpose.
+"""
 DIGIT_SHARE = 0.3
-"""How many more of the texts to be copied without an image are numbers: three digits are one token of a thousand."""
+"""Share of copied texts without an image that are replaced by numbers: three digits are one token of a thousand."""
 VARIED_ABSENT_SHARE = 0.28
-"""The same in training, where a third of the lessons are later steps, which ask for nothing that is not there."""
+"""Probability of an absent element in training, where a third of the lessons are later steps, which have none."""
 NEAR_ABSENT_SHARE = 0.3
-"""How often, in training, what is not there is one letter away from what is."""
+"""Probability, in training, that the name of an absent element is one letter away from an existing one."""
 STRANGE = (
     'Drag "{}" to the left.',
     'Scroll down to "{}".',
@@ -75,9 +78,9 @@ STRANGE = (
     "Write a poem about the sea.",
     'Save the file as "{}".',
 )
-"""What it does not learn to do: there it is to give up. Exams ask for other things that it did not learn."""
+"""Instructions that the model does not learn: the right answer is to give up. Exams use other ones."""
 UNHEARD_SHARE = 0.7
-"""How much of what is strange begins with a word that means nothing to it, and so any word that it does not know."""
+"""Share of unlearned instructions that begin with a random word, so that any unknown word leads to giving up."""
 UNHEARD = ('{} "{}".', "{} it.", '{} the button "{}".', "{} the text.", '{} "{}" to the right.', '{} "{}"?', "{}?")
 SEEN, ABSENT, DONE, UNKNOWN = "It is there.", "It is not there.", "It is done.", "That is new to me."
 CLICK, TYPE_ACTION, GIVE_UP, FINISH = "Click it.", "Click it and type.", "Give up.", "Finish."
@@ -91,7 +94,7 @@ ANSWERS = (
     (UNKNOWN, GIVE_UP, FAIL_CODE),
     (DONE, FINISH, FINISH_CODE),
 )
-"""Thought, action and code of all its answers."""
+"""Thought, action and code of all answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +102,17 @@ class Question:
     """One question about one screen, with its answer.
 
     Attributes:
-        kind: What is asked for, for tables of results: an element's kind, `type`, `absent`, `strange` or `done`.
-        instruction: As a user would say it.
-        target: The element that is to be clicked; None where there is none.
-        subject: The element that it is about, whether it is there, is ticked already, or is on no screen; None where
-            it is about none.
-        thought: What the answer thinks.
-        action: Its sentence.
-        code: Its code; `{x}` and `{y}` stand for the coordinates.
-        typed: What it types; empty for a click alone.
-        is_named: Whether the instruction says the name of what it is about, as it is read from the screen or from an
-            icon's shape.
-        ahead: Other questions whose parts of the instruction come later, in order.
+        kind: Kind for tables of results: an element's kind, `type`, `absent`, `strange` or `done`.
+        instruction: Instruction in the words of a user.
+        target: Element to click; None if nothing is to be clicked.
+        subject: Element that the question is about, which may be absent, already ticked, or without a screen; None if
+            there is none.
+        thought: Thought of the answer.
+        action: Action sentence of the answer.
+        code: Code of the answer, with the placeholders `{x}` and `{y}` for the coordinates.
+        typed: Text that is typed; empty for a click only.
+        is_named: True if the instruction has the name of the subject, as read from the screen or from an icon's shape.
+        ahead: Questions of later parts of the instruction, in order.
     """
 
     kind: str
@@ -128,14 +130,14 @@ class Question:
 def draw_questions(
     rng: random.Random, screen: Screen, count: int, *, held_out: bool = False, is_varied: bool = False
 ) -> list[Question]:
-    """Questions about a screen: most about elements that are there, some about what is not or is done already.
+    """Draw questions about a screen: most about existing elements, some about absent or finished ones.
 
     Args:
-        rng: Where they are drawn from.
-        screen: One element at least.
-        count: How many; elements are asked for again where there are fewer.
-        held_out: Whether values that are typed are those that training never has.
-        is_varied: Whether some are asked as `vary` does, and some for what cannot be done.
+        rng: Source of randomness.
+        screen: Screen with at least one element.
+        count: Number of questions; elements are repeated if there are fewer.
+        held_out: True to type values that training never has.
+        is_varied: True to vary the wording as `vary` does, and to include instructions that cannot be done.
     """
     targets, questions = _mix_kinds(rng, screen.targets), []
     for number in range(count):
@@ -147,7 +149,7 @@ def draw_questions(
             asked = ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5)
             questions.append(add_words(rng, asked) if is_varied else asked)
         elif target.kind in ("checkbox", "radio") and target.is_on:
-            asked = ask_finish(ask_for(rng, target).instruction, target)  # it is ticked already
+            asked = ask_finish(ask_for(rng, target).instruction, target)  # already ticked
             questions.append(add_words(rng, asked) if is_varied else asked)
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
             words = Words(rng, held_out=held_out, near_share=0.0)
@@ -160,7 +162,9 @@ def draw_questions(
 
 
 def draw_requests(rng: random.Random, count: int) -> list[Question]:
-    """Questions about elements of no screen, every other one for something to be typed: to be read alone."""
+    """Draw questions about elements without a screen, every other one with a text to type; they are trained as text
+    only.
+    """
     questions = []
     for asked in draw_parts_of_nothing(rng, count):
         assert asked.subject is not None
@@ -171,7 +175,7 @@ def draw_requests(rng: random.Random, count: int) -> list[Question]:
 
 
 def draw_parts_of_nothing(rng: random.Random, count: int) -> list[Question]:
-    """The same, as parts of work: names stand in quotation marks."""
+    """Draw questions about elements without a screen, as parts of a task: names are quoted."""
     words, questions = Words(rng, held_out=False, near_share=0.0), []
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
@@ -182,7 +186,7 @@ def draw_parts_of_nothing(rng: random.Random, count: int) -> list[Question]:
 
 
 def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
-    """One of each kind first, then a second one of each: there are more buttons than all else."""
+    """Order targets with one of each kind first, then a second one of each: buttons are the majority."""
     shuffled, count = list(targets), Counter[str]()
     rng.shuffle(shuffled)
     turns = []
@@ -193,13 +197,13 @@ def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
 
 
 def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
-    """The same, now and then without quotation marks, without the name where one kind of element says enough, or with
-    words beside the name.
+    """Vary the wording: sometimes without quotation marks, without the name of a single element, or with words next to
+    the name.
     """
     target = question.target
     assert target is not None
     if (target.kind, target.name) == ("icon", "close") and rng.random() < CLOSE_SHARE:
-        return replace(question, instruction=rng.choice(CLOSE), is_named=False)  # others' icons look otherwise
+        return replace(question, instruction=rng.choice(CLOSE), is_named=False)  # other programs' icons look different
     is_only = target.kind in ONLY and sum(one.kind == target.kind for one in screen.targets) == 1
     if is_only and rng.random() < ONLY_SHARE:
         forms = (*ONLY[target.kind], *SPELLED.get(target.kind, ()))
@@ -211,12 +215,12 @@ def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
 
 
 def add_words(rng: random.Random, question: Question) -> Question:
-    """The same, now and then with words beside the name, if that stands in quotation marks: to be passed over."""
+    """Sometimes add words next to a quoted name, which the model has to ignore."""
     name = f'"{question.subject.name}"' if question.subject else ""
     if not name or name not in question.instruction or rng.random() >= BESIDE_SHARE:
         return question
     said = Words(rng, held_out=False, near_share=0.0).filler(rng.randint(1, MAX_BESIDE)).lower()
-    if name.strip('"').lower() in said:  # it would be found there
+    if name.strip('"').lower() in said:  # it would be found in these words
         return question
     before, after = question.instruction.rsplit(name, 1)
     around = f"{said} {name}" if rng.random() < AHEAD_SHARE else f"{name} {said}"
@@ -224,7 +228,7 @@ def add_words(rng: random.Random, question: Question) -> Question:
 
 
 def ask_for(rng: random.Random, target: Target) -> Question:
-    """A click on an element; one without a name is the only one of its kind."""
+    """Return a question for a click on an element; one without a name is the only one of its kind."""
     forms = ASK if target.name else ONLY
     return Question(
         kind=target.kind,
@@ -239,7 +243,7 @@ def ask_for(rng: random.Random, target: Target) -> Question:
 
 
 def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
-    """A click into a field, and a text that is typed into it."""
+    """Return a question for a click into a field and a text to type."""
     return replace(
         ask_for(rng, target),
         kind="type",
@@ -251,13 +255,13 @@ def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
 
 
 def ask_absent(rng: random.Random, screen: Screen, like: Target, near_share: float = 0.5) -> Question:
-    """For an element of that kind whose name no element has.
+    """Return a question for an element of a given kind with a name that no element has.
 
     Args:
-        rng: Where the name is drawn from.
-        screen: Where it is not.
-        like: An element of that kind.
-        near_share: How often the name is one letter away from that element's.
+        rng: Source of randomness.
+        screen: Screen without that name.
+        like: Element of the same kind.
+        near_share: Probability that the name is one letter away from that element's.
     """
     taken = {target.name.lower() for target in screen.targets}
     if like.kind == "icon":
@@ -269,12 +273,12 @@ def ask_absent(rng: random.Random, screen: Screen, like: Target, near_share: flo
 
 
 def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> Question:
-    """For something else than a click or a text.
+    """Return a question for something other than a click or a text.
 
     Args:
-        rng: Where the form is drawn from.
-        like: An element whose name some forms have.
-        forms: Of sentences; `{}` stands for a name. None are those of training.
+        rng: Source of randomness.
+        like: Element whose name some forms have.
+        forms: Sentences with `{}` for a name, none of them in training; empty for the forms of training.
     """
     if forms or rng.random() >= UNHEARD_SHARE:
         instruction = rng.choice(forms or STRANGE).format(like.name)
@@ -307,7 +311,7 @@ def _other_name(rng: random.Random, name: str, taken: set[str], near_share: floa
 
 
 def ask_finish(instruction: str, subject: Target | None = None) -> Question:
-    """The end of work that has been done: on an element that shows it, or on several."""
+    """Return a question for the end of a finished task: on an element that shows it, or on several."""
     return Question(
         kind="done",
         instruction=instruction,

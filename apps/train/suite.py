@@ -1,6 +1,6 @@
-"""The suite `screens`: work on drawn screens whose names, fonts, themes and layouts no training of ours has seen.
+"""Suite `screens`: tasks on drawn screens whose names, fonts, themes and layouts are not in our training.
 
-Elements answer to clicks and keys as in episodes; nothing runs behind the drawn screens.
+Elements react to clicks and keys as in episodes; there is no program behind the drawn screens.
 """
 
 import io
@@ -39,7 +39,7 @@ from envs.target import UNKNOWN, Check, Target
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What was done to an element: pressed, and what was typed into it behind that."""
+    """An action on an element: a press, and the text typed into it afterwards."""
 
     kind: str
     name: str
@@ -47,12 +47,12 @@ class Deed:
 
 
 class DrawnEnv:
-    """A screen of `apps.train.screens` that can be worked on; implements `envs.env.Env`.
+    """Environment of an `apps.train.screens` screen; implements `envs.env.Env`.
 
     Attributes:
         terminate: See `Env`.
-        deeds: What was done in this episode, in order.
-        held: Keys and buttons that are down now.
+        deeds: Actions of this episode, in order.
+        held: Keys and buttons that are held down.
     """
 
     def __init__(self) -> None:
@@ -60,20 +60,20 @@ class DrawnEnv:
         self.deeds: list[Deed] = []
         self.held: set[str] = set()
         self._screen: Screen | None = None
-        self._focus: str | None = None  # the name of a field
+        self._focus: str | None = None  # name of a field
         self._pointer_px = (0, 0)
         self._is_closed = False
 
     def show(self, screen: Screen) -> None:
-        """Put a screen there; a task's `setup` does."""
+        """Show a screen; called by a task's `setup`."""
         self._screen = screen
 
     @property
     def screen(self) -> Screen:
-        """As it is now.
+        """Current screen.
 
         Raises:
-            EnvError: There was no reset yet, or the env is closed.
+            EnvError: If there was no reset yet, or the environment is closed.
         """
         if self._is_closed:
             raise EnvError("this env was closed; make a new one")
@@ -82,7 +82,7 @@ class DrawnEnv:
         return self._screen
 
     async def reset(self, task: Task) -> Observation:
-        """Forget what was done, and have the task show its screen; one of ours where it shows none."""
+        """Reset the episode and let the task show its screen; a default screen if it shows none."""
         if self._is_closed:
             raise EnvError("this env was closed; make a new one")
         self.terminate, self._screen, self._focus = None, None, None
@@ -93,7 +93,7 @@ class DrawnEnv:
         return self._observe(None)
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
-        """Carry out actions on the screen."""
+        """Execute actions on the screen."""
         error = None
         for number, action in enumerate(actions):
             try:
@@ -108,7 +108,7 @@ class DrawnEnv:
         return StepResult(observation=self._observe(error), terminated=self.terminate is not None)
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """The element under the pointer, or the field that has the focus."""
+        """Return the element under the pointer, or the focused field."""
         match action:
             case Click() | Drag() | MouseDown() | MouseUp():
                 found = self._element_at(*self._place_of(action))
@@ -120,12 +120,12 @@ class DrawnEnv:
         return ()
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
-        """The element there."""
+        """Return the element at a point."""
         found = self._element_at(x_px, y_px)
         return f'{found.kind} "{found.name}"' if found else None
 
     async def close(self) -> None:
-        """Forget everything."""
+        """Discard the screen and the episode."""
         self.held, self._is_closed = set(), True
 
     def _act(self, action: Action) -> None:
@@ -158,10 +158,10 @@ class DrawnEnv:
                 self.terminate = action
 
     def _place_of(self, action: Click | Drag | Move | Scroll | MouseDown | MouseUp) -> tuple[int, int]:
-        """Where an action goes.
+        """Return the position of an action.
 
         Raises:
-            ActionError: Outside of the screen.
+            ActionError: If it is outside the screen.
         """
         x_px, y_px = self._pointer_px
         if action.x_px is not None and action.y_px is not None:
@@ -216,7 +216,7 @@ ALL_KINDS = ScreenOptions(
     families=TRAINED_FAMILIES, sizes_px=SIZES, text_px=(13, 24), near_share=0.2, held_out_names=True
 )
 Ask = Callable[[random.Random, Screen], list[Question]]
-"""What is asked of a screen, part by part; nothing where it has not what it takes."""
+"""Function that draws the parts of a task on a screen; empty if the screen does not fit."""
 
 
 def _ask_one(*kinds: Kind) -> Ask:
@@ -245,7 +245,7 @@ def _ask_three(rng: random.Random, screen: Screen) -> list[Question]:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """One kind of task: its screens, and what is asked."""
+    """One kind of task: options of its screens, and its questions."""
 
     options: ScreenOptions
     ask: Ask
@@ -273,7 +273,7 @@ PAPERS: Mapping[str, Paper] = {
     "three-steps": Paper(replace(ALL_KINDS, families=("form",)), _ask_three),
     "absent": Paper(ALL_KINDS, _ask_absent),
 }
-"""What each task asks; `absent` names what is not there, and the right end is to say so."""
+"""Question of each task; `absent` names a missing element, and the right answer is to report failure."""
 
 
 class ScreenTask(Task):
@@ -296,14 +296,14 @@ class ScreenTask(Task):
         env.show(self._screen)
 
     async def evaluate(self, env: DrawnEnv) -> TaskVerdict:
-        """1 when exactly what was asked for was done, in its order, and the end says so."""
+        """Return 1 if exactly the requested actions were done in order and the reported status is right."""
         wanted = "failure" if self._is_absent else "success"
         is_said = env.terminate is not None and env.terminate.status == wanted
         return TaskVerdict(is_said and env.deeds == self._deeds)
 
 
 def make_suite() -> Suite:
-    """Seventeen kinds of work on drawn screens, each drawn anew from a seed."""
+    """Return the suite: seventeen kinds of tasks on drawn screens, generated from a seed."""
     return Suite(
         name="screens",
         about=f"{len(PAPERS)} kinds of work on drawn screens with names and layouts that no training has seen",

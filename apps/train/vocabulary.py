@@ -1,7 +1,7 @@
-"""The vocabulary of nano-K2.5: bytes, numbers of up to three digits, and the words of the agent's protocol.
+"""Vocabulary of nano-K2.5: bytes, numbers of up to three digits, and the words of the agent's protocol.
 
-Strings of the user stay single letters, which the model has to find in the image; what stands in every request is one
-token a word. A coordinate is one token: the three digits behind `0.`.
+User strings remain single letters, which the model has to find in the image; text of every request is one token per
+word. A coordinate is one token: the three digits after `0.`.
 """
 
 import base64
@@ -13,17 +13,18 @@ from apps.train.lessons import answer_text
 from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, system_prompt
 
 PIECE = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+|_")
-"""Near to the release's pattern, which cuts texts before tokens are looked for: a word with what stands before it."""
+"""Pattern similar to the release's, which splits text before tokenization: a word with the character before it."""
 
 
 def make_ranks(texts: Iterable[str]) -> bytes:
-    """Content of a `tiktoken.model`.
+    """Return the content of a `tiktoken.model`.
 
-    A piece that is a token is taken as it is (tiktoken looks for whole pieces first), and what it begins with is none:
-    so all other words fall into letters, each of which is a token, and a name has as many tokens as letters.
+    A piece that is a token is used directly (tiktoken looks up whole pieces first), but its prefixes are not tokens.
+    All other words are therefore split into letters, each of which is a token, and a name has as many tokens as
+    letters.
 
     Args:
-        texts: What stands in every request and answer.
+        texts: Texts of every request and answer.
     """
     tokens = dict.fromkeys(bytes([value]) for value in range(256))
     for digits in (2, 3):
@@ -38,7 +39,7 @@ def _words(text: str) -> Iterator[bytes]:
 
 
 def protocol_texts() -> list[str]:
-    """What stands in every request and answer, for the vocabulary."""
+    """Return the texts of every request and answer, for the vocabulary."""
     answers = [answer_text(action, "") for action in (skills.CLICK, skills.TYPE_ACTION, skills.GIVE_UP, skills.FINISH)]
     codes = ["pyautogui.click(x=0., y=0.)", 'pyautogui.write("', 'computer.terminate(status="failure")', '"success")']
     return [
@@ -56,5 +57,5 @@ def protocol_texts() -> list[str]:
 
 
 def make_vocabulary() -> bytes:
-    """Content of nano-K2.5's `tiktoken.model`."""
+    """Return the content of nano-K2.5's `tiktoken.model`."""
     return make_ranks(protocol_texts())

@@ -1,6 +1,6 @@
-"""Conversations to prompts, and replies to messages.
+"""Conversion of conversations to prompts, and of replies to messages.
 
-pieces = render_chat(messages, tools)           # markers, untrusted text and media, apart
+pieces = render_chat(messages, tools)           # markers, untrusted text and media, separate
 prompt = encode_chat(pieces, tokenizer)         # token ids; only markers become control tokens
 show_chat(pieces)                               # for people
 """

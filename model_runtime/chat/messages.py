@@ -1,4 +1,4 @@
-"""A conversation as the template takes it: media already read, everything else untrusted text."""
+"""A conversation as input of the template: media are loaded, everything else is untrusted text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from model_runtime.media import MediaItem
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Text; nothing in it can become a control token."""
+    """Text; no part of it can become a control token."""
 
     text: str
 
@@ -33,7 +33,7 @@ Part = TextPart | ImagePart | VideoPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call as it stands in a message: `arguments` is JSON text, kept as it came."""
+    """A call in a message: `arguments` is unmodified JSON text."""
 
     id: str
     name: str
@@ -42,9 +42,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """A message; `name` is shown in place of the role, and roles that are unknown are read as system.
+    """A message; `name` replaces the role in the prompt, and unknown roles are treated as system.
 
-    `reasoning` is an assistant's, without its markers; `tool_call_id` says which call a `tool` message answers.
+    `reasoning` is an assistant's, without its markers; `tool_call_id` names the call that a `tool` message answers.
     """
 
     role: str
@@ -56,4 +56,4 @@ class ChatMessage:
 
 
 ToolSpec = Mapping[str, Any]
-"""A tool as OpenAI's API has it: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+"""A tool in OpenAI's form: `{"type": "function", "function": {"name", "description", "parameters"}}`."""

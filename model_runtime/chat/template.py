@@ -1,13 +1,13 @@
-"""Kimi K2.5's chat template, as pieces instead of text, and pieces to token ids, or to text for people.
+"""Chat template of Kimi K2.5, rendered to pieces, and conversion of pieces to token ids or to text for display.
 
     <|im_user|>user<|im_middle|>Open the mail.<|im_end|><|im_assistant|>assistant<|im_middle|><think>
 
-Control tokens are markers, never text: nothing that a message, a name or a tool says can become one. Markers, untrusted
-text and media are kept apart until they are ids.
+Control tokens are markers, never text: no message, name or tool text can become one. Markers, untrusted text and media
+remain separate until they are converted to ids.
 
 Source: `chat_template.jinja` of moonshotai/Kimi-K2.5, and `docs/tool_call_guidance.md` of MoonshotAI/Kimi-K2.
 
-Tools are declared in TypeScript, as the model was trained to read them:
+Tools are declared in TypeScript, as in the model's training:
 
     # Tools
 
@@ -22,10 +22,10 @@ Tools are declared in TypeScript, as the model was trained to read them:
     }) => any;
     }
 
-What a declaration cannot say (a schema without `type`, `oneOf`, references to elsewhere) makes all tools compact JSON.
+If a schema cannot be expressed (no `type`, `oneOf`, external references), all tools are declared as compact JSON.
 
-Source: `tool_declaration_ts.py` of moonshotai/Kimi-K2.5. Its oddities are kept, as the model knows them from training:
-Python's `True` and `None` in enums and defaults, enum texts without escapes, comments of alternatives left out.
+Source: `tool_declaration_ts.py` of moonshotai/Kimi-K2.5. Its peculiarities are kept, as the model was trained with
+them: Python's `True` and `None` in enums and defaults, enum texts without escapes, comments of alternatives left out.
 """
 
 import json
@@ -41,10 +41,10 @@ from model_runtime.tokenizer import TokenBudget, Tokenizer
 _T = TypeVar("_T")
 
 MAX_DEPTH = 100
-"""Objects and lists of a tool that may stand inside each other."""
+"""Maximum nesting depth of objects and lists in a tool."""
 
 MAX_INTEGER_BITS = 10_000
-"""Python writes no number of more than 4,300 digits."""
+"""Maximum size of integers: Python does not write numbers of more than 4,300 digits."""
 
 _INDENT = "  "
 _SEPARATOR = ",\n"
@@ -68,17 +68,18 @@ _PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 class _Unsupported(Exception):
-    """A declaration cannot say this."""
+    """Raised for schemas that a TypeScript declaration cannot express."""
 
 
 def declare_tools(tools: Sequence[ToolSpec]) -> str:
-    """What the model reads about tools: TypeScript, or compact JSON where that cannot say it.
+    """Return the declaration of tools: TypeScript, or compact JSON if they cannot be expressed in it.
 
     Args:
-        tools: In OpenAI's form. Those with another type than `function` are not declared.
+        tools: Tools in OpenAI's form. Those with another type than `function` are not declared.
 
     Raises:
-        RequestError: Something is no JSON, nested deeper than `MAX_DEPTH`, or a number beyond `MAX_INTEGER_BITS`.
+        RequestError: If a value is not JSON, is nested deeper than `MAX_DEPTH`, or is a number beyond
+            `MAX_INTEGER_BITS`.
     """
     ordered = [_sort_keys(tool, f"tools.{n}", 1) for n, tool in enumerate(tools)]
     try:
@@ -91,7 +92,7 @@ def declare_tools(tools: Sequence[ToolSpec]) -> str:
 
 
 def _sort_keys(value: object, param: str, depth: int) -> Any:
-    """A copy of JSON data with all keys in order."""
+    """Return a copy of JSON data with sorted keys."""
     if depth > MAX_DEPTH:
         raise RequestError(f"tools are nested deeper than {MAX_DEPTH} levels", param=param)
     if isinstance(value, Mapping):
@@ -108,13 +109,13 @@ def _sort_keys(value: object, param: str, depth: int) -> Any:
 
 
 def _find_function(tool: object) -> dict[str, Any]:
-    """The function of a tool; empty where there is nothing to declare."""
+    """Return the function of a tool; empty if there is nothing to declare."""
     function = _as(dict, tool).get("function") if _as(dict, tool).get("type") == "function" else None
     return _as(dict, function or {})
 
 
 def _declare(function: dict[str, Any]) -> str:
-    """One function: interfaces that its parameters refer to, its description, its type."""
+    """Declare one function: interfaces for references of its parameters, its description, its type."""
     parameters = _as(dict, function.get("parameters") or {})
     types = _Types()
     written = types.write_object(parameters, "")
@@ -129,14 +130,14 @@ def _declare(function: dict[str, Any]) -> str:
 
 
 class _Types:
-    """Types of one function's parameters, and the definitions met on the way."""
+    """Types of one function's parameters, and the definitions that they refer to."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
         self.has_self_reference = False
 
     def write(self, schema: object, indent: str) -> str:
-        """The type of a schema; lines after its first start with `indent`."""
+        """Return the type of a schema; lines after its first start with `indent`."""
         if isinstance(schema, bool):
             return "any" if schema else "null"
         keys = _as(dict, schema)
@@ -161,7 +162,7 @@ class _Types:
         return "number" if kind == "integer" else _as(str, kind)
 
     def write_object(self, schema: dict[str, Any], indent: str) -> str:
-        """An object type: required properties first, both groups by name."""
+        """Return an object type: required properties first, both groups sorted by name."""
         self.definitions |= _as(dict, schema.get("$defs") or {})
         inner = indent + _INDENT
         more = self._write_additional(schema.get("additionalProperties"), inner)
@@ -170,12 +171,12 @@ class _Types:
         return "{\n" + _SEPARATOR.join(lines) + f"\n{indent}}}" if lines else "{}"
 
     def write_self(self, parameters: dict[str, Any]) -> str:
-        """The interface of parameters that refer to themselves: properties by name."""
+        """Return the interface of parameters that refer to themselves, with properties sorted by name."""
         lines = [text for _, text in self._write_properties(parameters, _INDENT)]
         return "interface parameters {" + (f"\n{_SEPARATOR.join(lines)}\n" if lines else "") + "}"
 
     def _write_properties(self, schema: dict[str, Any], indent: str) -> list[tuple[bool, str]]:
-        """(is optional, text) of each property, by name."""
+        """Return (is optional, text) of each property, sorted by name."""
         names = _as(list, schema.get("required", []))
         if any(isinstance(name, list | dict) for name in names):
             raise _Unsupported
@@ -223,7 +224,7 @@ def _write_enum(schema: dict[str, Any]) -> str:
 
 
 def _comment(schema: object, indent: str) -> str:
-    """Lines above a property: its description, and in one line what bounds it."""
+    """Return the comment lines above a property: its description, and its constraints in one line."""
     if not isinstance(schema, dict):
         return ""
     kind = schema.get("type")
@@ -234,7 +235,7 @@ def _comment(schema: object, indent: str) -> str:
 
 
 def _comment_text(schema: dict[str, Any], indent: str) -> str:
-    """The description; its empty lines stay empty."""
+    """Return the description as a comment; its empty lines stay empty."""
     text = _as(str, schema.get("description") or "")
     return "".join(f"{indent}// {line}\n" if line else "\n" for line in text.split("\n")) if text else ""
 
@@ -261,7 +262,7 @@ def _find(table: Mapping[str, Any], key: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A control token by its text, for example `Marker("<|im_end|>")`. Only the template makes them."""
+    """A control token by its text, for example `Marker("<|im_end|>")`. Only the template creates markers."""
 
     text: str
 
@@ -291,17 +292,17 @@ def render_chat(
     preserve_thinking: bool = False,
     add_generation_prompt: bool = True,
 ) -> list[Piece]:
-    """A conversation as the model reads it.
+    """Render a conversation for the model.
 
-    Reasoning is kept in a running tool loop only: assistant turns up to the last one without tool calls show an
-    empty block.
+    Reasoning is kept only in a running tool loop: assistant turns up to the last one without tool calls show an empty
+    block.
 
     Args:
-        messages: In order. Nothing is added to them: there is no default system prompt.
-        tools: What the model may call.
-        thinking: Let the model reason before it answers, and show it what it thought in the running tool loop.
-        preserve_thinking: Show all earlier reasoning as well (from K2.6 on; K2.5 was trained without).
-        add_generation_prompt: End with the opening of an assistant message.
+        messages: Messages in order. There is no default system prompt.
+        tools: Tools that the model may call.
+        thinking: True to let the model reason before it answers, and to show its reasoning in the running tool loop.
+        preserve_thinking: True to show all earlier reasoning as well (from K2.6 on; K2.5 was trained without).
+        add_generation_prompt: True to end with the opening of an assistant message.
     """
     pieces: list[Piece] = []
     if declaration := declare_tools(tools) if tools else "":
@@ -319,7 +320,7 @@ def render_chat(
 
 
 def _find_running_loop(messages: Sequence[ChatMessage]) -> int:
-    """Index after the last assistant message without tool calls."""
+    """Return the index after the last assistant message without tool calls."""
     answers = (n for n in range(len(messages) - 1, -1, -1) if messages[n].role == "assistant")
     return next((n + 1 for n in answers if not messages[n].tool_calls), 0)
 
@@ -362,12 +363,12 @@ def _calls(calls: Iterable[ToolCall]) -> Iterator[Piece]:
 
 
 def encode_chat(pieces: Iterable[Piece], tokenizer: Tokenizer, budget: TokenBudget | None = None) -> Prompt:
-    """Token ids of a rendered conversation, media placeholders repeated.
+    """Return token ids of a rendered conversation, with repeated media placeholders.
 
-    Texts that follow each other are joined first, so that the ids are those of the whole text.
+    Adjacent texts are joined first, so that the ids are those of the whole text.
 
     Raises:
-        RequestError: The budget has not so many tokens left.
+        RequestError: If the prompt exceeds the budget.
     """
     ids: list[int] = []
     media: list[MediaSpan] = []
@@ -386,9 +387,9 @@ def encode_chat(pieces: Iterable[Piece], tokenizer: Tokenizer, budget: TokenBudg
 
 
 def show_chat(pieces: Iterable[Piece]) -> str:
-    """The text of a rendered conversation for people, one `<|media_pad|>` for each media item.
+    """Return the text of a rendered conversation for display, with one `<|media_pad|>` for each media item.
 
-    Markers and text that spells markers look the same in it: never tokenise it.
+    Markers and text that spells markers look the same in it: never tokenize it.
     """
     return "".join(_show(piece) for piece in pieces)
 

@@ -1,8 +1,9 @@
-"""Ids of tool calls: whatever clients send becomes `functions.NAME:NUMBER`, numbered over the conversation from 0.
+"""Ids of tool calls: all ids of clients are rewritten to `functions.NAME:NUMBER`, numbered over the conversation from
+0.
 
 The template shows ids verbatim and the model imitates what it sees, so one foreign id in a conversation leads to
-replies that no parser takes. Clients get ids of the same form; what they send back, renamed or not, is rewritten again
-by its place in the conversation, so nothing has to be kept between requests.
+replies that cannot be parsed. Clients get ids of the same form; ids that they send back, renamed or not, are rewritten
+by their position in the conversation, so no state is kept between requests.
 
 messages, ids = rewrite_history(messages)
 next_call_id(ids, "exec", 0)               # the id of the first call of the reply, as the client gets it
@@ -25,11 +26,11 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdMap:
-    """What became of the ids of a conversation.
+    """Mapping of the ids of a conversation.
 
     Attributes:
         external: The client's id of each call, in order; a call's position is its number in the prompt.
-        next_number: The first number that no id of the client has, and no call in the prompt.
+        next_number: Smallest number above those of the client's ids and of the calls in the prompt.
     """
 
     external: tuple[str, ...] = ()
@@ -37,25 +38,25 @@ class IdMap:
 
 
 def call_id(name: str, number: int) -> str:
-    """The id of the call with that number, counted over the conversation from 0."""
+    """Return the id of the call with this number, counted over the conversation from 0."""
     return f"functions.{name}:{number}"
 
 
 def next_call_id(ids: IdMap, name: str, index: int) -> str:
-    """The id that a client gets for a new call: unlike all that it sent, also where it has cut its history short."""
+    """Return the id of a new call, distinct from all ids of the client, even if it has truncated its history."""
     return call_id(name, ids.next_number + index)
 
 
 def rewrite_history(messages: Sequence[ChatMessage]) -> tuple[tuple[ChatMessage, ...], IdMap]:
-    """The conversation with the ids that the model knows, in calls and in the results that answer them.
+    """Rewrite ids to those of the model, in calls and in the results that answer them.
 
-    A result belongs to the latest message before it that has a call of its id; several results of one id belong to
-    the calls of that id in order, the last of them taking what is left over. Ids that differ only in characters other
-    than letters and digits are the same where that is unambiguous. Where none of the results after a message with
-    calls has an id of any call, they belong to its calls in order. Calls may go without result.
+    A result belongs to the latest message before it that has a call of its id; several results of one id belong to the
+    calls of that id in order, the last call taking any extra results. Ids that differ only in characters other than
+    letters and digits are equal if that is unambiguous. If none of the results after a message with calls has an id of
+    any call, they belong to its calls in order. Calls may have no result.
 
     Raises:
-        RequestError: A result whose call cannot be told; `param` is `messages.N.tool_call_id`.
+        RequestError: If the call of a result cannot be determined; `param` is `messages.N.tool_call_id`.
     """
     rewritten = list(messages)
     external: list[str] = []
@@ -74,7 +75,7 @@ def rewrite_history(messages: Sequence[ChatMessage]) -> tuple[tuple[ChatMessage,
 
 
 def _turns(messages: Sequence[ChatMessage]) -> Iterator[range]:
-    """Positions from each message with calls up to the next one; the first turn may have none."""
+    """Return index ranges from each message with calls up to the next one; the first may have no calls."""
     starts = [index for index, message in enumerate(messages) if message.tool_calls or index == 0]
     return (range(start, end) for start, end in pairwise([*starts, len(messages)]))
 
@@ -85,14 +86,14 @@ def _next_number(external: Sequence[str]) -> int:
 
 
 class _KnownCalls:
-    """Calls so far by the client's ids; a later message takes over the ids that it uses again."""
+    """Calls so far by the client's ids; if a later message reuses ids, they refer to its calls."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[str]] = {}
         self._spelled: dict[str, list[str]] = {}
 
     def add(self, external: Sequence[str], ids: Sequence[str]) -> None:
-        """Calls of one message: the client's ids and those that the model knows."""
+        """Add the calls of one message: the client's ids and the model's."""
         waiting: dict[str, deque[str]] = {}
         spelled: dict[str, list[str]] = {}
         for old, new in zip(external, ids, strict=True):
@@ -103,14 +104,14 @@ class _KnownCalls:
         self._spelled.update(spelled)
 
     def find(self, external: str) -> str | None:
-        """The id among those added that this one is, if any."""
+        """Return the added id that matches this one, if any."""
         if external in self._waiting:
             return external
         alike = self._spelled.get(_compact(external), [])
         return alike[0] if len(alike) == 1 else None
 
     def take(self, external: str) -> str:
-        """The call that the next result with this id answers."""
+        """Return the call that the next result with this id answers."""
         waiting = self._waiting[external]
         return waiting.popleft() if len(waiting) > 1 else waiting[0]
 
@@ -120,7 +121,7 @@ def _compact(text: str) -> str:
 
 
 def _match(results: Mapping[int, str], known: _KnownCalls, ids: Sequence[str]) -> dict[int, str]:
-    """The call of each result of a turn, by position of the message."""
+    """Return the call of each result of a turn, by message index."""
     found = {index: known.find(external) for index, external in results.items()}
     if ids and all(external is None for external in found.values()):
         pairs = dict(zip(results, ids, strict=False))

@@ -1,6 +1,6 @@
-"""Write a folder in the release's layout: config, shards, vocabulary, settings of the processor.
+"""Writer of a folder in the release's layout: config, shards, vocabulary, processor settings.
 
-What is written loads in this runtime and in transformers: config.json has both spellings.
+The folder loads in this runtime and in transformers: config.json has both spellings.
 """
 
 import json
@@ -28,7 +28,7 @@ IGNORE = (
     "re:.*vision_tower.*",
     "re:.*mm_projector.*",
 )
-"""What is left in the model's dtype where routed experts are packed."""
+"""Modules that stay in the model's dtype if routed experts are packed."""
 
 
 def write_folder(
@@ -43,16 +43,16 @@ def write_folder(
     """Write a model.
 
     Args:
-        model_dir: Folder to make; files in it are overwritten.
+        model_dir: Folder to create; files in it are overwritten.
         config: Sizes.
-        tensors: Every tensor of the release by its name, on the CPU, in any order, of the dtype that `dtype_of` says;
-            packed experts as `pack_named` gives them.
-        ranks: Content of `tiktoken.model`: as many as `vocab_size` less the slots of control tokens.
-        media: Limits of the processor; None are the release's.
-        num_shards: Files to spread the tensors over.
+        tensors: All tensors of the release by name, on the CPU, in any order, of the dtype from `dtype_of`; packed
+            experts as returned by `pack_named`.
+        ranks: Content of `tiktoken.model`: `vocab_size` minus the slots of control tokens.
+        media: Limits of the processor; None for the release's.
+        num_shards: Number of files for the tensors.
 
     Raises:
-        ConfigError: The sizes contradict each other.
+        ConfigError: If the sizes contradict each other.
     """
     faults: list[str] = []
     check_config(config, faults)
@@ -70,12 +70,14 @@ def write_folder(
 
 
 def dtype_of(info: TensorInfo, dtype: DType) -> str:
-    """The dtype in which a tensor is written, where the model's is `dtype`."""
+    """Return the dtype in which a tensor is written if the model's is `dtype`."""
     return dtype if dtype in info.dtypes and info.dtypes[0] != "float32" else info.dtypes[0]
 
 
 def pack_named(name: str, weight: Tensor, group_size: int) -> Iterator[tuple[str, Tensor]]:
-    """An expert's (out, in) matrix `NAME.weight` as the three tensors of the release, one scale for `group_size`."""
+    """Pack an expert's (out, in) matrix `NAME.weight` to the three tensors of the release, one scale per
+    `group_size`.
+    """
     q, scale = quantize(weight, group_size)
     yield name + "_packed", pack(q)
     yield name + "_scale", scale
@@ -113,7 +115,7 @@ def _write_vocabulary(model_dir: Path, config: K25Config, ranks: bytes) -> None:
 
 
 def _processor_json(config: K25Config, media: MediaOptions) -> dict[str, Any]:
-    """Source: `preprocessor_config.json` of the media."""
+    """Return the content of `preprocessor_config.json`. Source: the release's file."""
     return {
         "media_proc_cfg": {
             "in_patch_limit": media.in_patch_limit,

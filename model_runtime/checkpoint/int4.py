@@ -1,7 +1,7 @@
-"""INT4 weights as compressed-tensors packs them (`pack-quantized`): eight values in one int32, a scale for each group.
+"""INT4 weights in compressed-tensors' format `pack-quantized`: eight values in one int32, a scale per group.
 
-A value q in [-8, 7] is stored as q + 8 in four bits; element k of eight takes bits 4k to 4k+3. There is no zero
-point.
+A value q in [-8, 7] is stored as q + 8 in four bits; element k of eight has bits 4k to 4k+3. There is no zero point.
+
 Source: Kimi K2.5 report, section on INT4 quantization-aware training; compressed-tensors, `pack_quantized`.
 """
 
@@ -12,23 +12,23 @@ PER_INT32 = 8
 
 
 def pack(q: Tensor) -> Tensor:
-    """Eight values in one int32: (out, in) in [-8, 7] to (out, ceil(in / 8)), padded with the stored value 0."""
+    """Pack eight values in one int32: (out, in) in [-8, 7] to (out, ceil(in / 8)), padded with the stored value 0."""
     nibbles = torch.nn.functional.pad((q + 8).to(torch.uint8), (0, -q.shape[1] % PER_INT32))
     return (nibbles[:, 0::2] | nibbles[:, 1::2] << 4).view(torch.int32)
 
 
 def unpack(packed: Tensor, num_in: int | None = None) -> Tensor:
-    """The values of packed rows: (out, in / 8) int32 to (out, `num_in`) int8 in [-8, 7]; None for all that fit."""
+    """Unpack rows: (out, in / 8) int32 to (out, `num_in`) int8 in [-8, 7]; None for all values."""
     pairs = packed.contiguous().view(torch.uint8)  # (out, in / 2), lower half first
     nibbles = torch.stack((pairs & 15, pairs >> 4), -1).flatten(1)[:, :num_in]
     return nibbles.view(torch.int8) - 8
 
 
 def quantize(weight: Tensor, group_size: int = 32) -> tuple[Tensor, Tensor]:
-    """Round a weight to four bits, symmetric, a scale for each group along the input.
+    """Quantize a weight to four bits, symmetric, with a scale for each group along the input.
 
-    The scale is the largest magnitude of the group / 7.5, rounded to the weight's dtype, so that -8 is
-    reached. A group of zeros has scale 0 and values 0.
+    The scale is the largest magnitude of the group / 7.5, rounded to the weight's dtype, so that -8 is reached. A group
+    of zeros has scale 0 and values 0.
 
     Args:
         weight: (out, in) floating, in a multiple of `group_size`.
@@ -45,13 +45,13 @@ def quantize(weight: Tensor, group_size: int = 32) -> tuple[Tensor, Tensor]:
 
 
 def dequantize(packed: Tensor, scale: Tensor, dtype: torch.dtype = torch.bfloat16, num_in: int | None = None) -> Tensor:
-    """The (out, in) weight that packed values stand for: each times the scale of its group, rounded once to `dtype`.
+    """Return the (out, in) weight of packed values: each times the scale of its group, rounded once to `dtype`.
 
     Args:
         packed: (out, in / 8) int32.
         scale: (out, in / group_size) floating.
-        dtype: Of the weight.
-        num_in: Columns of the weight; None: all that fit.
+        dtype: Dtype of the weight.
+        num_in: Columns of the weight; None for all values.
     """
     q = unpack(packed, num_in)
     wide = torch.promote_types(scale.dtype, dtype)

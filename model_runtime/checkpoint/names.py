@@ -1,4 +1,4 @@
-"""Every tensor of a release by name, shape and dtype: 208,550 for Kimi K2.5.
+"""Names, shapes and dtypes of all tensors of a release: 208,550 for Kimi K2.5.
 
 Source: the release's tensor list; layer names follow DeepSeek-V3 (`language_model.`) and MoonViT (`vision_tower.`).
 """
@@ -15,14 +15,16 @@ Named = tuple[str, "TensorInfo"]
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What a tensor of the release has to be: shape (out, in) for linear layers, and the dtypes it may have."""
+    """Expected shape, (out, in) for linear layers, and allowed dtypes of a tensor of the release."""
 
     shape: tuple[int, ...]
     dtypes: tuple[str, ...] = FLOATS
 
 
 def expected_tensors(config: K25Config, *, quantized: bool | None = None) -> dict[str, TensorInfo]:
-    """All tensors of a model, in reading order; `quantized` None packs the routed experts where the config says so."""
+    """Return all tensors of a model, in reading order; with `quantized` None, the config decides if routed experts are
+    packed.
+    """
     packed = config.quantization is not None if quantized is None else quantized
     scheme = (config.quantization or QuantizationConfig()) if packed else None
     text = config.text
@@ -42,7 +44,7 @@ def _linear(name: str, num_out: int, num_in: int, *, bias: bool = False) -> Iter
 
 
 def _norm(name: str, size: int) -> Iterator[Named]:
-    """LayerNorm with bias, as in the vision tower."""
+    """Yield the tensors of a LayerNorm with bias, as in the vision tower."""
     yield f"{name}.weight", TensorInfo((size,))
     yield f"{name}.bias", TensorInfo((size,))
 

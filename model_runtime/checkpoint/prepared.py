@@ -1,7 +1,7 @@
-"""Experts in the form that kernels read, kept on disk: a second start reads that form and does not make it again.
+"""On-disk cache of experts in the layout of the kernels, which later starts read instead of converting again.
 
-Making it is one pass over weights that were just read and needs no second copy in memory; what the files save is that
-pass, and reading hundreds of small tensors a layer. They take as much room as the packed experts of the checkpoint.
+The conversion is one pass over weights that were just read and needs no second copy in memory; the cache saves this
+pass, and reading hundreds of small tensors per layer. It is as large as the packed experts of the checkpoint.
 """
 
 import hashlib
@@ -24,19 +24,19 @@ from model_runtime.errors import CheckpointError, require
 from model_runtime.parallel.comm import Comm
 
 LAYOUT = 1
-"""Raised whenever a prepared form changes: files of another number are not read."""
+"""Version of the layout, incremented with each change: files of another version are not read."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedFiles:
-    """The files of one rank of one checkpoint.
+    """Cache files of one rank of one checkpoint.
 
     Attributes:
-        folder: Where they are; made when the first is written.
-        rank: Which part of the model they hold, `R-of-S`.
-        device: Where the tensors are to be.
+        folder: Folder of the files; created with the first one.
+        rank: Part of the model in the files, `R-of-S`.
+        device: Device of the loaded tensors.
     """
 
     folder: Path
@@ -44,9 +44,9 @@ class PreparedFiles:
     device: torch.device
 
     def get_or_make(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the content of the file `name`, or, without one or with a broken one, that of `make`, which is kept.
+        """Return the content of the file `name`; if it is missing or broken, call `make` and save the result.
 
-        `make` gives a dataclass of this package whose fields are tensors; `name` is that of a module, for example
+        `make` returns a dataclass of this package whose fields are tensors; `name` is that of a module, for example
         `language_model.model.layers.1.mlp.experts.`.
         """
         path = self.folder / f"{name.strip('.')}.{self.rank}.safetensors"
@@ -71,19 +71,19 @@ class PreparedFiles:
             for field in fields(kind):
                 if field.name not in head:
                     raise CheckpointError(f"no {field.name} in {path.name}")
-                stored = file.get_tensor(field.name)  # a view into the mapped file
+                stored = file.get_tensor(field.name)  # a view of the mapped file
                 values[field.name] = torch.empty_like(stored, device=self.device).copy_(stored)
         return kind(**values)
 
 
 def open_prepared(root: Path, fingerprint: Fingerprint, comm: Comm, device: torch.device) -> PreparedFiles:
-    """The files under `root` that belong to a checkpoint of this fingerprint and to this rank."""
+    """Return the files under `root` for a checkpoint with this fingerprint and for this rank."""
     key = hashlib.sha256(json.dumps([LAYOUT, fingerprint]).encode()).hexdigest()[:16]
     return PreparedFiles(folder=root.expanduser() / key, rank=f"{comm.rank}-of-{comm.size}", device=device)
 
 
 def _write(path: Path, made: Any) -> None:
-    """Both files under other names first, so that a start that is cut short leaves nothing that looks whole."""
+    """Write both files under temporary names first, so that an interrupted start leaves no file that looks complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {field.name: getattr(made, field.name) for field in fields(made)}
     plan = {
@@ -101,7 +101,7 @@ def _write(path: Path, made: Any) -> None:
 
 
 def _find_class(text: str) -> Any:
-    """The class a file was made from; nothing but this package's is ever imported."""
+    """Return the class that a file was made from; only modules of this package are imported."""
     module, _, name = text.partition(":")
     if not module.startswith("model_runtime."):
         raise CheckpointError(f"made from {text!r}, which is no class of this package")

@@ -1,7 +1,7 @@
-"""A folder of safetensors as tensors by their release name, and whether it has what config.json asks for.
+"""Reader of a safetensors folder: tensors by release name, and a check against config.json.
 
-Opening reads the heads of the shards only. What is wrong with them is kept in `faults`, so that `check_tensors` can
-tell all of it at once; a tensor of a faulty shard cannot be had.
+Opening reads only the heads of the shards. Their errors are kept in `faults`, so that `check_tensors` can report all of
+them at once; a tensor of a faulty shard cannot be read.
 """
 
 import json
@@ -32,7 +32,7 @@ Head = Mapping[str, StoredTensor]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies: its shard, its name there, and what the shard's head says of it."""
+    """Location of a tensor: its shard, its name there, and its entry in the shard's head."""
 
     file_name: str
     stored_name: str
@@ -45,9 +45,9 @@ class Checkpoint:
 
     Attributes:
         model_dir: The folder.
-        places: Where each tensor lies, by release name (aliases resolved).
-        lost: Shards that cannot be read, by the name of each tensor that the index places there.
-        faults: What is wrong with the index and the shards.
+        places: Location of each tensor, by release name (aliases resolved).
+        lost: Unreadable shards, by the name of each tensor that the index assigns to them.
+        faults: Errors of the index and the shards.
         opened_as: `fingerprint()` at the time of opening.
     """
 
@@ -64,7 +64,7 @@ class Checkpoint:
         """Read the index and the heads of all shards.
 
         Raises:
-            CheckpointError: There is no checkpoint in the folder, or its index cannot be read.
+            CheckpointError: If the folder has no checkpoint, or its index cannot be read.
         """
         weight_map = _read_index(model_dir)
         names = [SINGLE] if weight_map is None else sorted(set(weight_map.values()))
@@ -76,14 +76,14 @@ class Checkpoint:
         return cls(model_dir, _find_places(heads, faults), lost, tuple(faults), opened_as)
 
     def has(self, name: str) -> bool:
-        """Whether a tensor of that release name exists (aliases are resolved)."""
+        """Return True if a tensor of that release name exists (aliases are resolved)."""
         return name in self.places
 
     def get(self, name: str, index: tuple[slice, ...] = ()) -> Tensor:
-        """A view into the mapped file, on the CPU: the whole tensor, or the part `index` of it; copy it to keep it.
+        """Return a view of the mapped file on the CPU: the whole tensor, or its part `index`; copy it to keep it.
 
         Raises:
-            CheckpointError: There is no such tensor, or its file cannot be opened.
+            CheckpointError: If the tensor does not exist, or its file cannot be opened.
         """
         place = self.places.get(name)
         if place is None:
@@ -94,14 +94,14 @@ class Checkpoint:
         return tensor[index] if index else tensor
 
     def fingerprint(self) -> Fingerprint:
-        """Name, size in bytes and time of change in ns of each file as it is now; -1 for a file that is gone."""
+        """Return name, size in bytes and modification time in ns of each file as it is now; -1 for a missing file."""
         return _find_fingerprint(self.model_dir, [name for name, _, _ in self.opened_as])
 
     def check_unchanged(self) -> None:
-        """Make sure that the mapped files are still those that were opened.
+        """Check that the mapped files have not changed since they were opened.
 
         Raises:
-            CheckpointError: With the names of the files that were replaced, changed or removed.
+            CheckpointError: If files were replaced, changed or removed; the text names them.
         """
         now = self.fingerprint()
         changed = [was[0] for was, is_now in zip(self.opened_as, now, strict=True) if was != is_now]
@@ -120,14 +120,14 @@ class Checkpoint:
 
 
 def release_name(stored_name: str) -> str:
-    """The release's name of a tensor; some re-releases drop the inner `model.`."""
+    """Return the release's name of a tensor; some re-releases omit the inner `model.`."""
     if stored_name.startswith(WITHOUT_INNER):
         return INNER + stored_name.removeprefix("language_model.")
     return stored_name
 
 
 def _read_index(model_dir: Path) -> dict[str, str] | None:
-    """Shard of each tensor, or None where one file holds all."""
+    """Return the shard of each tensor, or None if one file holds all."""
     path = model_dir / INDEX
     if not path.exists():
         if (model_dir / SINGLE).exists():
@@ -151,7 +151,7 @@ def _read_shard(model_dir: Path, file_name: str, faults: list[str]) -> Head | No
 
 
 def _find_index_faults(weight_map: Mapping[str, str], heads: Mapping[str, Head]) -> list[str]:
-    """Tensors that the index and the heads do not agree on; shards without a readable head were told already."""
+    """Return the tensors on which index and heads disagree; shards with an unreadable head were already reported."""
     faults = []
     for file_name, head in heads.items() if weight_map else ():
         unlisted = [name for name in head if weight_map.get(name) != file_name]
@@ -199,26 +199,26 @@ def _find_fingerprint(model_dir: Path, names: list[str]) -> Fingerprint:
 
 
 class TensorSource(Protocol):
-    """Tensors by their release name. The mapped file is read when a tensor is copied, and only the part asked for."""
+    """Tensors by their release name. Copying a tensor reads only the requested part of the mapped file."""
 
     def has(self, name: str) -> bool:
-        """Whether a tensor of that release name exists (aliases are resolved)."""
+        """Return True if a tensor of that release name exists (aliases are resolved)."""
         ...
 
     def get(self, name: str, index: tuple[slice, ...] = ()) -> "Tensor":
-        """A CPU tensor backed by the mapped file, or the part `index` of it; copy it to keep it.
+        """Return a CPU tensor backed by the mapped file, or its part `index`; copy it to keep it.
 
         Raises:
-            CheckpointError: There is no such tensor, or its file is truncated or corrupt.
+            CheckpointError: If the tensor does not exist, or its file is truncated or corrupt.
         """
         ...
 
 
 def copy_into(target: "Tensor", stored: "Tensor", name: str) -> None:
-    """Copy a stored tensor, or this rank's part of it, over a weight.
+    """Copy a stored tensor, or this rank's part of it, into a weight.
 
     Raises:
-        CheckpointError: The shapes differ.
+        CheckpointError: If the shapes differ.
     """
     if target.shape != stored.shape:
         found, expected = tuple(stored.shape), tuple(target.shape)
@@ -231,16 +231,17 @@ NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def is_quantized(checkpoint: Checkpoint) -> bool:
-    """Whether routed experts are packed to INT4; the files decide, not the config's list of what is left out."""
+    """Return True if routed experts are packed to INT4, as found in the files; the config's ignore list is not used."""
     names = (*checkpoint.places, *checkpoint.lost)
     return any(name.endswith(".weight_packed") for name in names)
 
 
 def check_tensors(checkpoint: Checkpoint, config: K25Config) -> None:
-    """Make sure that every tensor is there in its shape and dtype, and none besides.
+    """Check that all tensors exist with their shape and dtype, and that there are no others.
 
     Raises:
-        CheckpointError: With all faults of index, shards and tensors; tensors of the same kind are told together.
+        CheckpointError: If there are faults of index, shards or tensors; the text has all of them, grouped by kind of
+            tensor.
     """
     places, lost = checkpoint.places, checkpoint.lost
     expected = expected_tensors(config, quantized=is_quantized(checkpoint))
@@ -256,7 +257,7 @@ def check_tensors(checkpoint: Checkpoint, config: K25Config) -> None:
 
 
 def _difference(place: Place, info: TensorInfo) -> str:
-    """How a stored tensor differs from what was expected; empty if it fits."""
+    """Describe the difference between a stored tensor and the expected one; empty if there is none."""
     stored = place.stored
     if stored.shape == info.shape and stored.dtype in info.dtypes:
         return ""
@@ -265,7 +266,7 @@ def _difference(place: Place, info: TensorInfo) -> str:
 
 
 def _tell(what: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
-    """One sentence for the first few kinds of tensors: equal but for the numbers in the name, equal in detail."""
+    """Return one sentence on the first few kinds of tensors, grouped by name without numbers and by detail."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for name, detail in names:
         kinds.setdefault((NUMBER.sub("*", name), detail), []).append(name)
@@ -279,7 +280,7 @@ def _tell(what: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -
 
 
 def _describe(names: list[str], detail: str, checkpoint: Checkpoint) -> str:
-    """`language_model.model.layers.1-60.mlp.gate.weight (60 tensors)`: the ranges of the numbers in the names."""
+    """Describe tensors with ranges of numbers: `language_model.model.layers.1-60.mlp.gate.weight (60 tensors)`."""
     columns = zip(*(map(int, NUMBER.findall(name)) for name in names), strict=True)
     ranges = iter([_span(list(column)) for column in columns])
     text = NUMBER.sub(lambda _: next(ranges), names[0])
@@ -305,14 +306,14 @@ PARTS = (
     ("output head", ".lm_head."),
     ("norms", "language_model."),
 )
-"""Parts of the language model by what their names contain; the first that fits."""
+"""Parts of the language model by a part of their names; the first match counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A checkpoint in numbers: parameters and bytes of each part, bytes of each dtype.
+    """Statistics of a checkpoint: parameters and bytes of each part, bytes of each dtype.
 
-    Packed values count as parameters, their scales do not. `group_size` is None where nothing is packed.
+    Packed values count as parameters, their scales do not. `group_size` is None if nothing is packed.
     """
 
     num_params: dict[str, int]
@@ -324,7 +325,7 @@ class Summary:
 
 
 def summarize(checkpoint: Checkpoint, config: K25Config) -> Summary:
-    """Count what a checkpoint holds that fits its config (`check_tensors`)."""
+    """Return statistics of a checkpoint that fits its config (`check_tensors`)."""
     params: Counter[str] = Counter()
     for name, info in expected_tensors(config, quantized=False).items():
         params[part_of(name)] += math.prod(info.shape)
@@ -345,7 +346,7 @@ def summarize(checkpoint: Checkpoint, config: K25Config) -> Summary:
 
 
 def part_of(name: str) -> str:
-    """The part of the model that a tensor belongs to."""
+    """Return the part of the model that a tensor belongs to."""
     if not name.startswith("language_model."):
         return "projector" if name.startswith("mm_projector.") else "vision tower"
     return next(part for part, piece in PARTS if piece in name)

@@ -1,4 +1,4 @@
-"""The head of one safetensors file: names, shapes, dtypes and places of its tensors, without reading the tensors.
+"""Head of one safetensors file: names, shapes, dtypes and positions of its tensors, without reading the tensors.
 
 Source: safetensors format: length of the head (8 bytes, little-endian), the head as JSON, then the tensors, no gaps.
 """
@@ -32,7 +32,7 @@ MAX_HEAD_BYTES = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as a file holds it: its dtype is named as in torch."""
+    """A tensor in a file; its dtype is named as in torch."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -40,10 +40,10 @@ class StoredTensor:
 
 
 def read_head(path: Path) -> dict[str, StoredTensor]:
-    """Tensors of one safetensors file.
+    """Return the tensors of one safetensors file.
 
     Raises:
-        CheckpointError: The file is missing, its head is corrupt, or it is shorter or longer than the head says.
+        CheckpointError: If the file is missing, its head is corrupt, or its length differs from the head.
     """
     try:
         file_bytes = path.stat().st_size
@@ -66,7 +66,7 @@ def read_head(path: Path) -> dict[str, StoredTensor]:
 
 
 def _parse_head(file_name: str, head: bytes) -> tuple[dict[str, StoredTensor], int]:
-    """Tensors, and the bytes they take together."""
+    """Return the tensors, and their total size in bytes."""
     try:
         entries = json.loads(head)
         entries.pop("__metadata__", None)
@@ -88,7 +88,7 @@ def _parse_entry(entry: Mapping[str, Any]) -> StoredTensor:
 
 
 def _find_end(spans: list[tuple[int, int]]) -> int:
-    """Where the last tensor ends; every byte before belongs to exactly one tensor."""
+    """Return the end of the last tensor, after checking that every byte before it belongs to exactly one tensor."""
     reached = 0
     for begin, end in sorted(spans):
         if begin != reached or end < begin:

@@ -1,11 +1,11 @@
-"""Write a whole release-named folder with random weights: for tests, benchmarks and trying out.
+"""Writer of a complete folder in the release's layout with random weights: for tests, benchmarks and trials.
 
     config = write_tiny(folder)                                     # about 0.5 M parameters, bf16
     config = write_tiny(folder, quantized=True)                     # the same weights, routed experts packed to INT4
     config = write_tiny(folder, config=tiny_config(text={"num_hidden_layers": 6}, dtype="float32"))
 
-The folder loads in transformers too: config.json has both spellings. Its small byte-pair vocabulary, in tiktoken's file
-format, is trained on a text below (Sennrich et al. 2016, arXiv 1508.07909, section 3.2, on bytes instead of
+The folder also loads in transformers: config.json has both spellings. Its small byte-pair vocabulary, in tiktoken's
+file format, is trained on the text below (Sennrich et al. 2016, arXiv 1508.07909, section 3.2, on bytes instead of
 characters).
 """
 
@@ -68,12 +68,12 @@ Schöne Grüße aus München: Öl, Ärger, süß. Déjà vu à l'été, ça va? 
 
 @lru_cache(maxsize=4)
 def tiny_ranks(num_ranks: int = 1024) -> bytes:
-    """Content of a `tiktoken.model` of that many ranks: 256 bytes, then merges, the most frequent pairs first.
+    """Return the content of a `tiktoken.model` of that many ranks: 256 bytes, then merges, most frequent pairs first.
 
-    Where the text has no more pairs to merge, the sequences of two and three bytes that are left follow.
+    If the text has no more pairs to merge, the remaining sequences of two and three bytes follow.
 
     Raises:
-        ValueError: Fewer than 256 ranks.
+        ValueError: If there are fewer than 256 ranks.
     """
     if num_ranks < 256:
         raise ValueError(f"{num_ranks} ranks, expected 256 (one for each byte) or more")
@@ -87,7 +87,9 @@ def tiny_ranks(num_ranks: int = 1024) -> bytes:
 
 
 def _train(num_merges: int) -> list[bytes]:
-    """Tokens made by merging the most frequent pair again and again; of equal ones the first in byte order."""
+    """Return tokens from repeatedly merging the most frequent pair; of equally frequent ones the first in byte
+    order.
+    """
     words = {tuple(word[i : i + 1] for i in range(len(word))): count for word, count in _count_words().items()}
     merged: list[bytes] = []
     while len(merged) < num_merges:
@@ -126,12 +128,12 @@ NUM_RANKS = 1024
 def tiny_config(
     *, text: Mapping[str, Any] | None = None, vision: Mapping[str, Any] | None = None, dtype: DType = "bfloat16"
 ) -> K25Config:
-    """About 0.5 M parameters: three layers, eight experts of which two serve a token, two vision blocks.
+    """Return a config of about 0.5 M parameters: three layers, two of eight experts per token, two vision blocks.
 
     Args:
-        text: Fields of `TextConfig` to set otherwise; `text_hidden_size` of the vision part follows `hidden_size`.
-        vision: Fields of `VisionConfig` to set otherwise; `mm_hidden_size` follows `hidden_size`.
-        dtype: Of the tensors that are not packed.
+        text: Fields of `TextConfig` to override; `text_hidden_size` of the vision part follows `hidden_size`.
+        vision: Fields of `VisionConfig` to override; `mm_hidden_size` follows `hidden_size`.
+        dtype: Dtype of the tensors that are not packed.
     """
     special = SpecialTokens(NUM_RANKS)
     small_text = TextConfig(
@@ -174,20 +176,20 @@ def tiny_config(
 def write_tiny(
     model_dir: Path, *, quantized: bool = False, seed: int = 0, config: K25Config | None = None, num_shards: int = 2
 ) -> K25Config:
-    """Write config, tokenizer, processor settings and shards; tensors are made and written one by one.
+    """Write config, tokenizer, processor settings and shards; tensors are created and written one by one.
 
     Args:
-        model_dir: Folder to make; files in it are overwritten.
-        quantized: Whether routed experts are packed to INT4; or give a config with `quantization`.
-        seed: Of the weights. Each tensor depends on its name and the seed only.
-        config: Sizes, from `tiny_config` or otherwise; the vocabulary needs 1,024 ranks and 256 slots at least.
-        num_shards: Files to spread the tensors over.
+        model_dir: Folder to create; files in it are overwritten.
+        quantized: True to pack routed experts to INT4; alternatively, use a config with `quantization`.
+        seed: Seed of the weights. Each tensor depends only on its name and the seed.
+        config: Sizes, from `tiny_config` or elsewhere; the vocabulary needs at least 1,024 ranks and 256 slots.
+        num_shards: Number of files for the tensors.
 
     Returns:
         The config as written.
 
     Raises:
-        ConfigError: The sizes contradict each other.
+        ConfigError: If the sizes contradict each other.
     """
     config = config or tiny_config()
     if quantized and config.quantization is None:
@@ -214,7 +216,9 @@ def _tensors(expected: Mapping[str, TensorInfo], config: K25Config, seed: int) -
 
 
 def _random(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
-    """float32 at a scale that keeps activations near 1: linear layers 1 / sqrt(in), norms near 1, biases small."""
+    """Return float32 values at a scale that keeps activations near 1: linear layers 1 / sqrt(in), norms near 1, biases
+    small.
+    """
     generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
     values = torch.randn(shape, generator=generator)
     if len(shape) == 1:

@@ -1,4 +1,4 @@
-"""Write safetensors shards and their index as tensors come, without holding a model in memory."""
+"""Streaming writer of safetensors shards and their index, without holding a model in memory."""
 
 import json
 import math
@@ -19,14 +19,14 @@ CODE_OF = {name: (code, item_bytes) for code, (name, item_bytes) in DTYPES.items
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A tensor to be written: its dtype is named as in torch."""
+    """A tensor to be written; its dtype is named as in torch."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @property
     def size_bytes(self) -> int:
-        """Bytes it takes in a file."""
+        """Size in a file, in bytes."""
         return math.prod(self.shape) * CODE_OF[self.dtype][1]
 
 
@@ -37,9 +37,9 @@ def write_shards(
 
     Args:
         model_dir: An existing folder.
-        plan: Every tensor that will come.
+        plan: All tensors that will be written.
         tensors: Name and tensor, in any order.
-        num_shards: Files of about equal size; fewer where there are fewer tensors.
+        num_shards: Number of files of similar size; fewer if there are fewer tensors.
     """
     shards = _split(plan, num_shards)
     names = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
@@ -61,7 +61,7 @@ def write_shards(
 
 
 def write_shard(path: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Write one safetensors file in place of one that is there; tensors come in any order, one at a time in memory."""
+    """Write one safetensors file, replacing an existing one; tensors may be in any order, one at a time in memory."""
     with path.open("wb") as file:
         starts = dict(_write_head(file, plan, list(plan)))
         for name, tensor in tensors:
@@ -76,7 +76,7 @@ def _write_tensor(file: IO[bytes], tensor: Tensor) -> None:
 
 
 def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:
-    """Names of each shard, consecutive in the plan."""
+    """Return the names in each shard, consecutive in the plan."""
     per_shard = sum(planned.size_bytes for planned in plan.values()) / num_shards
     shards: list[list[str]] = [[]]
     filled = 0
@@ -89,7 +89,9 @@ def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:
 
 
 def _write_head(file: IO[bytes], plan: Mapping[str, Planned], names: list[str]) -> Iterator[tuple[str, int]]:
-    """Write a shard's head; names and places in the file. Wide dtypes lie first, so that each tensor is aligned."""
+    """Write a shard's head; return names and positions in the file. Wide dtypes come first, so that tensors are
+    aligned.
+    """
     entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     starts: dict[str, int] = {}
     end = 0

@@ -1,4 +1,4 @@
-"""`config.json` of a release, as typed numbers."""
+"""Typed representation of a release's `config.json`."""
 
 from model_runtime.config.read import load_config, parse_config
 from model_runtime.config.types import K25Config, QuantizationConfig, RopeScaling, TextConfig, VisionConfig

@@ -1,10 +1,11 @@
-"""Read `config.json` of a release folder: the language model, the vision tower with its projector, the quantization.
+"""Parser of a release's `config.json`: the language model, the vision tower with its projector, the quantization.
 
-Accepted beside the original file: what transformers writes back (`rope_parameters`, `rope_type`, its vision names),
-the values of K2.6, and the quantization section (compressed-tensors `pack-quantized`, four bits, symmetric, in groups
-along the input) at the top level or inside `text_config`. Two spellings that differ are refused.
+In addition to the original file, these are accepted: the spellings that transformers writes (`rope_parameters`,
+`rope_type`, its vision names), the values of K2.6, and the quantization section (compressed-tensors `pack-quantized`,
+four bits, symmetric, in groups along the input) at the top level or inside `text_config`. Two spellings with different
+values are rejected.
 
-Keys are taken with their type and crossed off. A fault does not end the reading: the operator gets all of them in one
+Keys are read with their type and marked as used. An error does not stop the parser: the operator gets all errors in one
 message.
 """
 
@@ -31,7 +32,7 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 
 
 class Section:
-    """Takes values from the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
+    """Reader of the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
 
     def __init__(self, values: Mapping[str, Any], path: str, faults: list[str], missing: list[str]) -> None:
         self.path = path
@@ -41,27 +42,27 @@ class Section:
         self._taken: set[str] = set()
 
     def has(self, key: str) -> bool:
-        """Whether the key is there with another value than null."""
+        """Return True if the key exists with a value other than null."""
         return self._values.get(key) is not None
 
     def is_null(self, key: str) -> bool:
-        """Whether the key is there and says null."""
+        """Return True if the key exists and is null."""
         return key in self._values and self._values[key] is None
 
     def names(self) -> tuple[str, ...]:
-        """All keys of the object."""
+        """Return all keys of the object."""
         return tuple(self._values)
 
     def find(self, key: str) -> Any:
-        """Value of a key as it stands in the file, or None; crosses it off."""
+        """Return the unparsed value of a key, or None, and mark it as used."""
         self._taken.add(key)
         return self._values.get(key)
 
     def take(self, key: str, default: T, *aliases: str, at_least: int = 1) -> T:
-        """Value of a key, of the default's type; the default where the key is not there under any name.
+        """Return the value of a key with the default's type; the default if the key does not exist under any name.
 
-        Two `aliases` of one number with different values are a contradiction. A whole number is `at_least` that; other
-        numbers are above 0, or from 0 where that is 0.
+        Different values of two `aliases` are an error. Integers must be at least `at_least`; other numbers must be
+        positive, or non-negative if `at_least` is 0.
         """
         found = [(name, self.find(name)) for name in (key, *aliases)]
         given = [(name, value) for name, value in found if value is not None]
@@ -79,7 +80,7 @@ class Section:
         return type(default)(value)
 
     def section(self, key: str) -> "Section":
-        """The object under a key; an empty one if it is not there or is none."""
+        """Return the object under a key; an empty one if it is missing or not an object."""
         value = self.find(key)
         if value is not None and not isinstance(value, Mapping):
             self.fault(key, value, "an object")
@@ -87,22 +88,22 @@ class Section:
         return Section(values, f"{self.path}{key}.", self.faults, self.missing)
 
     def expect(self, key: str, *expected: Any) -> None:
-        """Fault unless the key is left out, or has one of the values this runtime is built for."""
+        """Record a fault unless the key is missing or has one of the values that this runtime supports."""
         value = self.find(key)
         if value is not None and not any(type(value) is type(each) and value == each for each in expected):
             self.fault(key, value, " or ".join(json.dumps(each) for each in expected))
 
     def fault(self, key: str, found: Any, expected: str) -> None:
-        """Note what was found and what was expected."""
+        """Record the found and the expected value."""
         self.faults.append(f"{self.path}{key} is {json.dumps(found)}, expected {expected}")
 
     def left_over(self) -> dict[str, Any]:
-        """Keys nobody took, with their path."""
+        """Return unused keys, with their path."""
         return {self.path + key: value for key, value in self._values.items() if key not in self._taken}
 
 
 def _find_mistake(value: Any, default: object, at_least: int) -> str:
-    """What was expected instead of `value`; empty if it is in order."""
+    """Return the expectation that `value` violates; empty if it is valid."""
     kind = type(default)
     is_int = isinstance(value, int) and not isinstance(value, bool)
     if kind is float:
@@ -118,7 +119,9 @@ WEIGHTS = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group",
 
 
 def parse_quantization(top: Section, text: Section) -> QuantizationConfig | None:
-    """The original release has the section inside `text_config`, files saved again have it at the top level too."""
+    """Parse the quantization: the original release has it inside `text_config`, files saved again also at the top
+    level.
+    """
     given = [part.section("quantization_config") for part in (top, text) if part.has("quantization_config")]
     found = [_parse_scheme(section) for section in given]
     if len(found) == 2 and found[0] != found[1]:
@@ -159,11 +162,13 @@ VISION_NAMES = {
     "init_pos_emb_width": ("init_pos_emb_width", "pos_emb_width"),
     "init_pos_emb_time": ("init_pos_emb_time", "pos_emb_time"),
 }
-"""Numbers of the vision part: the release's key, then that of transformers, where they differ."""
+"""Keys of the vision part: the release's, then that of transformers if it differs."""
 
 
 def parse_vision(section: Section, top: Section, text_hidden_size: int) -> VisionConfig:
-    """MoonViT-3D and the projector, from `vision_config`; transformers keeps two projector numbers outside of it."""
+    """Parse MoonViT-3D and the projector from `vision_config`; transformers keeps two projector values outside of
+    it.
+    """
     release = VisionConfig()
     section.expect("model_type", "", "kimi_k25_vision")
     section.expect("pos_emb_type", "divided_fixed")
@@ -208,7 +213,7 @@ LOWEST = {"first_k_dense_replace": 0}
 
 
 def parse_text(section: Section, top: Section, latent_norm_eps: float) -> TextConfig:
-    """The language model, from `text_config` and, for token ids, the object around it."""
+    """Parse the language model from `text_config` and, for token ids, the object around it."""
     release = TextConfig()
     _expect_text(section)
     if section.is_null("q_lora_rank"):
@@ -239,13 +244,13 @@ def _expect_text(section: Section) -> None:
 
 
 def _take_token(key: str, default: int, top: Section, text: Section) -> int:
-    """K2.6 changed `[EOS]` to `<|im_end|>`; the outer object wins."""
+    """Return a token id; the outer object takes precedence, as K2.6 changed `[EOS]` to `<|im_end|>`."""
     inner = text.take(key, default, at_least=0) if text.has(key) or not top.has(key) else text.find(key)
     return top.take(key, default, at_least=0) if top.has(key) else inner
 
 
 def _parse_rope(section: Section) -> tuple[float, RopeScaling | None]:
-    """`rope_theta` and `rope_scaling`, or both inside `rope_parameters` as transformers 5 writes them."""
+    """Parse `rope_theta` and `rope_scaling`, or both inside `rope_parameters` as transformers 5 writes them."""
     release = TextConfig().rope_theta
     given = [section.section(key) for key in ("rope_scaling", "rope_parameters") if section.has(key)]
     thetas = [part.take("rope_theta", release) for part in given if part.has("rope_theta")]
@@ -286,7 +291,7 @@ def _parse_scaling(section: Section) -> RopeScaling | None:
 
 MODEL_TYPE = "kimi_k25"
 ARCHITECTURES = ("KimiK25ForConditionalGeneration", "Kimi_K25ForConditionalGeneration")
-"""As the release and as transformers spell it."""
+"""Architecture names of the release and of transformers."""
 
 
 def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
@@ -294,12 +299,12 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
 
     Args:
         model_dir: Folder of the release.
-        latent_norm_eps: Epsilon of the two norms inside MLA, which the file does not name: 1e-6 as in transformers,
-            1e-5 as in vLLM and SGLang.
+        latent_norm_eps: Epsilon of the two norms inside MLA, which is not in the file: 1e-6 as in transformers, 1e-5 as
+            in vLLM and SGLang.
 
     Raises:
-        ConfigError: The file is missing or malformed, is of another model, contradicts itself, or asks for what this
-            runtime does not have.
+        ConfigError: If the file is missing or malformed, is of another model, contradicts itself, or requires a feature
+            that this runtime does not have.
     """
     path = model_dir / "config.json"
     try:
@@ -317,10 +322,10 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
 
 
 def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) -> K25Config:
-    """A whole model from the object in config.json.
+    """Parse a whole model from the object in config.json.
 
     Raises:
-        ConfigError: With every contradiction and every unsupported value, not just the first.
+        ConfigError: If there are contradictions or unsupported values; the text has all of them.
     """
     top = Section(values, "", [], [])
     is_k25 = _check_family(values, top)
@@ -344,10 +349,10 @@ def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) ->
 
 
 def _check_family(values: Mapping[str, Any], top: Section) -> bool:
-    """Whether the file says that it is a K2.5; False where it does not say what it is but has both parts.
+    """Return True if the file declares a K2.5; False if it declares no model but has both parts.
 
     Raises:
-        ConfigError: It is of another model.
+        ConfigError: If it is of another model.
     """
     found, architectures = top.find("model_type"), top.find("architectures")
     known = [name for name in ARCHITECTURES if isinstance(architectures, list) and name in architectures]
@@ -365,7 +370,9 @@ def _check_family(values: Mapping[str, Any], top: Section) -> bool:
 
 
 def _parse_dtype(top: Section, text: Section) -> DType:
-    """Dtype of the tensors that are not packed; older files say `torch_dtype`. The outer object wins."""
+    """Parse the dtype of the tensors that are not packed; older files have `torch_dtype`. The outer object takes
+    precedence.
+    """
     inner = text.find("dtype") or text.find("torch_dtype")
     found = top.find("dtype") or top.find("torch_dtype") or inner or "bfloat16"
     names: tuple[DType, ...] = get_args(DType)

@@ -1,4 +1,4 @@
-"""The numbers that make a Kimi K2.5, with the release's as defaults, and what has to hold between them.
+"""Configuration of a Kimi K2.5, with the release's values as defaults, and its consistency check.
 
 Source: Kimi K2.5 report, sections 2 and 4; `config.json` of the release. Field names follow the release's text part;
 the vision part drops the prefix `vt_`.
@@ -14,7 +14,7 @@ DType = Literal["bfloat16", "float32", "float16"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeScaling:
-    """YaRN: how rotary frequencies are stretched from the trained context to the served one.
+    """YaRN parameters that extend rotary frequencies from the trained context to the served one.
 
     Source: Peng et al. 2023, arXiv 2309.00071, section 3.
     """
@@ -53,7 +53,9 @@ class TextConfig:
     routed_scaling_factor: float = 2.827
     rms_norm_eps: float = 1e-5
     latent_norm_eps: float = 1e-6
-    """Of the two norms inside MLA: 1e-6 in the published modelling code and transformers, 1e-5 in vLLM and SGLang."""
+    """Epsilon of the two norms inside MLA: 1e-6 in the published modelling code and transformers, 1e-5 in vLLM and
+    SGLang.
+    """
     rope_theta: float = 50_000.0
     rope_scaling: RopeScaling | None = RopeScaling()
     max_position_embeddings: int = 262_144
@@ -68,17 +70,17 @@ class TextConfig:
 
     @property
     def latent_dim(self) -> int:
-        """Values a token takes in the cache of one layer: latent, then rotary key."""
+        """Values per token in the cache of one layer: latent, then rotary key."""
         return self.kv_lora_rank + self.qk_rope_head_dim
 
     def is_moe_layer(self, layer: int) -> bool:
-        """Whether decoder layer `layer` (from 0) has routed experts instead of one dense MLP."""
+        """Return True if decoder layer `layer` (from 0) has routed experts instead of one dense MLP."""
         return layer >= self.first_k_dense_replace and layer % self.moe_layer_freq == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionConfig:
-    """MoonViT-3D and the projector behind it."""
+    """MoonViT-3D and its projector."""
 
     patch_size: int = 14
     hidden_size: int = 1152
@@ -101,7 +103,7 @@ class VisionConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizationConfig:
-    """How routed experts are packed (compressed-tensors `pack-quantized`)."""
+    """Packing of routed experts (compressed-tensors `pack-quantized`)."""
 
     num_bits: int = 4
     group_size: int = 32
@@ -111,7 +113,7 @@ class QuantizationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class K25Config:
-    """A whole model. `extra` keeps what the file held and this runtime does not use."""
+    """Configuration of a whole model. `extra` has the values of the file that this runtime does not use."""
 
     text: TextConfig = TextConfig()
     vision: VisionConfig = VisionConfig()
@@ -122,7 +124,7 @@ class K25Config:
 
 
 def check_config(config: K25Config, faults: list[str]) -> None:
-    """Add to `faults` what contradicts itself; reading goes on."""
+    """Append contradictions to `faults`; reading continues."""
     _check_text(config.text, faults)
     _check_experts(config.text, faults)
     _check_tokens(config, faults)

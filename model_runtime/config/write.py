@@ -1,4 +1,4 @@
-"""Write `config.json` in both spellings: the release's keys, and those transformers reads."""
+"""Writer of `config.json` in both spellings: keys of the release, and keys of transformers."""
 
 from typing import Any
 
@@ -9,7 +9,9 @@ ARCHITECTURE = "KimiK25ForConditionalGeneration"
 
 
 def config_json(config: K25Config) -> dict[str, Any]:
-    """The object in config.json; `parse_config` gives the same config back, but for `latent_norm_eps` and `extra`."""
+    """Return the object of config.json; `parse_config` returns the same config, except `latent_norm_eps` and
+    `extra`.
+    """
     text = config.text
     written: dict[str, Any] = {
         "architectures": [ARCHITECTURE],

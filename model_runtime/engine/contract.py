@@ -1,6 +1,6 @@
-"""The engine as the server sees it: requests, what they ask of sampling, tokens out, and its sizes.
+"""Interface of the engine: requests with sampling parameters, outputs, and sizes.
 
-The engine runs in a thread of its own; `EngineClient` is its async face. `tests/model_runtime/fakes.py` has a fake one.
+The engine runs in its own thread; `EngineClient` is its async interface. `tests/model_runtime/fakes.py` has a fake one.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
-"""Of which distribution the log-probabilities are, under vLLM's names: the model's own; or the one that the token was
-drawn from, after penalties, grammar, barred tokens, temperature, top-k, top-p and min-p."""
+"""Distribution of the log-probabilities, under vLLM's names: the model's own, or the one that the token was drawn from,
+after penalties, grammar, banned tokens, temperature, top-k, top-p and min-p.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrammarSpec:
-    """What the output must match.
+    """Constraint on the output.
 
     Attributes:
-        kind: `json_schema` (JSON text of a schema), `json_object` (text empty), `regex`, or `lark` (a grammar in
-            llguidance's Lark dialect, where control tokens are written `<|name|>`).
-        text: The schema, expression or grammar.
-        starts_after_reasoning: Applies from the end of the reasoning block on, where the prompt opened one.
+        kind: `json_schema` (text is a schema as JSON), `json_object` (text is empty), `regex`, or `lark` (a grammar in
+            llguidance's Lark dialect, with control tokens written as `<|name|>`).
+        text: Schema, expression or grammar.
+        starts_after_reasoning: True to apply it only after the reasoning block, if the prompt opened one.
     """
 
     kind: Literal["json_schema", "json_object", "regex", "lark"]
@@ -37,27 +38,29 @@ class GrammarSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How tokens are drawn and when a sequence ends.
+    """Parameters of sampling, and conditions that end a sequence.
 
     Attributes:
-        temperature: 0 takes the likeliest token.
-        top_p: Smallest set of tokens with this share of the probability, in (0, 1].
-        top_k: Only the k likeliest; 0 for all.
-        min_p: Only tokens with at least this share of the likeliest one's probability.
-        presence_penalty: Subtracted from the logit of each token already generated.
-        frequency_penalty: Subtracted once for each time the token was generated.
-        repetition_penalty: Divides positive and multiplies negative logits of tokens in prompt or output; 1 for none.
-        seed: Same seed, same tokens, whatever else is in the batch; None for a random one.
-        max_tokens: Tokens to generate at most; None for what the context leaves.
-        min_tokens: No end before that many tokens.
+        temperature: Temperature; 0 for greedy decoding.
+        top_p: Share of the probability in (0, 1]; only the smallest set of tokens with this share is kept.
+        top_k: Number of most likely tokens to keep; 0 for all.
+        min_p: Minimum probability of a token, as a share of the most likely one's.
+        presence_penalty: Value subtracted from the logit of each token already generated.
+        frequency_penalty: Value subtracted once for each time the token was generated.
+        repetition_penalty: Factor that divides positive and multiplies negative logits of tokens in prompt or output; 1
+            for none.
+        seed: Random seed; the same seed gives the same tokens, independent of the rest of the batch. None for a random
+            one.
+        max_tokens: Maximum number of output tokens; None for the rest of the context.
+        min_tokens: Minimum number of output tokens.
         stop: Texts that end the sequence; they are not part of the output.
-        stop_token_ids: Further tokens that end it, beside the model's own.
-        ignore_eos: Go on after the model's own end tokens.
-        logprobs: How many alternatives to report with each token; None for no log-probabilities at all.
-        logprobs_mode: Of which distribution those are. The prompt's are always the model's own.
-        prompt_logprobs: The same for the prompt's tokens.
-        thinking_budget: Tokens the reasoning may take before it is closed; None for no limit.
-        grammar: What the output must match.
+        stop_token_ids: Tokens that end the sequence, in addition to the model's own.
+        ignore_eos: True to continue after the model's own end tokens.
+        logprobs: Number of alternatives to report with each token; None for no log-probabilities.
+        logprobs_mode: Distribution of these log-probabilities. The prompt's are always the model's own.
+        prompt_logprobs: Number of alternatives to report with each prompt token; None for no log-probabilities.
+        thinking_budget: Maximum number of reasoning tokens, after which reasoning is closed; None for no limit.
+        grammar: Constraint on the output.
     """
 
     temperature: float = 1.0
@@ -80,10 +83,10 @@ class SamplingParams:
     grammar: GrammarSpec | None = None
 
     def check(self) -> "SamplingParams":
-        """The params themselves when every value is in its range.
+        """Return the parameters if every value is in its range.
 
         Raises:
-            RequestError: A value is out of its range; the text names it.
+            RequestError: If a value is out of its range; the text names it.
         """
         ranges: tuple[tuple[str, float, float], ...] = (
             *(("temperature", 0.0, 100.0), ("top_p", 1e-9, 1.0), ("min_p", 0.0, 1.0)),
@@ -107,19 +110,20 @@ class SamplingParams:
 FinishReason = Literal["stop", "length", "aborted", "error"]
 
 Delta = str | int
-"""A piece of output: text that is safe to show, or the id of a control token such as `</think>`."""
+"""Piece of output: text that is safe to show, or the id of a control token such as `</think>`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """A token with its log-probability, and the likeliest alternatives.
+    """A token with its log-probability, and the most likely alternatives.
 
     Attributes:
         token_id: The token.
-        logprob: Natural logarithm of its probability under the distribution that `SamplingParams.logprobs_mode` names.
-        top: Alternatives with theirs, best first; of the distribution that was drawn from, only what the filters left.
-        sampled: Whether the model had a say in it. False where only one token could come, whatever the model gave: the
-            end of a thought that ran out of budget, a place where the grammar allows one token; and in a prompt.
+        logprob: Natural logarithm of its probability under the distribution selected by `SamplingParams.logprobs_mode`.
+        top: Alternatives with their log-probabilities, best first; in mode `processed_logprobs`, only those that the
+            filters kept.
+        sampled: True if the model chose the token. False where only one token was possible: at the end of reasoning
+            over budget, where the grammar allows one token, and in a prompt.
     """
 
     token_id: int
@@ -133,11 +137,11 @@ class EngineRequest:
     """One sequence to generate.
 
     Attributes:
-        request_id: Unique among the requests in flight.
+        request_id: Id, unique among the requests in flight.
         prompt: Token ids and media.
-        params: Sampling and ends.
-        starts_in_reasoning: The prompt ends inside an open reasoning block.
-        priority: Lower runs first; requests of equal priority run in order of arrival.
+        params: Sampling parameters.
+        starts_in_reasoning: True if the prompt ends inside an open reasoning block.
+        priority: Priority; lower runs first, requests of equal priority run in order of arrival.
     """
 
     request_id: str
@@ -149,19 +153,20 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOutput:
-    """What one step added to a sequence. The last one has a `finish_reason`.
+    """Output of one step for a sequence. The last one has a `finish_reason`.
 
     Attributes:
-        token_ids: New tokens, the end token included.
+        token_ids: New tokens, including the end token.
         deltas: New text and control tokens. Text is held back while it may still become part of a stop text or a
             character; the model's end tokens and stop texts are left out.
-        logprobs: One for each new token, where they were asked for.
-        prompt_logprobs: With the first output, where asked for: one for each prompt token, None for the first.
-        finish_reason: None while it goes on.
-        stop_reason: The stop text or token id that ended it, where one of the request's own did.
-        error: What went wrong, with `finish_reason` `error`.
-        num_prompt_tokens: Tokens of the prompt.
-        num_cached_tokens: How many of them came from the prefix cache.
+        logprobs: Log-probability of each new token, if requested.
+        prompt_logprobs: Log-probability of each prompt token, if requested, in the first output; None for the first
+            token.
+        finish_reason: Reason of the end; None while the sequence continues.
+        stop_reason: Stop text or token id of the request that ended the sequence, if one did.
+        error: Error text, if `finish_reason` is `error`.
+        num_prompt_tokens: Number of prompt tokens.
+        num_cached_tokens: Number of prompt tokens from the prefix cache.
     """
 
     token_ids: tuple[int, ...] = ()
@@ -177,7 +182,7 @@ class EngineOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """What a server has to know of the model."""
+    """Properties of the model that a server needs."""
 
     name: str
     max_model_len: int
@@ -186,13 +191,13 @@ class ModelCard:
 
     @property
     def max_prompt_len(self) -> int:
-        """Tokens of the longest prompt: a reply has one token at least."""
+        """Maximum prompt length in tokens: a reply has at least one token."""
         return self.max_model_len - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStats:
-    """Where the engine stands. Counters only ever grow; `histograms` hold observed seconds since the last call."""
+    """State of the engine. Counters are cumulative; `histograms` hold the seconds observed since the last call."""
 
     num_waiting: int = 0
     num_running: int = 0
@@ -209,11 +214,11 @@ class EngineStats:
 
 
 class EngineClient(Protocol):
-    """An engine as its users see it. All methods may be called from one event loop."""
+    """Interface of an engine for its users. All methods may be called from one event loop."""
 
     @property
     def card(self) -> ModelCard:
-        """The model behind it."""
+        """Properties of the model."""
         ...
 
     @property
@@ -222,34 +227,37 @@ class EngineClient(Protocol):
         ...
 
     def check(self, request: EngineRequest) -> None:
-        """Raise what `generate` would raise at once, without starting anything.
+        """Raise the errors that `generate` would raise immediately, without starting anything.
 
         Raises:
-            RequestError: The prompt does not fit the context, a value is out of range, the grammar cannot be met.
-            BusyError: The queue is full.
+            RequestError: If the prompt does not fit the context, a value is out of range, or the grammar cannot be
+                satisfied.
+            BusyError: If the queue is full.
         """
         ...
 
     def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
-        """Outputs until one has a `finish_reason`. Closing the iterator early cancels the request.
+        """Yield outputs until one has a `finish_reason`. Closing the iterator early cancels the request.
 
         Raises:
-            RequestError: As `check`.
-            EngineDead: The engine ended.
+            RequestError: See `check`.
+            EngineDead: If the engine ended.
         """
         ...
 
     def stats(self) -> EngineStats:
-        """Counters and what was timed since the last call."""
+        """Return counters, and times observed since the last call."""
         ...
 
     @property
     def fault(self) -> str | None:
-        """Why it takes no more requests, or None while it is healthy."""
+        """Reason why it accepts no more requests; None while it is healthy."""
         ...
 
     async def close(self, *, drain_s: float = 0.0) -> None:
-        """Take no new requests, give those in flight `drain_s` seconds, cancel the rest, free everything."""
+        """Stop accepting requests, wait up to `drain_s` seconds for those in flight, cancel the rest, and free all
+        resources.
+        """
         ...
 
 
@@ -260,14 +268,16 @@ class EngineOptions:
     Attributes:
         block_size: Tokens in one block of the latent cache; prefixes are shared in whole blocks.
         num_blocks: Blocks in the cache.
-        max_model_len: Longest sequence, prompt and output; None for what model and cache allow.
-        max_num_seqs: Sequences that run at once.
-        max_num_batched_tokens: Tokens of one step; a longer prompt is computed in pieces, between which others decode.
-        max_waiting: Requests that may queue before new ones are turned away.
-        media_patches_per_step: Patches the vision tower encodes in one step, beyond the first item.
+        max_model_len: Maximum length of a sequence, prompt and output; None for the limit of model and cache.
+        max_num_seqs: Maximum number of concurrent sequences.
+        max_num_batched_tokens: Maximum number of tokens in one step; a longer prompt is computed in chunks, between
+            which others decode.
+        max_waiting: Maximum number of queued requests; further ones are rejected.
+        media_patches_per_step: Maximum number of patches that the vision tower encodes in one step; the first item may
+            exceed it.
         feature_cache_bytes: Memory for encoded media, so that an image that is sent again is not encoded again.
-        has_prefix_cache: Share the cache of equal beginnings.
-        has_cuda_graphs: On a GPU with Triton's kernels, decode by CUDA graphs, which are captured at the start.
+        has_prefix_cache: True to share cache blocks of equal prefixes.
+        has_cuda_graphs: True to decode with CUDA graphs, captured at the start, on a GPU with Triton's kernels.
     """
 
     block_size: int = 64
@@ -282,10 +292,10 @@ class EngineOptions:
     has_cuda_graphs: bool = True
 
     def check(self) -> "EngineOptions":
-        """The options themselves when they can work.
+        """Return the options if they are valid.
 
         Raises:
-            CapacityError: A size is too small to run one sequence.
+            CapacityError: If a size is too small to run one sequence.
         """
         low = {"block_size": 1, "num_blocks": 2, "max_num_seqs": 1, "max_num_batched_tokens": 1, "max_waiting": 1}
         for name, least in low.items():

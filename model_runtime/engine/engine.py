@@ -1,4 +1,4 @@
-"""The engine: requests in, one batch after another, tokens out. Synchronous, and used by one thread."""
+"""Engine that computes requests in batches. It is synchronous and must be used by one thread."""
 
 import time
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ from model_runtime.tokenizer import Tokenizer
 
 
 class Admission:
-    """Limits of one model."""
+    """Validation of requests against one model's limits."""
 
     def __init__(self, tokenizer: Tokenizer, card: ModelCard) -> None:
         self.card = card
@@ -37,17 +37,17 @@ class Admission:
         self._grammars = GrammarEngine(tokenizer)
 
     def check(self, request: EngineRequest) -> None:
-        """Refuse what cannot be run.
+        """Check that a request can be run.
 
-        A `max_tokens` beyond the context is no error: the output then ends with `length` where the context does.
+        A `max_tokens` beyond the context is allowed: the output then ends with `length` at the end of the context.
 
         Raises:
-            RequestError: The prompt is empty, too long, or holds what is no token; a value is out of its range.
+            RequestError: If the prompt is empty, too long, or has invalid tokens, or a value is out of its range.
         """
         request.params.check()
         StopChecker(request.params.stop)
         if request.params.grammar is not None:
-            self._grammars.compile(request.params.grammar)  # kept: the engine's own call finds it compiled
+            self._grammars.compile(request.params.grammar)  # cached: the engine's own call reuses it
         found, most = len(request.prompt.token_ids), self.card.max_prompt_len
         if found > most:
             in_media = sum(span.item.num_tokens for span in request.prompt.media)
@@ -58,7 +58,7 @@ class Admission:
         check_prompt(request.prompt, self._tokenizer, self.card.vocab_size)
 
     def make_sequence(self, request: EngineRequest, arrival: int, now: float) -> Sequence:
-        """The request as a sequence, ready to queue."""
+        """Return the request as a sequence, ready to queue."""
         left = self.card.max_model_len - len(request.prompt.token_ids)
         return Sequence(
             request=request,
@@ -70,7 +70,9 @@ class Admission:
         )
 
     def is_end_token(self, sequence: Sequence, token_id: int) -> bool:
-        """Whether the newest token ends the sequence: by the grammar, the model's own end, or the request's."""
+        """Return True if the newest token ends the sequence: by the grammar, the model's end tokens, or the
+        request's.
+        """
         if sequence.state is not None and sequence.state.is_complete:
             return True
         params = sequence.request.params
@@ -78,7 +80,7 @@ class Admission:
         return (own or token_id in params.stop_token_ids) and sequence.num_output > params.min_tokens
 
     def find_end(self, sequence: Sequence) -> tuple[FinishReason | None, str | int | None]:
-        """Why the sequence ends after its newest token, if it does, and the token that the request named."""
+        """Return the finish reason after the newest token, if any, and the stop token of the request."""
         token_id = sequence.token_ids[-1]
         if self.is_end_token(sequence, token_id):
             return "stop", token_id if token_id in sequence.request.params.stop_token_ids else None
@@ -86,10 +88,10 @@ class Admission:
 
 
 def check_prompt(prompt: Prompt, tokenizer: Tokenizer, vocab_size: int) -> None:
-    """Refuse a prompt whose tokens or media do not fit together.
+    """Check that a prompt's tokens and media match.
 
     Raises:
-        RequestError: It is empty, an id is outside the vocabulary, or placeholders and media differ.
+        RequestError: If it is empty, an id is outside the vocabulary, or placeholders and media differ.
     """
     token_ids, pad = prompt.token_ids, tokenizer.special.media_pad
     if not token_ids:
@@ -114,7 +116,7 @@ TIMED = ("queue_s", "ttft_s", "tpot_s", "step_s")
 
 @dataclass(slots=True)
 class Counters:
-    """Counters that only grow, and times observed since they were last read."""
+    """Cumulative counters, and times observed since they were last read."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -126,18 +128,18 @@ class Counters:
     _lock: Lock = field(default_factory=Lock)
 
     def observe(self, name: str, seconds: float) -> None:
-        """Note a time: in the queue, to the first token, per further token, of a step."""
+        """Record a time: in the queue, to the first token, per further token, of a step."""
         with self._lock:
             self._times[name].append(seconds)
 
     def admitted(self, sequence: Sequence, now: float) -> None:
-        """A sequence runs for the first time."""
+        """Record that a sequence runs for the first time."""
         self.prompt_tokens += sequence.num_prompt
         self.cached_tokens += sequence.num_cached or 0
         self.observe("queue_s", now - sequence.arrived_at)
 
     def generated(self, sequence: Sequence, now: float) -> None:
-        """A sequence got a token."""
+        """Record a generated token of a sequence."""
         self.generated_tokens += 1
         if sequence.last_token_at is None:
             self.observe("ttft_s", now - sequence.arrived_at)
@@ -146,7 +148,7 @@ class Counters:
         sequence.last_token_at = now
 
     def read_times(self) -> dict[str, tuple[float, ...]]:
-        """Times observed since the last call."""
+        """Return and clear the times observed since the last call."""
         with self._lock:
             times = {name: tuple(values) for name, values in self._times.items()}
             for values in self._times.values():
@@ -158,12 +160,12 @@ _SIGNS = ("out of memory", "can't allocate memory", "cannot allocate memory", "n
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether torch, on whatever device, says that memory ran out."""
+    """Return True if the error means that memory ran out, on any device of torch."""
     return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)
 
 
 def describe_out_of_memory(sequence: Sequence, error: BaseException) -> str:
-    """What the client of the request that was given up is told."""
+    """Return the error text for the client of the request that was dropped."""
     media = sum(span.item.num_patches for span in sequence.request.prompt.media)
     first = (str(error).splitlines() or ["MemoryError"])[0][:200]
     found = f"the server ran out of memory on this request ({sequence.num_prompt} prompt tokens, {media} image patches)"
@@ -197,17 +199,17 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` would do anything."""
+        """True if `step` has anything to do."""
         return bool(self._sequences)
 
     def add(self, request: EngineRequest) -> None:
-        """Queue a request that `admission.check` has let pass."""
+        """Queue a request that passed `admission.check`."""
         sequence = self.admission.make_sequence(request, next(self._arrivals), time.monotonic())
         self._sequences[request.request_id] = sequence
         self.scheduler.add(sequence)
 
     def abort(self, request_id: str) -> None:
-        """Forget a request; nothing happens when it has ended already."""
+        """Abort a request; does nothing if it has already ended."""
         sequence = self._sequences.get(request_id)
         if sequence is not None:
             self._forget(sequence)
@@ -217,7 +219,7 @@ class Engine:
         """Compute one batch.
 
         Raises:
-            EngineDead: It cannot go on; every request in flight is lost.
+            EngineDead: If it cannot continue; every request in flight is lost.
         """
         encoded = self.executor.encoded - set(self._drop)
         chunks = self.scheduler.schedule(encoded)
@@ -241,7 +243,7 @@ class Engine:
         return outputs
 
     def stats(self) -> EngineStats:
-        """Where it stands."""
+        """Return the state and the counters."""
         counters, pool = self.counters, self.scheduler.pool
         return EngineStats(
             num_waiting=len(self.scheduler.waiting),
@@ -289,7 +291,7 @@ class Engine:
         return [self._take(s, token) for s, token in zip(ending, sampled, strict=True)]
 
     def _take(self, sequence: Sequence, sampled: Sampled) -> tuple[str, EngineOutput]:
-        """Add a sampled token to its sequence, and say what that lets out."""
+        """Add a sampled token to its sequence, and return the resulting output."""
         state, text_out = sequence.state, sequence.text_out
         assert state is not None
         assert text_out is not None
@@ -321,26 +323,26 @@ class Engine:
     def _score_prompt(self, chunk: Chunk, logits: torch.Tensor) -> None:
         """Store log-probabilities of the prompt's tokens; row i is the prediction after token i."""
         request = chunk.sequence.request
-        if chunk.start == 0:  # for the first time, or again after it was preempted
+        if chunk.start == 0:  # first computation, or recomputation after a preemption
             self._prompt_logprobs[request.request_id] = []
         following = request.prompt.token_ids[chunk.start + 1 : chunk.end + 1]
         top = request.params.prompt_logprobs or 0
         self._prompt_logprobs[request.request_id] += make_prompt_logprobs(logits[: len(following)], following, top)
 
     def _take_prompt_logprobs(self, sequence: Sequence) -> tuple[TokenLogprob | None, ...] | None:
-        """One for each prompt token with the first output; the first token has nothing before it."""
+        """Return the log-probability of each prompt token for the first output; None for the first token."""
         known = self._prompt_logprobs.pop(sequence.request.request_id, None)
         return None if known is None else (None, *known)
 
     def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
-        """The step did not fit: the request that asks most of it fails, the others are tried again without it."""
+        """Fail the largest request of a step that ran out of memory; the others are retried without it."""
         if not self.executor.can_go_on_after_fault:
             raise EngineDead(f"out of memory with several ranks, which cannot go on: {error}") from error
         largest = max(chunks, key=lambda c: c.num_tokens + sum(s.item.num_patches for s in c.media())).sequence
         return [self._fail(largest, describe_out_of_memory(largest, error))]
 
     def _fail(self, sequence: Sequence, text: str) -> tuple[str, EngineOutput]:
-        """End one request with an error; nothing it computed is used again."""
+        """End one request with an error; its cached blocks and features are not reused."""
         self.counters.faults += 1
         self.scheduler.pool.forget(sequence.block_table)
         self._drop += tuple(span.item.content_hash for span in sequence.request.prompt.media)

@@ -1,14 +1,14 @@
-"""Outputs that must match a schema, an expression, a grammar, or calls of tools, with llguidance.
+"""Constrained outputs with llguidance: JSON schemas, regular expressions, grammars, and tool calls.
 
     grammars = GrammarEngine(tokenizer)
     matcher = grammars.compile(GrammarSpec(kind="json_object")).make_matcher()
 
-llguidance needs neither torch nor transformers, knows control tokens apart from text that only spells them, and takes
-JSON schema, regular expressions and Lark. The limits keep a hostile schema from stalling everybody: with
-them the worst that was found took about a second to be refused, and a tenth of a second a token to be followed.
+llguidance needs neither torch nor transformers, distinguishes control tokens from text that only spells them, and
+supports JSON schema, regular expressions and Lark. The limits prevent a hostile schema from stalling all requests:
+within them, the worst schema found took about a second to be rejected, and a tenth of a second per token to be applied.
 
-Calls are a section of `<|tool_call_begin|>functions.NAME:INDEX<|tool_call_argument_begin|>{...}<|tool_call_end|>`, once
-or more. INDEX counts the calls of the whole conversation.
+Tool calls are a section of `<|tool_call_begin|>functions.NAME:INDEX<|tool_call_argument_begin|>{...}<|tool_call_end|>`,
+at least once. INDEX counts the calls of the whole conversation.
 
 Source: `docs/tool_call_guidance.md` of MoonshotAI/Kimi-K2; rules with a parameter: llguidance's docs/parametric.md.
 """
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 2**20
 MAX_LARK_CHARS = 8 * 2**20
 MAX_MEMBERS = 1_000
-"""Members of one object in a schema, or objects and lists in one list of it. Optional properties cost the square of
-their number: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second."""
+"""Maximum number of members of one object in a schema, or of objects and lists in one of its lists. The cost of
+optional properties is quadratic: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second.
+"""
 
 MAX_DEPTH = 100
 MAX_VALUES = 20_000
@@ -50,7 +51,7 @@ PARSER_LIMITS: dict[str, Any] = {
 }
 JSON_OPTIONS: dict[str, Any] = {
     "whitespace_flexible": True,
-    "whitespace_pattern": r"[ \n\r\t]{1,64}",  # a model can lose itself in blanks without end
+    "whitespace_pattern": r"[ \n\r\t]{1,64}",  # a model can generate whitespace without end
     "item_separator": ",",
     "key_separator": ":",
     "coerce_one_of": False,
@@ -59,10 +60,10 @@ JSON_OPTIONS: dict[str, Any] = {
 
 
 def parse_schema(text: str, *, param: str) -> dict[str, Any]:
-    """A JSON schema within the limits.
+    """Parse a JSON schema within the limits.
 
     Raises:
-        RequestError: It is no JSON object, or too large.
+        RequestError: If it is not a JSON object, or too large.
     """
     if len(text) > MAX_TEXT_CHARS:
         raise RequestError(f"the schema has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", param=param)
@@ -77,10 +78,10 @@ def parse_schema(text: str, *, param: str) -> dict[str, Any]:
 
 
 def check_size(schema: dict[str, Any], *, param: str) -> None:
-    """Raise when a schema is too deep, too wide or too large.
+    """Check that a schema is not too deep, too wide or too large.
 
     Raises:
-        RequestError: It breaks a limit.
+        RequestError: If it exceeds a limit.
     """
     level: list[dict[str, Any] | list[Any]] = [schema]
     num_values = 0
@@ -106,11 +107,11 @@ def _find_inner(value: dict[str, Any] | list[Any]) -> list[dict[str, Any] | list
 
 
 class Matcher:
-    """Follows one output through a grammar.
+    """Matcher that follows one output through a grammar.
 
     Args:
-        inner: llguidance's matcher, of its own.
-        end_id: The token that ends an output.
+        inner: llguidance's matcher, used by this object only.
+        end_id: Token that ends an output.
     """
 
     def __init__(self, inner: "llguidance.LLMatcher", end_id: int) -> None:
@@ -120,25 +121,25 @@ class Matcher:
 
     @property
     def fault(self) -> str | None:
-        """Why it cannot go on, in a line, or None."""
+        """Reason why it cannot continue, in one line; None if it can."""
         return read_reason(self._inner.get_error()) if self._inner.is_error() else None
 
     @property
     def is_accepting(self) -> bool:
-        """What stands there matches the grammar as it is."""
+        """True if the output so far matches the grammar."""
         return self._inner.is_accepting()
 
     @property
     def must_end(self) -> bool:
-        """Only the end token may come next."""
+        """True if only the end token is allowed next."""
         return self._inner.is_stopped()
 
     def fill(self, words: Tensor) -> None:
-        """Write a bit for each token that may come next into one row, (W,) int32 on the CPU."""
+        """Write a bit for each allowed next token into one row, (W,) int32 on the CPU."""
         self._inner.unsafe_compute_mask_ptr(words.data_ptr(), words.numel() * words.element_size())
 
     def accept(self, token_id: int) -> bool:
-        """Take a token; False, with a `fault`, where the grammar has no place for it."""
+        """Accept a token; return False, with a `fault`, if the grammar does not allow it."""
         was_accepting = token_id == self._end_id and self.is_accepting
         is_taken = self._inner.consume_token(token_id)
         self.is_done = is_taken and was_accepting
@@ -146,19 +147,19 @@ class Matcher:
 
 
 def read_reason(text: str) -> str:
-    """The library's reason in a line, without its dump of stack and state."""
+    """Return the library's reason in one line, without its dump of stack and state."""
     return " ".join(text.split("<backtrace>")[0].split("<state>")[0].split())[:400]
 
 
 def apply_grammars(logits: Tensor, matchers: Mapping[int, Matcher]) -> dict[int, str]:
-    """Bar what the grammars do not allow next.
+    """Mask the tokens that the grammars do not allow next.
 
     Args:
         logits: (S, V) float32; rows of `matchers` get -inf in place.
-        matchers: By row.
+        matchers: Matchers by row.
 
     Returns:
-        What went wrong, by row.
+        Errors by row.
     """
     if not matchers:
         return {}
@@ -173,8 +174,8 @@ def apply_grammars(logits: Tensor, matchers: Mapping[int, Matcher]) -> dict[int,
 
 
 def to_logits(bits: Tensor, size: int) -> Tensor:
-    """(N, W) int32 words, lowest bit first, to (N, size) float32: 0 where a bit is set, -inf elsewhere."""
-    octets = bits.view(torch.uint8).int()  # (N, 4 W); the machines this runs on are little-endian
+    """Convert (N, W) int32 words, lowest bit first, to (N, size) float32: 0 where a bit is set, -inf elsewhere."""
+    octets = bits.view(torch.uint8).int()  # (N, 4 W); assumes a little-endian machine
     return _OCTETS.to(bits.device).index_select(0, octets.view(-1)).view(len(bits), -1)[:, :size]
 
 
@@ -189,22 +190,22 @@ _PARAM = "response_format"
 
 
 class Grammar:
-    """A compiled grammar. One serves any number of requests."""
+    """A compiled grammar, shared by any number of requests."""
 
     def __init__(self, prototype: "llguidance.LLMatcher", end_id: int) -> None:
         self._prototype = prototype
         self._end_id = end_id
 
     def make_matcher(self) -> Matcher:
-        """A matcher at the start of the grammar."""
+        """Return a matcher at the start of the grammar."""
         return Matcher(self._prototype.deep_copy(), self._end_id)
 
 
 class GrammarEngine:
-    """Compiles grammars for one vocabulary and keeps the last ones. Safe to use from several threads.
+    """Compiler of grammars for one vocabulary, with a cache. Thread-safe.
 
     Args:
-        tokenizer: Building takes a good half second for the release's vocabulary.
+        tokenizer: Tokenizer; construction takes about half a second for the release's vocabulary.
     """
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
@@ -215,10 +216,10 @@ class GrammarEngine:
         self._lock = threading.Lock()
 
     def compile(self, spec: GrammarSpec) -> Grammar:
-        """The grammar of a request. Takes milliseconds for what is common, a second or two at the limits.
+        """Return the grammar of a request. Takes milliseconds for common ones, a second or two at the limits.
 
         Raises:
-            RequestError: It is malformed, uses what is not supported, can match nothing, or is too large.
+            RequestError: If it is malformed, unsupported, too large, or matches nothing.
         """
         key = (spec.kind, spec.text)
         with self._lock:
@@ -242,7 +243,7 @@ class GrammarEngine:
 
 
 class _Vocabulary:
-    """The tokenizer as llguidance wants it."""
+    """Adapter of the tokenizer to llguidance."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
         special = tokenizer.special
@@ -254,13 +255,15 @@ class _Vocabulary:
         self._id_of_byte = {token[0]: token_id for token_id, token in enumerate(self.tokens) if len(token) == 1}
 
     def __call__(self, text: bytes) -> list[int]:
-        """Tokens of text that the grammar leaves no choice about; only the first of them are ever looked at."""
+        """Tokenize text that the grammar forces; only the first tokens are used."""
         head = text[:MAX_FORCED_BYTES].decode("utf-8", "ignore")
         return self._encode(head) + [self._id_of_byte[byte] for byte in text[len(head.encode()) :]]
 
 
 def _find_error(probe: "llguidance.LLMatcher") -> str:
-    """What is wrong with a grammar, as far as it shows at once or with the first tokens of some output."""
+    """Return the error of a grammar that is found at once or with the first tokens of some output; empty if there is
+    none.
+    """
     for _ in range(NUM_PROBED):
         mask = b"" if probe.is_error() else probe.compute_bitmask()
         if probe.is_stopped():  # also after an error
@@ -271,10 +274,10 @@ def _find_error(probe: "llguidance.LLMatcher") -> str:
 
 
 def check_schema(schema: str, options: dict[str, Any], *, param: str) -> None:
-    """Raise when a JSON schema cannot be followed.
+    """Check that a JSON schema can be applied.
 
     Raises:
-        RequestError: With llguidance's reason.
+        RequestError: If it cannot, with llguidance's reason.
     """
     llguidance = require("llguidance")
     form = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=options)
@@ -316,23 +319,23 @@ class _Tool:
 def make_tools_grammar(
     tools: Sequence[Mapping[str, Any]], *, tool_choice: str, parallel: bool, first_index: int
 ) -> GrammarSpec | None:
-    """What a reply must match so that its tool calls can be read.
+    """Return a grammar that guarantees tool calls that can be parsed.
 
-    `auto` allows any text and then a section, or none. `required` and the name of a tool want a section at once: a
-    model that would rather talk could put it off for ever otherwise. Arguments of tools with `strict` follow their
-    schema to the letter; of others, the keywords that the grammar knows.
+    `auto` allows any text and then an optional section. `required` and the name of a tool require a section at once:
+    otherwise the model could postpone it indefinitely. Arguments of tools with `strict` follow their schema exactly;
+    for others, only the keywords that the grammar supports.
 
     Args:
-        tools: As OpenAI's API has them.
-        tool_choice: `auto`, `required`, or the name of a tool, of which there is one call then.
-        parallel: Several calls in a section, up to 128.
-        first_index: Index of the first call: how many the conversation has had.
+        tools: Tools in OpenAI's form.
+        tool_choice: `auto`, `required`, or the name of a tool, which is then called once.
+        parallel: True to allow several calls in a section, up to 128.
+        first_index: Index of the first call: the number of calls in the conversation so far.
 
     Returns:
-        The grammar; None where nothing is to be held to: `auto` without a strict tool.
+        The grammar; None if nothing is constrained: `auto` without a strict tool.
 
     Raises:
-        RequestError: No such tool, or a schema that cannot be followed.
+        RequestError: If the tool does not exist, or a schema cannot be applied.
     """
     if tool_choice == "auto" and not any(tool.get("function", {}).get("strict") is True for tool in tools):
         return None
@@ -351,7 +354,7 @@ def make_tools_grammar(
 
 
 def _check_schemas(tools: Sequence[_Tool]) -> None:
-    """Raise for the first tool whose schema cannot be followed, before it is lost among the others."""
+    """Check each tool's schema separately, so that the error names the tool."""
     first = {tool.schema: tool for tool in reversed(tools)}
     if len(first) > MAX_SCHEMAS:
         text = f"there are {len(first)} tools with schemas of their own; at most {MAX_SCHEMAS} can be followed"

@@ -1,10 +1,10 @@
-"""The paged latent cache: how many blocks fit, names of equal beginnings, and which sequence uses which block.
+"""Paged latent cache: number of blocks, hashes of prefixes, and allocation of blocks to sequences.
 
-A block's name is one hash over everything up to its end. Placeholder tokens are the same for all media, so it also
-covers the content of the media in it and where in the media it begins. Two prompts share a block exactly when tokens
+A block's hash covers everything up to its end. Placeholder tokens are the same for all media, so it also covers the
+content of the media in it and the offset in the media at which it starts. Two prompts share a block exactly if tokens
 and images up to its end are equal.
 
-Source: Kwon et al. 2023, arXiv 2309.06180 (paged cache); blocks found by content hash as in vLLM's prefix caching.
+Source: Kwon et al. 2023, arXiv 2309.06180 (paged cache); lookup of blocks by content hash as in vLLM's prefix caching.
 """
 
 import os
@@ -20,17 +20,17 @@ from model_runtime.errors import CapacityError
 from model_runtime.media import MediaSpan
 
 SHARE_OF_FREE = 0.3
-"""On a CPU: other programs and the batch's own tensors need the rest."""
+"""Share of free memory on a CPU: other programs and the batch's own tensors need the rest."""
 SHARE_OF_FREE_GPU = 0.85
 
 
 def find_block_bytes(config: TextConfig, block_size: int, dtype: torch.dtype) -> int:
-    """Bytes of one block over all layers. Every rank holds whole rows: the latent is shared by all heads."""
+    """Return the bytes of one block over all layers. Every rank holds whole rows, as all heads share the latent."""
     return config.num_hidden_layers * block_size * config.latent_dim * dtype.itemsize
 
 
 def find_free_bytes(device: torch.device) -> int:
-    """Memory that a cache may take on this device, once the weights are loaded."""
+    """Return the memory available to a cache on this device after the weights are loaded."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free * SHARE_OF_FREE_GPU)
@@ -38,16 +38,16 @@ def find_free_bytes(device: torch.device) -> int:
 
 
 def find_num_blocks(block_bytes: int, free_bytes: int, *, block_size: int, max_tokens: int) -> int:
-    """Blocks of the cache.
+    """Return the number of blocks of the cache.
 
     Args:
-        block_bytes: Of one block, over all layers.
-        free_bytes: What the cache may take.
+        block_bytes: Bytes of one block over all layers.
+        free_bytes: Memory for the cache.
         block_size: Tokens in a block.
-        max_tokens: Tokens that can ever be in use at once; more room is of use for shared beginnings only.
+        max_tokens: Maximum number of tokens in use at once; more blocks would only help to share prefixes.
 
     Raises:
-        CapacityError: There is room for less than two blocks.
+        CapacityError: If fewer than two blocks fit.
     """
     blocks = min(free_bytes // block_bytes, max(2, -(-max_tokens // block_size)))
     if blocks < 2:
@@ -57,10 +57,10 @@ def find_num_blocks(block_bytes: int, free_bytes: int, *, block_size: int, max_t
 
 
 def hash_block(parent: bytes, token_ids: Sequence[int], media: Sequence[MediaSpan], start: int) -> bytes:
-    """Hash of the block that holds the tokens from index `start` on.
+    """Return the hash of the block that holds the tokens from index `start` on.
 
     Args:
-        parent: Hash of the block before it; empty for the first.
+        parent: Hash of the previous block; empty for the first.
         token_ids: The block's tokens.
         media: The sequence's media, in order.
         start: Index of the block's first token in the sequence.
@@ -76,10 +76,10 @@ def hash_block(parent: bytes, token_ids: Sequence[int], media: Sequence[MediaSpa
 
 
 class BlockPool:
-    """Blocks 0 to `num_blocks` - 1, counted by how many sequences use them.
+    """Blocks 0 to `num_blocks` - 1 with reference counts.
 
-    A block that nobody uses keeps its hash and can be taken up again by a sequence with the same beginning, until it
-    is needed for something else: the longest unused one goes first.
+    An unused block keeps its hash and can be reused by a sequence with the same prefix, until it is needed for other
+    content; the least recently used one is evicted first.
     """
 
     def __init__(self, num_blocks: int) -> None:
@@ -91,19 +91,19 @@ class BlockPool:
 
     @property
     def num_free(self) -> int:
-        """Blocks that nobody uses, remembered beginnings included."""
+        """Number of unused blocks, including those with a cached prefix."""
         return len(self._free)
 
     def find(self, block_hash: bytes) -> int | None:
-        """The block that holds this content, used or not."""
+        """Return the block with this content, used or not; None if there is none."""
         return self._block_of.get(block_hash)
 
     def is_free(self, block: int) -> bool:
-        """Whether nobody uses the block."""
+        """Return True if the block is unused."""
         return self._users[block] == 0
 
     def take(self) -> int:
-        """A block with forgotten content, used once. IndexError when none is free."""
+        """Take an unused block and drop its content. Raises IndexError if there is none."""
         if not self._free:
             raise IndexError("no free block")
         block, _ = self._free.popitem(last=False)
@@ -112,16 +112,16 @@ class BlockPool:
         return block
 
     def share(self, block: int) -> int:
-        """One more user of a block that `find` gave; the block back."""
+        """Add a user to a block returned by `find`, and return the block."""
         if self._users[block] == 0:
             del self._free[block]
         self._users[block] += 1
         return block
 
     def release(self, blocks: Iterable[int]) -> None:
-        """One user less for each of a sequence's blocks, in the sequence's order.
+        """Remove one user from each of a sequence's blocks, given in the sequence's order.
 
-        The end of a sequence is forgotten before its beginning, which others are likelier to share.
+        The end of a sequence is evicted before its beginning, which is more likely to be shared.
         """
         for block in reversed(list(blocks)):
             self._users[block] -= 1
@@ -131,13 +131,15 @@ class BlockPool:
                     self._free.move_to_end(block, last=False)
 
     def publish(self, block: int, block_hash: bytes) -> None:
-        """Let others find a block whose rows are all computed. Of two equal blocks the first stays the known one."""
+        """Make a fully computed block available to other sequences. Of two equal blocks, the first remains
+        registered.
+        """
         if self._hash_of[block] is None and block_hash not in self._block_of:
             self._hash_of[block] = block_hash
             self._block_of[block_hash] = block
 
     def forget(self, blocks: Iterable[int]) -> None:
-        """Drop these blocks from the prefix cache; sequences that use them keep them."""
+        """Remove these blocks from the prefix cache; sequences that use them keep them."""
         for block in blocks:
             self._forget(block)
 

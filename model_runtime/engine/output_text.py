@@ -1,10 +1,9 @@
-"""Tokens of one output to text as it may be shown, and whether the text ends the output.
+"""Detokenization of one output, and detection of stop texts.
 
-A token may hold half a character: its bytes wait until the character is whole, three at most.
-
-Stop texts are looked for in all text of an output, its reasoning included, but never across a control token. The stop
-text that is complete first wins, and of two complete at the same character the longer one; so how the text was cut into
-pieces never matters.
+A token may hold part of a character: its bytes are held back until the character is complete, three at most. Stop texts
+are searched in all text of an output, including its reasoning, but never across a control token. The stop text that is
+complete first wins, and of two complete at the same character the longer one, so that the result does not depend on how
+the text was split.
 
 Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", SIAM J. Comput. 6 (1977), section 2.
 """
@@ -18,10 +17,10 @@ from model_runtime.tokenizer import Tokenizer
 
 
 class Detokenizer:
-    """Text and control tokens of one output, in order.
+    """Converter of one output's tokens to text and control tokens, in order.
 
-    Put together, with control tokens by their names, the deltas are `tokenizer.decode` of all tokens: bytes that are no
-    UTF-8 become U+FFFD in the same places.
+    Concatenated, with control tokens by their names, the deltas equal `tokenizer.decode` of all tokens: bytes that are
+    not UTF-8 become U+FFFD in the same positions.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -29,27 +28,27 @@ class Detokenizer:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, token_id: int) -> tuple[Delta, ...]:
-        """What one more token makes certain: text, or what was held back and the id of a control token."""
+        """Add a token and return what is then certain: text, or the held-back text and the id of a control token."""
         if self._tokenizer.special.is_special(token_id):
             return (*self.finish(), token_id)
         text = self._decoder.decode(self._tokenizer.token_bytes(token_id))
         return (text,) if text else ()
 
     def finish(self) -> tuple[Delta, ...]:
-        """What was held back, as U+FFFD; afterwards it stands as at the start."""
+        """Return held-back bytes as U+FFFD, and reset the state."""
         text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return (text,) if text else ()
 
 
 class StopChecker:
-    """Holds text back while it may still become a stop text.
+    """Filter that holds text back while it may still become a stop text.
 
     Args:
-        stop: Stop texts, none of them empty.
+        stop: Stop texts, not empty.
 
     Raises:
-        RequestError: A stop text is empty.
+        RequestError: If a stop text is empty.
     """
 
     def __init__(self, stop: Sequence[str]) -> None:
@@ -59,10 +58,10 @@ class StopChecker:
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, str | None]:
-        """More text of the output.
+        """Add text of the output.
 
         Returns:
-            Text that is safe to show, and the stop text that ends the output, or None. The stop text and what follows
+            Text that is safe to show, and the stop text that ends the output, or None. The stop text and the text after
             it are left out.
         """
         if not self._patterns:
@@ -79,7 +78,7 @@ class StopChecker:
         return pending[:num_safe], None
 
     def flush(self) -> str:
-        """What was held back: at the end of the output, and before a control token. It starts anew afterwards."""
+        """Return held-back text and reset the state: at the end of the output, and before a control token."""
         held, self._held = self._held, ""
         for pattern in self._patterns:
             pattern.num_matched = 0
@@ -87,7 +86,7 @@ class StopChecker:
 
 
 class _Pattern:
-    """One stop text, and how much of it the output ends with."""
+    """One stop text, and the length of its prefix that the output ends with."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -97,7 +96,7 @@ class _Pattern:
             self._fallback.append(self._advance(self._fallback[-1], text[end]))
 
     def step(self, char: str) -> bool:
-        """Take a character; whether the stop text is complete with it."""
+        """Add a character; return True if the stop text is complete."""
         self.num_matched = self._advance(self.num_matched, char)
         return self.num_matched == len(self.text)
 
@@ -108,7 +107,7 @@ class _Pattern:
 
 
 class TextOut:
-    """Bytes to characters, then stop texts: both may hold text back."""
+    """Pipeline of detokenizer and stop texts, both of which may hold text back."""
 
     def __init__(self, tokenizer: Tokenizer, stop: tuple[str, ...]) -> None:
         self._detokenizer = Detokenizer(tokenizer)
@@ -116,11 +115,11 @@ class TextOut:
         self.stopped_by: str | None = None
 
     def push(self, token_id: int) -> tuple[Delta, ...]:
-        """What a further token lets out."""
+        """Add a token and return the deltas that are certain."""
         return tuple(self._pass(self._detokenizer.feed(token_id)))
 
     def finish(self) -> tuple[Delta, ...]:
-        """What was held back, when no more tokens come."""
+        """Return held-back text after the last token."""
         deltas = list(self._pass(self._detokenizer.finish()))
         if self.stopped_by is None:
             deltas += filter(None, [self._stops.flush()])

@@ -1,7 +1,7 @@
-"""Worker processes that hold the other ranks of a model.
+"""Worker processes for the other ranks of a model.
 
-The parent is rank 0. It sends each step to the workers through a pipe and computes its own part; they meet in the
-model's collectives. A worker that ends, however it ends, is noticed at once; workers end with their parent.
+The parent is rank 0. It sends each step to the workers through a pipe and computes its own part; they synchronize in
+the model's collectives. The exit of a worker is detected at once, whatever its cause; workers exit with their parent.
 """
 
 import multiprocessing
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from model_runtime.placement import Enter
 
 MAX_CACHED_TOKENS = 2**21
-"""More room than this is of little use, and a tiny model would otherwise take all memory for it."""
+"""Maximum number of cached tokens: more is of little use, and a tiny model would otherwise take all memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpec:
-    """The model part that every rank loads; see `launch.options.NativeOptions` for what is not named here.
+    """Model part that every rank loads; see `launch.options.NativeOptions` for the other fields.
 
     Attributes:
-        size: Ranks.
-        options: Sizes of the engine; the number of blocks is settled once all ranks are loaded.
-        num_blocks: Blocks of the cache, None for as many as `cache_bytes` hold.
-        cache_bytes: Memory for the cache, None for what is free.
-        address: `tcp://host:port` where the ranks meet.
-        num_threads: Threads of one rank on a CPU; None for torch's own choice.
+        size: Number of ranks.
+        options: Sizes of the engine; the number of blocks is set after all ranks are loaded.
+        num_blocks: Blocks of the cache; None for as many as fit in `cache_bytes`.
+        cache_bytes: Memory for the cache; None for the free memory.
+        address: Rendezvous address of the ranks, `tcp://host:port`.
+        num_threads: Threads of one rank on a CPU; None for torch's default.
     """
 
     model_dir: Path
@@ -59,24 +59,24 @@ class RankSpec:
 
 
 def find_address() -> str:
-    """A free port on the loopback interface, as `tcp://host:port`."""
+    """Return a free port on the loopback interface, as `tcp://host:port`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 class Workers:
-    """Ranks 1 to `spec.size` - 1, started and watched.
+    """Ranks 1 to `spec.size` - 1 as monitored processes.
 
     Args:
-        spec: What they load.
-        on_death: Called from another thread, once, with a text, when a worker ends that was not told to.
+        spec: Model part to load.
+        on_death: Called from another thread, once, with a text, if a worker exits unexpectedly.
     """
 
     def __init__(self, spec: RankSpec, on_death: Callable[[str], None]) -> None:
         context = multiprocessing.get_context("spawn")
         self._on_death = on_death
-        self._asking = threading.Lock()  # of two threads that ask for an exit code at once, one would get none
+        self._asking = threading.Lock()  # if two threads ask for an exit code at once, one of them gets none
         self._is_closing = False
         self._pipes: list[Connection] = []
         self.processes: list[SpawnProcess] = []
@@ -90,10 +90,10 @@ class Workers:
         threading.Thread(target=self._watch, name="ranks", daemon=True).start()
 
     def wait_loaded(self) -> list[int]:
-        """Until every worker has loaded its part; how many cache blocks each has room for.
+        """Wait until every worker has loaded its part; return the number of cache blocks that fit on each.
 
         Raises:
-            RuntimeFault: One could not; the text is its reason.
+            RuntimeFault: If a worker failed to load; the text is its reason.
         """
         room = []
         for rank, pipe in enumerate(self._pipes, 1):
@@ -107,10 +107,10 @@ class Workers:
         return room
 
     def send(self, message: StepInput | int) -> None:
-        """Give a step to every worker; before the first one, the number of cache blocks.
+        """Send a step to every worker; before the first step, the number of cache blocks.
 
         Raises:
-            EngineDead: One has ended.
+            EngineDead: If a worker has exited.
         """
         for rank, pipe in enumerate(self._pipes, 1):
             try:
@@ -119,7 +119,7 @@ class Workers:
                 raise EngineDead(self._describe(rank)) from None
 
     def close(self) -> None:
-        """End them all, and leave their group; may be called twice."""
+        """Stop all workers and leave the process group; may be called twice."""
         from model_runtime.parallel.comm import close_group
 
         self._is_closing = True
@@ -133,12 +133,12 @@ class Workers:
                 process.join()
 
     def find_dead(self, patience_s: float = 0.0) -> str | None:
-        """Which worker has ended, or does so within `patience_s`, as a sentence; None when all live."""
+        """Return a sentence on the worker that has exited, or exits within `patience_s`; None if all are alive."""
         ended = wait([process.sentinel for process in self.processes], timeout=patience_s)
         with self._asking:
             for rank, process in enumerate(self.processes, 1):
                 if process.sentinel in ended:
-                    process.join(timeout=2)  # its pipes close a moment before its exit code is known
+                    process.join(timeout=2)  # its pipes close a moment before its exit code is available
                     return self._describe(rank)
         return None
 
@@ -154,30 +154,31 @@ class Workers:
 
 
 def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
-    """One rank's process: load, then compute what the parent sends, until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to end
+    """Run one rank's process: load, then compute the steps from the parent until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides when to exit
     from model_runtime.engine.runner import Runner
     from model_runtime.placement import find_rank_device, set_device
 
     try:
-        set_device(find_rank_device(spec.device, rank))  # before anything makes a context on the first GPU
+        set_device(find_rank_device(spec.device, rank))  # before any context is created on the first GPU
         model, room = load_rank(spec, rank)
         pipe.send(room)
         runner = Runner(model, replace(spec.options, num_blocks=pipe.recv()))
         while True:
             runner.run(pipe.recv())
     except RuntimeFault as error:
-        with suppress(OSError):  # the parent has the same fault and is gone
+        with suppress(OSError):  # the parent has the same fault and has exited
             pipe.send(str(error))
     except (EOFError, OSError):
-        return  # the parent has ended, or told us to
+        return  # the parent has exited, or closed the pipe
 
 
 def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tuple[K25Model, int]":
-    """One rank's part of the model, and how many cache blocks it has room for beside it.
+    """Load one rank's part of the model, and return it with the number of cache blocks that fit in the remaining
+    memory.
 
     Raises:
-        RuntimeFault: The checkpoint or the sizes are wrong.
+        RuntimeFault: If the checkpoint or the sizes are invalid.
     """
     import torch
 
@@ -203,10 +204,10 @@ def load_rank(spec: RankSpec, rank: int, *, enter: "Enter | None" = None) -> "tu
 
 
 def kv_cache_capacity(spec: RankSpec, model: "K25Model") -> int:
-    """How many cache blocks this rank has room for beside its part of the model.
+    """Return the number of cache blocks that fit on this rank in addition to its part of the model.
 
     Raises:
-        CapacityError: Too few to work with.
+        CapacityError: If there are too few.
     """
     from model_runtime.engine.kv_cache import find_block_bytes, find_free_bytes, find_num_blocks
 
@@ -223,7 +224,7 @@ def kv_cache_capacity(spec: RankSpec, model: "K25Model") -> int:
 
 
 class RankedExecutor:
-    """This process's runner and the workers', as one `Executor`."""
+    """`Executor` of this process's runner and the workers'."""
 
     def __init__(self, runner: "Runner", workers: Workers) -> None:
         self._runner = runner
@@ -231,12 +232,12 @@ class RankedExecutor:
 
     @property
     def encoded(self) -> frozenset[bytes]:
-        """Content hashes of media whose features are at hand, the same on every rank."""
+        """Content hashes of media with cached features, the same on every rank."""
         return self._runner.features.keys
 
     @property
     def can_go_on_after_fault(self) -> bool:
-        """No: the ranks would no longer agree."""
+        """Always False: the ranks would no longer be consistent."""
         return False
 
     def run(self, step: StepInput) -> "Tensor":
@@ -244,12 +245,12 @@ class RankedExecutor:
         self._workers.send(step)
         try:
             return self._runner.run(step)
-        except RuntimeError as error:  # a collective whose partner is gone
-            dead = self._workers.find_dead(patience_s=2.0)  # the collective may notice before the system tells
+        except RuntimeError as error:  # a collective whose partner has exited
+            dead = self._workers.find_dead(patience_s=2.0)  # the collective may fail before the exit is detected
             if dead is None:
                 raise
             raise EngineDead(dead) from error
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         self._workers.close()

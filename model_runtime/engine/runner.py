@@ -1,11 +1,11 @@
-"""One step: plain numbers that are the same for every rank, then this rank's part of it: media, the model, logits.
+"""Computation of one step: input that is the same for every rank, then this rank's part of it: media, model, logits.
 
-Encoded media are kept while the limit allows: an agent sends the same screenshots step after step.
+Encoded media are cached within the limit: an agent sends the same screenshots step after step.
 
-On a GPU decode steps run as CUDA graphs: some hundred launches become one. A graph always reads and writes the same
-memory. So each batch size that is captured has tensors that a step's numbers are copied to; a step with fewer sequences
-is filled up with rows of no keys, which write to a block that no sequence has. Everything that depends on lengths is in
-the attention's plan, whose lists are rewritten between replays.
+On a GPU, decode steps run as CUDA graphs: some hundred launches become one. A graph always reads and writes the same
+memory. Each captured batch size therefore has tensors that a step's input is copied to; a smaller step is padded with
+rows without keys, which write to a block that no sequence uses. Everything that depends on lengths is in the
+attention's plan, whose lists are rewritten between replays.
 """
 
 import logging
@@ -28,30 +28,32 @@ if TYPE_CHECKING:
     from model_runtime.model.k25 import K25Model
 
 WARM_UPS = 2
-"""Runs before the capture: kernels are compiled and libraries set up, which a capture may not see."""
+"""Warm-up runs before the capture: they compile kernels and initialize libraries, which must not happen during a
+capture.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class Capture(Protocol):
-    """Records what `compute` starts."""
+    """Function that captures the work of `compute`."""
 
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
-        """The result's memory, and a function that computes it again from the same inputs' memory."""
+        """Return the result's memory, and a function that recomputes it from the same input memory."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """One batch size.
+    """Captured graph of one batch size.
 
     Attributes:
         embeds: (B, hidden).
         positions: (B,) int64.
         slot_mapping: (B,) int64.
-        decode: The attention's plan, with room for B sequences.
+        decode: Attention plan with capacity for B sequences.
         logits: (B, vocab) fp32.
-        replay: Computes `logits` from the others.
+        replay: Function that computes `logits` from the other tensors.
     """
 
     embeds: Tensor
@@ -63,14 +65,15 @@ class Captured:
 
 
 class DecodeGraphs:
-    """The graphs of one model and its cache.
+    """Graphs of one model and its cache.
 
     Args:
-        model: Of the backend whose plan can be rewritten.
-        cache: Of `K25Model.make_cache`, with one block more than sequences are given.
+        model: Model with a backend whose plan can be rewritten.
+        cache: Result of `K25Model.make_cache`, with one block more than sequences can use.
         options: Sizes of the engine.
-        capture: How steps are recorded.
-        make_plan: (block_tables, seq_lens, room for sequences) to a plan with `update(block_tables, seq_lens)`.
+        capture: Function that captures a step.
+        make_plan: Function from (block_tables, seq_lens, maximum number of sequences) to a plan with
+            `update(block_tables, seq_lens)`.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class DecodeGraphs:
         self._captured = {size: self._make(size, capture) for size in find_sizes(options.max_num_seqs)}
 
     def fits(self, batch: ForwardBatch) -> bool:
-        """Whether all of the batch's sequences decode, and are no more than were captured."""
+        """Return True if all of the batch's sequences decode and a captured size is large enough."""
         return batch.num_decodes == batch.num_tokens <= max(self._captured)
 
     def run(self, embeds: Tensor, batch: ForwardBatch) -> Tensor:
@@ -124,38 +127,42 @@ class DecodeGraphs:
 
 
 def find_sizes(max_num_seqs: int) -> list[int]:
-    """Batch sizes worth a graph: powers of two, from 8 on every eighth; the largest is `max_num_seqs`."""
+    """Return the batch sizes to capture: powers of two, from 8 on every multiple of eight; the largest is
+    `max_num_seqs`.
+    """
     sizes = {1, 2, 4, *range(8, max_num_seqs, 8), max_num_seqs}
     return sorted(size for size in sizes if size <= max_num_seqs)
 
 
 def wants_graphs(model: "K25Model", options: EngineOptions) -> bool:
-    """Whether this model's decode steps can be captured: a GPU, and attention whose plan can be rewritten."""
+    """Return True if this model's decode steps can be captured: on a GPU, with an attention plan that can be
+    rewritten.
+    """
     planner = model.placement.ops.plan_decode.__module__
     return options.has_cuda_graphs and model.device.type == "cuda" and planner.startswith("model_runtime.kernels")
 
 
 def capture_cuda(model: "K25Model", cache: Tensor, options: EngineOptions) -> DecodeGraphs | None:
-    """Graphs on the model's GPU; None, with a warning in the log, where they cannot be made."""
+    """Capture graphs on the model's GPU; return None, with a logged warning, if that fails."""
     from model_runtime.kernels.mla_schedule import make_plan
 
     try:
         with torch.cuda.device(model.device), torch.inference_mode():
             return DecodeGraphs(model, cache, options, CudaCapture(), make_plan)
-    except RuntimeError as error:  # out of memory is one, too
+    except RuntimeError as error:  # includes out of memory
         log.warning("decode steps run without CUDA graphs, which could not be captured: %s", error)
         return None
 
 
 class CudaCapture:
-    """Records into CUDA graphs that share their memory: only one of them runs at a time."""
+    """`Capture` into CUDA graphs that share their memory: only one of them may run at a time."""
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
         self._make_stream: Callable[[], Any] = torch.cuda.Stream
 
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
-        """See `Capture`."""
+        """Capture a computation; see `Capture`."""
         side = self._make_stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -170,7 +177,9 @@ class CudaCapture:
 
 @dataclass(frozen=True, slots=True)
 class MediaRows:
-    """Rows `first` to `first + count` of a step are rows `feature` to `feature + count` of a media item's features."""
+    """Rows `first` to `first + count` of a step, filled with rows `feature` to `feature + count` of a media item's
+    features.
+    """
 
     first: int
     content_hash: bytes
@@ -180,13 +189,13 @@ class MediaRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInput:
-    """A batch on the host; see `model_runtime.model.batch.ForwardBatch` for the meaning of its fields.
+    """A batch on the host; see `model_runtime.model.batch.ForwardBatch` for its fields.
 
     Attributes:
-        drop: Media whose features are not to be used again.
-        encode: Media whose features are not at hand yet.
-        placements: Which rows are media.
-        logit_rows: Rows whose logits are wanted.
+        drop: Media whose cached features must not be reused.
+        encode: Media without cached features.
+        placements: Rows that are media.
+        logit_rows: Rows whose logits are needed.
     """
 
     token_ids: list[int]
@@ -205,7 +214,7 @@ class StepInput:
 def make_step_input(
     chunks: Sequence[Chunk], block_size: int, encoded: Container[bytes], drop: tuple[bytes, ...] = ()
 ) -> StepInput:
-    """Lay the chunks, single tokens first, end to end; `encoded` and `drop` are content hashes of media."""
+    """Concatenate the chunks, single tokens first; `encoded` and `drop` are content hashes of media."""
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
@@ -238,7 +247,7 @@ def make_step_input(
 
 
 def wants_prompt_rows(chunk: Chunk) -> bool:
-    """Whether log-probabilities of the prompt's own tokens are still to be collected from this chunk."""
+    """Return True if log-probabilities of prompt tokens still have to be collected from this chunk."""
     sequence = chunk.sequence
     return sequence.request.params.prompt_logprobs is not None and sequence.num_output == 0
 
@@ -261,16 +270,16 @@ def _logit_rows(chunk: Chunk, first: int) -> Iterable[int]:
 
 
 class Executor(Protocol):
-    """Computes steps, one after another."""
+    """Interface for computing steps."""
 
     @property
     def encoded(self) -> frozenset[bytes]:
-        """Content hashes of media whose features are at hand."""
+        """Content hashes of media with cached features."""
         ...
 
     @property
     def can_go_on_after_fault(self) -> bool:
-        """Whether a step that ran out of memory leaves it able to compute the next."""
+        """True if it can compute the next step after one that ran out of memory."""
         ...
 
     def run(self, step: StepInput) -> "Tensor":
@@ -280,17 +289,17 @@ class Executor(Protocol):
             (len(step.logit_rows), vocab) fp32 logits.
 
         Raises:
-            EngineDead: A rank has ended.
+            EngineDead: If a rank has exited.
         """
         ...
 
     def close(self) -> None:
-        """Free everything; may be called twice."""
+        """Free all resources; may be called twice."""
         ...
 
 
 class FeatureCache:
-    """Features by content hash, the longest unused dropped first. All ranks hold the same ones in the same order."""
+    """LRU cache of features by content hash. All ranks hold the same entries in the same order."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -299,27 +308,27 @@ class FeatureCache:
 
     @property
     def keys(self) -> frozenset[bytes]:
-        """Content hashes at hand."""
+        """Content hashes in the cache."""
         return frozenset(self._features)
 
     def get(self, content_hash: bytes) -> "Tensor":
-        """(num_tokens, hidden) features; KeyError when they are not at hand."""
+        """Return (num_tokens, hidden) features; raises KeyError if they are not cached."""
         self._features.move_to_end(content_hash)
         return self._features[content_hash]
 
     def add(self, content_hash: bytes, features: "Tensor") -> None:
-        """Add features to the cache, even beyond its limit; `trim` is called after they were used."""
+        """Add features, even beyond the limit; `trim` is called after they were used."""
         self._features[content_hash] = features
         self.size_bytes += features.numel() * features.element_size()
 
     def drop(self, content_hash: bytes) -> None:
-        """Forget features, if they are at hand."""
+        """Remove features, if they are cached."""
         dropped = self._features.pop(content_hash, None)
         if dropped is not None:
             self.size_bytes -= dropped.numel() * dropped.element_size()
 
     def trim(self) -> None:
-        """Drop the longest unused ones until the limit holds."""
+        """Remove the least recently used features until the limit is met."""
         while self.size_bytes > self.max_bytes:
             self.drop(next(iter(self._features)))
 
@@ -333,23 +342,23 @@ class Runner:
         self._enter = enter
         has_graphs = wants_graphs(model, options)
         with enter(model.device):
-            blocks = options.num_blocks + has_graphs  # one that nobody owns
+            blocks = options.num_blocks + has_graphs  # one block that no sequence uses
             self.cache = model.make_cache(blocks, options.block_size)
             self.graphs = capture_cuda(model, self.cache, options) if has_graphs else None
         self.features = FeatureCache(options.feature_cache_bytes)
 
     @property
     def encoded(self) -> frozenset[bytes]:
-        """Content hashes of media whose features are at hand."""
+        """Content hashes of media with cached features."""
         return self.features.keys
 
     @property
     def can_go_on_after_fault(self) -> bool:
-        """Yes: a step writes only rows of its own sequences, which are written again or given up."""
+        """Always True: a step writes only rows of its own sequences, which are rewritten or dropped."""
         return True
 
     def close(self) -> None:
-        """Nothing to end: memory goes with the object."""
+        """Do nothing: memory is freed with the object."""
 
     @torch.inference_mode()
     def run(self, step: StepInput) -> Tensor:

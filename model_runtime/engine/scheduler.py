@@ -1,7 +1,8 @@
-"""Which tokens are computed in the next step, and the state of each running request.
+"""Selection of the tokens for the next step, and the state of each running request.
 
-Every running sequence that only decodes gets its one token; what is left of the token budget goes to prompts, the
-oldest first, in pieces. So a long prompt delays nobody's next token by more than one step.
+Every running sequence that only decodes gets its one token; the rest of the token budget goes to chunks of prompts,
+oldest first. A long prompt therefore delays other sequences' next token by at most one step.
+
 Source: Agrawal et al. 2024, arXiv 2403.02310 (chunked prefill).
 """
 
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sequence:
-    """Tokens known so far, and how many of them the cache holds.
+    """Tokens of a sequence so far, and the number of them in the cache.
 
     Attributes:
-        arrival: Counter of arrivals; with the request's priority it says who goes first.
-        arrived_at: Seconds on the monotonic clock.
+        arrival: Arrival number; determines the order together with the request's priority.
+        arrived_at: Arrival time in seconds on the monotonic clock.
         token_ids: Prompt, then output.
-        num_computed: Tokens from the start whose latents are in the cache.
-        num_cached: Prompt tokens that came from the prefix cache, the first time it was admitted.
+        num_computed: Number of tokens from the start whose latents are in the cache.
+        num_cached: Prompt tokens that came from the prefix cache when it was first admitted.
         block_table: Blocks of the cache, in order.
-        hashes: Hash of each full block known so far.
+        hashes: Hashes of the full blocks so far.
     """
 
     request: EngineRequest
@@ -48,21 +49,21 @@ class Sequence:
 
     @property
     def num_prompt(self) -> int:
-        """Tokens of the prompt."""
+        """Number of prompt tokens."""
         return len(self.request.prompt.token_ids)
 
     @property
     def num_output(self) -> int:
-        """Tokens generated."""
+        """Number of generated tokens."""
         return len(self.token_ids) - self.num_prompt
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Who goes first: lower runs earlier and is preempted later."""
+        """Sort key: lower runs earlier and is preempted later."""
         return self.request.priority, self.arrival
 
     def hash_up_to(self, num_blocks: int, block_size: int) -> list[bytes]:
-        """Hashes of the first `num_blocks` blocks, which must be full of known tokens."""
+        """Return hashes of the first `num_blocks` blocks, which must be full."""
         while len(self.hashes) < num_blocks:
             start = len(self.hashes) * block_size
             parent = self.hashes[-1] if self.hashes else b""
@@ -72,7 +73,9 @@ class Sequence:
 
 
 MAX_SCORED_TOKENS = 512
-"""Of a prompt whose own log-probabilities are wanted, in one step: a row of logits is as wide as the vocabulary."""
+"""Maximum number of tokens per step of a prompt with log-probabilities: a row of logits is as wide as the
+vocabulary.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +88,21 @@ class Chunk:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens to compute."""
+        """Number of tokens to compute."""
         return self.end - self.start
 
     @property
     def is_last(self) -> bool:
-        """Whether a token is sampled after it."""
+        """True if a token is sampled after it."""
         return self.end == len(self.sequence.token_ids)
 
     def media(self) -> Iterable[MediaSpan]:
-        """Media whose placeholders stand in it."""
+        """Yield media with placeholders in it."""
         return (s for s in self.sequence.request.prompt.media if s.offset < self.end and self.start < s.end)
 
 
 class Scheduler:
-    """Waiting and running sequences, and the blocks they hold. Knows tokens and counts, no tensors."""
+    """Waiting and running sequences, and their blocks. Uses tokens and counts, no tensors."""
 
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
@@ -115,23 +118,23 @@ class Scheduler:
         self.waiting.sort(key=lambda s: s.rank)
 
     def remove(self, sequence: Sequence) -> None:
-        """Forget a sequence, waiting or running, and give back its blocks."""
+        """Remove a sequence, waiting or running, and release its blocks."""
         for group in (self.waiting, self.running):
             if sequence in group:
                 group.remove(sequence)
         self._release(sequence)
 
     def schedule(self, encoded: frozenset[bytes] | set[bytes] = frozenset()) -> list[Chunk]:
-        """The next step's chunks, single tokens first; media with `encoded` content hashes cost nothing again."""
+        """Return the next step's chunks, single tokens first; media with `encoded` content hashes cost nothing."""
         budget = _Budget(self.options, set(encoded))
         chunks = self._decode(budget)
         chunks += self._continue_prompts(budget)
-        if len(chunks) == len(self.running):  # nobody was preempted or kept waiting for room
+        if len(chunks) == len(self.running):  # no sequence was preempted or lacks memory
             chunks += self._admit(budget)
         return sorted(chunks, key=lambda chunk: chunk.num_tokens > 1)
 
     def computed(self, chunks: Iterable[Chunk]) -> None:
-        """Note that the chunks' latents are in the cache; full blocks can be shared from now on."""
+        """Record that the chunks' latents are in the cache; full blocks can be shared from now on."""
         size = self.options.block_size
         for chunk in chunks:
             sequence = chunk.sequence
@@ -145,7 +148,7 @@ class Scheduler:
             sequence.num_published = max(sequence.num_published, full)
 
     def preempt(self, sequence: Sequence) -> None:
-        """Take a running sequence's blocks; it is computed anew later, and loses none of its tokens."""
+        """Release a running sequence's blocks and requeue it; it keeps its tokens and is recomputed later."""
         self.running.remove(sequence)
         self._release(sequence)
         self.waiting.append(sequence)
@@ -176,7 +179,9 @@ class Scheduler:
         return chunks
 
     def _force_oldest(self, budget: "_Budget") -> list[Chunk]:
-        """Prompts only, and none has room to go on: the youngest give way to the oldest."""
+        """Preempt the youngest in favour of the oldest sequence; used if all running ones are prompts without enough
+        memory.
+        """
         oldest = min(self.running, key=lambda s: s.rank)
         end = budget.end_of(oldest)
         if end > oldest.num_computed and self._grow(oldest, end, may_preempt=True):
@@ -194,7 +199,7 @@ class Scheduler:
             shared = self._find_prefix(sequence)
             to_come = self._hashes_to_come(sequence, len(shared))
             if to_come and to_come[0] in in_flight:
-                continue  # another one computes this very block now: its result is shared a step later
+                continue  # another sequence is computing this block: its result is shared one step later
             if not self._fits(sequence, shared, budget):
                 break
             self._start(sequence, shared)
@@ -209,7 +214,7 @@ class Scheduler:
         return chunks
 
     def _find_prefix(self, sequence: Sequence) -> list[int]:
-        """Blocks that already hold the sequence's beginning; at least one token is left to compute."""
+        """Return blocks that already hold the sequence's prefix; at least one token is left to compute."""
         if not self.options.has_prefix_cache or sequence.request.params.prompt_logprobs is not None:
             return []
         found = []
@@ -228,11 +233,11 @@ class Scheduler:
         return hashes[sequence.num_published if first is None else first :]
 
     def _fits(self, sequence: Sequence, shared: list[int], budget: "_Budget") -> bool:
-        """Whether the whole sequence has room beside those that run, so that it is not soon preempted."""
+        """Return True if the whole sequence fits in addition to the running ones, so that it is not preempted soon."""
         total = -(-(len(sequence.token_ids) + 1) // self.options.block_size)
         revived = sum(self.pool.is_free(block) for block in shared)
         room = self.pool.num_free - revived
-        reserve = len(self.running) if self.running else 0  # each one that runs may soon need one more
+        reserve = len(self.running) if self.running else 0  # each running sequence may soon need one more
         return total - len(shared) + reserve <= room
 
     def _start(self, sequence: Sequence, shared: list[int]) -> None:
@@ -241,7 +246,9 @@ class Scheduler:
         sequence.num_published = len(shared)
 
     def _grow(self, sequence: Sequence, num_tokens: int, *, may_preempt: bool) -> bool:
-        """Blocks for `num_tokens` tokens; False when there is no room, or the sequence itself had to give way."""
+        """Allocate blocks for `num_tokens` tokens; return False if there are too few, or the sequence itself was
+        preempted.
+        """
         missing = -(-num_tokens // self.options.block_size) - len(sequence.block_table)
         while missing > self.pool.num_free:
             victim = max(self.running, key=lambda s: s.rank, default=None)
@@ -260,7 +267,7 @@ class Scheduler:
 
 
 class _Budget:
-    """What is left of one step: tokens, and patches for the vision tower."""
+    """Remaining budget of one step: tokens, and patches for the vision tower."""
 
     def __init__(self, options: EngineOptions, encoded: set[bytes]) -> None:
         self.tokens = options.max_num_batched_tokens
@@ -269,7 +276,9 @@ class _Budget:
         self._has_encoded = False
 
     def end_of(self, sequence: Sequence) -> int:
-        """Where the sequence's next chunk ends: by tokens left, and before media that this step cannot encode."""
+        """Return the end of the sequence's next chunk, limited by the tokens left and by media that this step cannot
+        encode.
+        """
         most = self.tokens
         if sequence.request.params.prompt_logprobs is not None:
             most = min(most, MAX_SCORED_TOKENS)
@@ -284,7 +293,7 @@ class _Budget:
         return end
 
     def spend(self, chunk: Chunk) -> Chunk:
-        """Take the chunk's costs; the chunk back."""
+        """Subtract the chunk's costs, and return the chunk."""
         self.tokens -= chunk.num_tokens
         for span in chunk.media():
             if span.item.content_hash not in self._encoded:

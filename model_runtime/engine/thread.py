@@ -1,4 +1,4 @@
-"""The engine in a thread of its own, as the server uses it."""
+"""Engine in its own thread, for the server."""
 
 import asyncio
 import threading
@@ -12,19 +12,19 @@ from model_runtime.errors import BusyError, EngineDead, RequestError
 from model_runtime.tokenizer import Tokenizer
 
 LAST_STEP_S = 60.0
-"""For the step that runs when everything ends; a step that hangs does not keep the process from ending."""
+"""Timeout for the last step at shutdown; a step that hangs does not prevent the process from exiting."""
 
 
 @dataclass(slots=True)
 class _Listener:
-    """Who waits for a request's outputs."""
+    """Receiver of a request's outputs."""
 
     loop: asyncio.AbstractEventLoop
     outputs: "asyncio.Queue[EngineOutput | EngineDead]" = field(default_factory=asyncio.Queue)
 
 
 class EngineThread:
-    """An `EngineClient`: `generate` from any event loop; the engine belongs to one thread from now on."""
+    """`EngineClient` whose `generate` works from any event loop; only its thread may use the engine from now on."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
         self._engine = engine
@@ -39,7 +39,7 @@ class EngineThread:
 
     @property
     def card(self) -> ModelCard:
-        """The model behind it."""
+        """Properties of the model."""
         return self._engine.admission.card
 
     @property
@@ -49,11 +49,11 @@ class EngineThread:
 
     @property
     def fault(self) -> str | None:
-        """Why it takes no more requests, or None."""
+        """Reason why it accepts no more requests, or None."""
         return self._fault
 
     def check(self, request: EngineRequest) -> None:
-        """Raise what `generate` would raise at once. See `EngineClient.check`."""
+        """Raise the errors that `generate` would raise immediately. See `EngineClient.check`."""
         self._check_alive()
         self._engine.admission.check(request)
         most = self._engine.options.max_waiting
@@ -63,7 +63,7 @@ class EngineThread:
             raise BusyError(text, retry_after_s=max(1.0, round(waiting / 50, 1)))
 
     async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
-        """Outputs until one has a `finish_reason`. See `EngineClient.generate`."""
+        """Yield outputs until one has a `finish_reason`. See `EngineClient.generate`."""
         self.check(request)
         if request.request_id in self._listeners:
             raise RequestError(f"a request {request.request_id!r} is in flight already; ids must differ", param="id")
@@ -84,11 +84,11 @@ class EngineThread:
                 self._send(request.request_id)
 
     def stats(self) -> EngineStats:
-        """Counters and times."""
+        """Return counters and times."""
         return self._engine.stats()
 
     async def close(self, *, drain_s: float = 0.0) -> None:
-        """See `EngineClient.close`."""
+        """Shut down. See `EngineClient.close`."""
         self._fault = self._fault or "the server is shutting down"
         deadline = asyncio.get_running_loop().time() + drain_s
         while self._listeners and self._thread.is_alive() and asyncio.get_running_loop().time() < deadline:
@@ -99,7 +99,7 @@ class EngineThread:
         self._tell_all(EngineOutput(finish_reason="aborted", error=self._fault))
 
     def die(self, reason: str) -> None:
-        """Tell everybody that the engine has ended, even while its thread hangs in a step."""
+        """Report the end of the engine to all requests, even while its thread hangs in a step."""
         self._fault = reason
         self._tell_all(EngineDead(reason))
 
@@ -140,11 +140,11 @@ class EngineThread:
     def _add(self, request: EngineRequest) -> None:
         try:
             self._engine.add(request)
-        except RequestError as error:  # let pass by `check`, and still not to be had: it costs this request only
+        except RequestError as error:  # passed `check`, but is rejected: only this request fails
             self._deliver([(request.request_id, EngineOutput(finish_reason="error", error=str(error)))])
 
     def _deliver(self, outputs: list[tuple[str, EngineOutput]]) -> None:
-        """Hand a step's outputs over with one call into each event loop."""
+        """Deliver a step's outputs with one call into each event loop."""
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Listener, EngineOutput]]] = {}
         for request_id, output in outputs:
             listener = self._listeners.get(request_id)

@@ -1,1 +1,1 @@
-"""Our own kernels in Triton, for NVIDIA GPUs. README.md says what each file is; `operators` registers them."""
+"""Triton kernels for NVIDIA GPUs. README.md describes each file; `operators` registers them."""

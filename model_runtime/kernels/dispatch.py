@@ -1,14 +1,15 @@
-"""Pairs of token and chosen expert, brought into the order of their experts, and cut into tiles.
+"""Sorting of (token, choice) pairs by expert, and cutting of the sorted pairs into tiles.
 
-A pair's key is its expert times the size of its block plus its position, so that keys differ and a pair's place in the
-sorted block is how many keys are smaller: comparisons only, no atomics, therefore always the same order. Up to 4096
-pairs (512 tokens at top 8) are one block and one launch: programs that compare 32 pairs with all others, and one that
-counts pairs by expert and writes what follows from the counts. Beyond, blocks of 1024 are counted, the counts summed
-along blocks and experts by one program, and pairs compared within their block: three launches. The host learns nothing
-of it: it sizes grids with `max_tiles`, an upper bound.
+A pair's key is its expert times the block size plus its position, so that keys are unique and a pair's rank in the
+block is the number of smaller keys: only comparisons, no atomics, and therefore always the same order. Up to 4096 pairs
+(512 tokens at top 8) are one block and one launch: programs that compare 32 pairs with all others, and one that counts
+pairs by expert and writes offsets and tiles. Above that, there are three launches: blocks of 1024 are counted, one
+program sums the counts along blocks and experts, and pairs are compared within their block. The host does not read the
+result: it sizes grids with `max_tiles`, an upper bound.
 
 Floor: 12 bytes a pair, 0.4 us for 16384 tokens at top 8; a launch is longer.
-Source: counting sort over blocks, as of radix sorts; within a block enumeration sort (D. Knuth, "The Art of Computer
+
+Source: counting sort over blocks, as in radix sorts; within a block enumeration sort (D. Knuth, "The Art of Computer
 Programming", volume 3, section 5.2, algorithm C).
 """
 
@@ -24,30 +25,35 @@ from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype,
 from model_runtime.kernels.tiles import next_power
 
 SINGLE = 4096
-"""The most pairs that are one block, and sorted in one launch."""
+"""Maximum number of pairs that are sorted as one block in one launch."""
 
 BLOCK = 1024
-"""Pairs of a block where there are more."""
+"""Block size in pairs if there are more than SINGLE."""
 
 ROWS = 32
-"""Pairs that one program finds the places of."""
+"""Pairs whose ranks one program computes."""
 
 MAX_EXPERTS = 1023
-"""Each has a bin, and those elsewhere one more, all in one program's registers."""
+"""Maximum number of experts: each has a bin, and experts held elsewhere share one more, all in one program's
+registers.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Pairs (token, choice) in the order of their experts. P = num_tokens * top_k; pair p is token p // top_k.
+    """Pairs (token, choice) sorted by expert. P = num_tokens * top_k; pair p is token p // top_k.
+
+    "Place" is the index of a pair in the sorted order.
 
     Attributes:
-        offsets: (E + 1,) int32: first place of each expert; offsets[E] counts the pairs whose expert is here.
-        pairs: (P,) int32: place -> pair, ascending within one expert; places from offsets[E] on are not to be read.
-        tile_expert: (max_tiles,) int32: expert of each tile of block_m places; from num_tiles on not to be read.
-        tile_start: (max_tiles,) int32: its first place; it ends with its expert or after block_m places.
-        num_tiles: (1,) int32: how many tiles are real.
-        block_m: Places of one tile.
-        top_k: Choices of one token.
+        offsets: (E + 1,) int32: first place of each expert; offsets[E] is the number of pairs whose expert is held
+            here.
+        pairs: (P,) int32: pair at each place, ascending within one expert; undefined from offsets[E] on.
+        tile_expert: (max_tiles,) int32: expert of each tile of block_m places; undefined from num_tiles on.
+        tile_start: (max_tiles,) int32: first place of each tile; a tile ends with its expert or after block_m places.
+        num_tiles: (1,) int32: number of valid tiles.
+        block_m: Places per tile.
+        top_k: Choices per token.
     """
 
     offsets: Tensor
@@ -60,34 +66,34 @@ class Routing:
 
     @property
     def max_tiles(self) -> int:
-        """Tiles there can be at most, known to the host: the size of a grid."""
+        """Upper bound of the number of tiles, known to the host: the size of a grid."""
         return self.tile_expert.shape[0]
 
     @property
     def num_experts(self) -> int:
-        """Experts held here."""
+        """Number of experts held here."""
         return self.offsets.shape[0] - 1
 
 
 def max_tiles(num_pairs: int, num_experts: int, block_m: int) -> int:
-    """The most tiles that any routing can have: one pair to each expert, the rest to one of them."""
+    """Return the largest number of tiles of any routing: one pair for each expert, the rest for one of them."""
     spread = min(num_experts, num_pairs)
     return spread + (num_pairs - spread) // block_m
 
 
 def dispatch(ids: Tensor, num_experts: int, block_m: int) -> Routing:
-    """Sort pairs by their experts and cut them into tiles; the host waits for nothing.
+    """Sort pairs by expert and cut them into tiles, without synchronizing with the host.
 
     Args:
-        ids: (T, K) int64; those outside of 0..E-1 are experts held elsewhere and get no place.
-        num_experts: Experts held here, E.
-        block_m: Places of one tile.
+        ids: (T, K) int64; ids outside 0..E-1 are experts held elsewhere and get no place.
+        num_experts: Number of experts held here, E.
+        block_m: Places per tile.
 
     Returns:
         The routing.
 
     Raises:
-        LaunchError: ids are not (T, K) int64, or there are too many experts.
+        LaunchError: If ids are not (T, K) int64, or there are too many experts.
     """
     routing = allocate(ids, num_experts, block_m)
     for launch in make_dispatch(ids.contiguous(), routing):
@@ -96,7 +102,7 @@ def dispatch(ids: Tensor, num_experts: int, block_m: int) -> Routing:
 
 
 def allocate(ids: Tensor, num_experts: int, block_m: int) -> Routing:
-    """A routing that nothing has been written to.
+    """Allocate an uninitialized routing.
 
     Raises:
         LaunchError: See `dispatch`.
@@ -122,7 +128,7 @@ def allocate(ids: Tensor, num_experts: int, block_m: int) -> Routing:
 
 
 def make_dispatch(ids: Tensor, routing: Routing) -> list[Launch]:
-    """From ids (T, K), contiguous, to everything in `routing`: one launch, or three."""
+    """Return the launches, one or three, that compute `routing` from contiguous ids (T, K)."""
     if ids.numel() <= SINGLE:
         return [make_single(ids, routing)]
     bins = next_power(routing.num_experts + 1)
@@ -131,7 +137,7 @@ def make_dispatch(ids: Tensor, routing: Routing) -> list[Launch]:
 
 
 def make_single(ids: Tensor, routing: Routing) -> Launch:
-    """Up to SINGLE pairs: everything at once."""
+    """Return the launch that does everything at once for up to SINGLE pairs."""
     return Launch(
         kernel=single_kernel,
         grid=(1 + triton.cdiv(ids.numel(), ROWS),),
@@ -142,7 +148,7 @@ def make_single(ids: Tensor, routing: Routing) -> Launch:
 
 
 def make_count(ids: Tensor, counts: Tensor, routing: Routing) -> Launch:
-    """Pairs of each block and expert: counts (blocks, bins)."""
+    """Return the launch that counts the pairs of each block and expert: counts (blocks, bins)."""
     return Launch(
         kernel=count_kernel,
         grid=(counts.shape[0],),
@@ -153,7 +159,7 @@ def make_count(ids: Tensor, counts: Tensor, routing: Routing) -> Launch:
 
 
 def make_scan(counts: Tensor, routing: Routing) -> Launch:
-    """Counts to shifts, in place, and to offsets and tiles."""
+    """Return the launch that converts counts to shifts in place, and writes offsets and tiles."""
     return Launch(
         kernel=scan_kernel,
         grid=(1,),
@@ -164,7 +170,7 @@ def make_scan(counts: Tensor, routing: Routing) -> Launch:
 
 
 def make_place(ids: Tensor, shifts: Tensor, routing: Routing) -> Launch:
-    """Pairs to their places."""
+    """Return the launch that writes each pair to its place."""
     return Launch(
         kernel=place_kernel,
         grid=(shifts.shape[0] * (BLOCK // ROWS),),
@@ -182,7 +188,7 @@ def make_place(ids: Tensor, shifts: Tensor, routing: Routing) -> Launch:
 
 
 def _plan(routing: Routing) -> dict[str, Tensor | int | float | None]:
-    """The arguments of `write_plan`."""
+    """Return the arguments of `write_plan`."""
     return {
         "offsets": routing.offsets,
         "tile_expert": routing.tile_expert,
@@ -195,14 +201,16 @@ def _plan(routing: Routing) -> dict[str, Tensor | int | float | None]:
 
 @triton.jit
 def read_experts(ids, pair, num_pairs, num_experts):
-    """Experts of pairs, int32; `num_experts` for those elsewhere and behind the last pair."""
+    """Load the experts of pairs, int32; `num_experts` for experts held elsewhere and after the last pair."""
     expert = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
     return tl.where((expert >= 0) & (expert < num_experts), expert, num_experts).to(tl.int32)
 
 
 @triton.jit
 def count_smaller(ids, pair, expert, start, end, num_experts, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    """(ROWS,): how many pairs from `start` to `end` stand before each of these in the order of (expert, pair)."""
+    """Count, for each of these pairs, the pairs from `start` to `end` that precede it in the order (expert, pair):
+    (ROWS,).
+    """
     COLUMNS: tl.constexpr = 256
     key = expert * BLOCK + (pair - start)
     smaller = tl.zeros((ROWS, COLUMNS), tl.int32)
@@ -215,7 +223,9 @@ def count_smaller(ids, pair, expert, start, end, num_experts, BLOCK: tl.constexp
 
 @triton.jit
 def write_plan(total, offsets, tile_expert, tile_start, num_tiles, num_experts, block_m, BINS: tl.constexpr):
-    """From the pairs of each expert, (BINS,), to offsets (E + 1,), tile_* (max_tiles,) and num_tiles (1,)."""
+    """Write offsets (E + 1,), tile_* (max_tiles,) and num_tiles (1,) from the number of pairs of each expert,
+    (BINS,).
+    """
     expert = tl.arange(0, BINS)
     first = tl.cumsum(total) - total
     tl.store(offsets + expert, first, mask=expert <= num_experts)
@@ -232,7 +242,9 @@ def single_kernel(
     ids, pairs, offsets, tile_expert, tile_start, num_tiles, num_pairs, num_experts, block_m,
     BINS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Ids and pairs (P,), P <= BLOCK. The first program counts and writes the plan, the others find places."""
+    """Sort pairs: ids and pairs (P,), P <= BLOCK. The first program counts and writes the plan, the others compute
+    places.
+    """
     program = tl.program_id(0)
     if program == 0:
         CHUNK: tl.constexpr = 1024
@@ -250,7 +262,7 @@ def single_kernel(
 
 @triton.jit
 def count_kernel(ids, counts, num_pairs, num_experts, BINS: tl.constexpr, BLOCK: tl.constexpr):
-    """Ids (P,) -> counts (blocks, BINS): one program for each block."""
+    """Count pairs by expert: ids (P,) to counts (blocks, BINS), one program per block."""
     block = tl.program_id(0)
     expert = read_experts(ids, block * BLOCK + tl.arange(0, BLOCK), num_pairs, num_experts)
     tl.store(counts + block * BINS + tl.arange(0, BINS), tl.histogram(expert, BINS))
@@ -260,10 +272,10 @@ def count_kernel(ids, counts, num_pairs, num_experts, BINS: tl.constexpr, BLOCK:
 def scan_kernel(
     counts, offsets, tile_expert, tile_start, num_tiles, num_blocks, num_experts, block_m, BINS: tl.constexpr
 ):
-    """Counts (blocks, BINS) -> in place the shifts: pairs of the expert in earlier blocks, less those of this block
-    that stand before the expert. One program.
+    """Replace counts (blocks, BINS) by shifts: the expert's pairs in earlier blocks, minus the pairs of smaller experts
+    in this block. One program.
     """
-    BLOCKS: tl.constexpr = 16 if BINS <= 512 else 8  # at once, so that their loads are under way together
+    BLOCKS: tl.constexpr = 16 if BINS <= 512 else 8  # in one pass, so that the loads overlap
     bins = tl.arange(0, BINS)[None, :]
     total = tl.zeros((BINS,), tl.int32)
     for start in range(0, num_blocks, BLOCKS):
@@ -280,7 +292,9 @@ def scan_kernel(
 def place_kernel(
     ids, shifts, offsets, pairs, num_pairs, num_experts, BINS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr
 ):
-    """Ids and pairs (P,), shifts (blocks, BINS), offsets (E + 1,): BLOCK // ROWS programs for each block."""
+    """Write pairs to their places: ids and pairs (P,), shifts (blocks, BINS), offsets (E + 1,), BLOCK // ROWS programs
+    per block.
+    """
     block = tl.program_id(0) // (BLOCK // ROWS)
     start = block * BLOCK
     pair = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -292,7 +306,7 @@ def place_kernel(
 
 
 def meta_routing(num_pairs: int, num_experts: int, block_m: int, top_k: int) -> Routing:
-    """A routing without memory, for launches that are compiled and never run."""
+    """Return a routing on the meta device, for launches that are compiled and never run."""
     tiles = max_tiles(num_pairs, num_experts, block_m)
     sizes = {"offsets": num_experts + 1, "pairs": num_pairs, "tile_expert": tiles, "tile_start": tiles, "num_tiles": 1}
     indices = {name: meta(size, dtype=torch.int32) for name, size in sizes.items()}
@@ -300,7 +314,7 @@ def meta_routing(num_pairs: int, num_experts: int, block_m: int, top_k: int) -> 
 
 
 def release_cases() -> Iterator[Case]:
-    """384 experts top 8 in one launch and in three, and 48 experts, an eighth of them."""
+    """Yield cases with 384 experts top 8 in one launch and in three, and with 48 experts, an eighth of them."""
     for num_tokens, num_experts in ((1, 384), (512, 384), (16384, 384), (512, 48), (16384, 48)):
         ids = meta(num_tokens, 8, dtype=torch.int64)
         for launch in make_dispatch(ids, allocate(ids, num_experts, 16)):

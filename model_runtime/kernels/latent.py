@@ -1,9 +1,9 @@
-"""What attention keeps of a token: norm of its latent, rope on its rotary key, and one write to the paged cache.
+"""Kernel that writes a token to the paged cache: norm of its latent, rope on its rotary key, and the write.
 
-One program a token: 576 values in, 576 out and 32 turns, 2.6 kB; below some thousand tokens a launch costs more than
-that. What is saved is launches: one, where eager torch needs six (norm, copy to fp32, product, rounding, both parts
-side by side, write), 13 if it has no fused norm for the device; 61 times a step. Whether this beats torch.compile has
-not been measured.
+One program per token: 576 values in, 576 out and 32 rotations, 2.6 kB; below some thousand tokens a launch costs more
+than that. The gain is fewer launches: one, where eager torch needs six (norm, copy to fp32, product, rounding,
+concatenation, write), or 13 if it has no fused norm for the device; 61 times a step. The speed relative to
+torch.compile has not been measured.
 
 Source: DeepSeek-V2 report, arXiv 2405.04434, section 2.1.2; Kwon et al. 2023, arXiv 2309.06180, section 4.1 (a cache in
 blocks).
@@ -49,7 +49,7 @@ def norm_turn_write(
     BLOCK_LATENT: tl.constexpr,
     BLOCK_PAIRS: tl.constexpr,
 ):
-    """One token. Slots and strides in int64: a layer's cache passes 2^31 values at 3.7 million tokens."""
+    """Write one token. Slots and strides in int64: a layer's cache passes 2^31 values at 3.7 million tokens."""
     token = tl.program_id(0).to(tl.int64)
     row = cache + tl.load(slot_mapping + token) * stride_cache
 
@@ -76,10 +76,11 @@ def norm_turn_write(
 def write_latent(
     cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
 ) -> None:
-    """As `ops.reference.norm.write_latent`; that a slot is inside of the cache is not checked.
+    """Write latents to the cache like `ops.reference.norm.write_latent`, without a check that slots are inside the
+    cache.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as there.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     run(make_write_latent(cache, slot_mapping, latent, k_rope, weight, eps, rotations))
 
@@ -87,11 +88,11 @@ def write_latent(
 def make_write_latent(
     cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tensor, weight: Tensor, eps: float, rotations: Tensor
 ) -> Launch:
-    """The launch. Arguments: see `write_latent`."""
+    """Return the launch. Arguments: see `write_latent`."""
     check_rows(cache, slot_mapping, latent, k_rope)
     check_norm_and_turns(latent, k_rope, weight, rotations)
     latent_dim, rope_dim = latent.shape[1], k_rope.shape[1]
-    turns = torch.view_as_real(rotations).flatten(1)  # (N, rope_dim), no copy
+    turns = torch.view_as_real(rotations).flatten(1)  # (N, rope_dim), not copied
     return Launch(
         kernel=norm_turn_write,
         grid=(len(latent),),
@@ -119,7 +120,7 @@ def make_write_latent(
 
 
 def check_rows(cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tensor) -> None:
-    """The cache and what is written to it.
+    """Check the cache and the tensors that are written to it.
 
     Raises:
         LaunchError: See `write_latent`.
@@ -140,7 +141,7 @@ def check_rows(cache: Tensor, slot_mapping: Tensor, latent: Tensor, k_rope: Tens
 
 
 def check_norm_and_turns(latent: Tensor, k_rope: Tensor, weight: Tensor, rotations: Tensor) -> None:
-    """The norm's weight and the rotations.
+    """Check the norm's weight and the rotations.
 
     Raises:
         LaunchError: See `write_latent`.
@@ -156,7 +157,7 @@ def check_norm_and_turns(latent: Tensor, k_rope: Tensor, weight: Tensor, rotatio
 
 
 def release_cases() -> Iterator[Case]:
-    """Parts of one matmul's rows, as the model passes them, to a cache of 64 tokens a block."""
+    """Yield a case with slices of one matmul's rows, as the model passes them, and a cache of 64 tokens per block."""
     for tokens in (1, 4096):
         rows = meta(tokens, 1536 + 512 + 64)
         launch = make_write_latent(

@@ -1,8 +1,8 @@
-"""One launch of a kernel as a value: made by a pure function of shapes, checked, then run or compiled ahead of time.
+"""A kernel launch as a value: made by a pure function of shapes, checked, then run or compiled ahead of time.
 
-The same value goes three ways: `run` starts it on a GPU (or in Triton's interpreter), the ahead-of-time check compiles
-exactly this specialisation, and the cost model reads its grid. So that all three see the same, launches can be made
-with tensors on torch's `meta` device, at any size and without memory.
+The same value has three uses: `run` starts it on a GPU (or in Triton's interpreter), the ahead-of-time check compiles
+exactly this specialisation, and the cost model reads its grid. Launches can therefore be made with tensors on torch's
+`meta` device, at any size and without memory.
 """
 
 import importlib
@@ -18,26 +18,26 @@ from model_runtime.errors import ConfigError
 from model_runtime.placement import Enter, use_device
 
 ALIGNMENT = 16
-"""Bytes that addresses must be a multiple of, so that Triton may load 128 bits at once."""
+"""Required alignment of addresses in bytes, so that Triton can load 128 bits at once."""
 
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
-"""Programs along each axis. Source: CUDA C++ programming guide, table of compute capabilities."""
+"""Maximum number of programs along each axis. Source: CUDA C++ programming guide, table of compute capabilities."""
 
 
 class LaunchError(ConfigError):
-    """A kernel was called with unsupported arguments; the text says what was found and what is expected."""
+    """Error for unsupported kernel arguments; the text has the found and the expected values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A kernel with everything that its start needs.
+    """A kernel with all arguments of its launch.
 
     Attributes:
-        kernel: What `@triton.jit` made.
-        grid: Programs along one to three axes; a zero means that there is nothing to do.
+        kernel: Function decorated with `@triton.jit`.
+        grid: Programs along one to three axes; with a zero, nothing is launched.
         args: Runtime arguments by name: tensors, ints, floats. None for a pointer that the kernel then must not use.
         constexprs: Arguments that are `tl.constexpr`, by name.
-        num_warps: Of 32 threads, for each program.
+        num_warps: Warps of 32 threads per program.
         num_stages: Depth of the pipeline of loads.
     """
 
@@ -50,27 +50,29 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """Of the kernel's function."""
+        """Name of the kernel's function."""
         return str(self.kernel.__name__)
 
     @property
     def options(self) -> dict[str, int | bool]:
-        """What the compiler is told; whether it may fuse multiplications and additions is not left to its version."""
+        """Compiler options; fusion of multiplications and additions is set so that it does not depend on the
+        version.
+        """
         return {"num_warps": self.num_warps, "num_stages": self.num_stages, "enable_fp_fusion": True}
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """The arguments that are tensors."""
+        """Arguments that are tensors."""
         return {name: value for name, value in self.args.items() if isinstance(value, Tensor)}
 
 
 def run(launch: Launch, *, enter: Enter = use_device) -> None:
-    """Check a launch and start it on its tensors' device; nothing waits for it to end.
+    """Check a launch and start it asynchronously on its tensors' device.
 
-    Triton starts a kernel, and asks for its scratch memory, on the current device of the thread.
+    Triton starts a kernel, and allocates its scratch memory, on the current device of the thread.
 
     Raises:
-        LaunchError: Tensors are on several devices, an address is not aligned, the grid is too large, arguments are
+        LaunchError: If tensors are on several devices, an address is not aligned, the grid is too large, arguments are
             missing, or there is no GPU and the interpreter is off.
     """
     if 0 in launch.grid:
@@ -82,7 +84,7 @@ def run(launch: Launch, *, enter: Enter = use_device) -> None:
 
 
 def check(launch: Launch) -> None:
-    """What every launch has to keep; what one kernel asks for beyond that, its own maker checks.
+    """Check the rules for all launches; kernel-specific checks are in the function that makes the launch.
 
     Raises:
         LaunchError: See `run`.
@@ -109,15 +111,15 @@ def check(launch: Launch) -> None:
 
 
 def is_interpreted(kernel: Any) -> bool:
-    """Whether the kernel was defined with TRITON_INTERPRET=1 set, so that it runs in Triton's interpreter."""
+    """Return True if the kernel was defined with TRITON_INTERPRET=1 set, so that it runs in Triton's interpreter."""
     return not isinstance(kernel, triton.JITFunction)
 
 
 def check_shape(name: str, tensor: Tensor, shape: tuple[int | None, ...]) -> None:
-    """Compare a tensor's shape with what is expected; None stands for any size.
+    """Check a tensor's shape; None matches any size.
 
     Raises:
-        LaunchError: It differs.
+        LaunchError: If it differs.
     """
     fits = tensor.dim() == len(shape) and all(
         size in (found, None) for found, size in zip(tensor.shape, shape, strict=True)
@@ -128,10 +130,10 @@ def check_shape(name: str, tensor: Tensor, shape: tuple[int | None, ...]) -> Non
 
 
 def check_dtype(name: str, tensor: Tensor, *dtypes: Any) -> None:
-    """Compare a tensor's dtype with those that a kernel takes.
+    """Check that a kernel supports a tensor's dtype.
 
     Raises:
-        LaunchError: It is none of them.
+        LaunchError: If it does not.
     """
     if tensor.dtype not in dtypes:
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
@@ -139,27 +141,27 @@ def check_dtype(name: str, tensor: Tensor, *dtypes: Any) -> None:
 
 
 def check_unit_stride(name: str, tensor: Tensor) -> None:
-    """Values of the last axis must lie side by side; rows may be strided.
+    """Check that the last axis of a tensor has stride 1; rows may be strided.
 
     Raises:
-        LaunchError: They do not.
+        LaunchError: If it has not.
     """
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise LaunchError(f"{name} has the strides {tensor.stride()}; its last axis must have 1, as after contiguous()")
 
 
 def check_contiguous(name: str, tensor: Tensor) -> None:
-    """Values must lie one after the other.
+    """Check that a tensor is contiguous.
 
     Raises:
-        LaunchError: They do not.
+        LaunchError: If it is not.
     """
     if not tensor.is_contiguous():
         raise LaunchError(f"{name} has the strides {tensor.stride()}; pass its contiguous()")
 
 
 def meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
-    """A tensor without memory, for launches that are compiled and never run."""
+    """Return a tensor on the meta device, for launches that are compiled and never run."""
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
@@ -178,7 +180,7 @@ MODULES = (
     "norm",
     "latent",
 )
-"""Files of this package that have a `release_cases()`; it gives `Case`s whose tensors are on the meta device."""
+"""Files of this package with a `release_cases()` function, which returns `Case`s with tensors on the meta device."""
 
 MAX_SHARED_BYTES = 232_448
 """Shared memory of one block on Hopper, 227 KiB. Source: CUDA C++ programming guide, compute capability 9.0."""
@@ -186,15 +188,15 @@ MAX_SHARED_BYTES = 232_448
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One specialisation that is shipped, and what the compiler must make of it. Stack and spills are 0 for all.
+    """A shipped specialisation with the requirements on its compilation. Stack and spills must be 0 for all.
 
     Attributes:
-        name: Unique; the file's name, a dot, and what sets it apart, for example `moe_int4.gate_up M64`.
-        launch: At sizes of the release.
-        has_wgmma: Hopper's matrix instruction over a group of four warps must be used.
-        has_async_copy: Global memory must be copied to shared memory behind the arithmetic (cp.async or TMA).
-        max_int_to_float: Most integer-to-float conversions in its machine code; None is any number.
-        max_registers: Of a thread; 255 is the hardware's.
+        name: Unique name: the file's name, a dot, and a description, for example `moe_int4.gate_up M64`.
+        launch: Launch with the sizes of the release.
+        has_wgmma: True to require Hopper's matrix instruction for a group of four warps.
+        has_async_copy: True to require asynchronous copies from global to shared memory (cp.async or TMA).
+        max_int_to_float: Maximum number of integer-to-float conversions in the machine code; None for any number.
+        max_registers: Maximum registers of a thread; the hardware's limit is 255.
     """
 
     name: str
@@ -206,6 +208,6 @@ class Case:
 
 
 def release_cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield the cases of all files."""
     for name in MODULES:
         yield from importlib.import_module(f"model_runtime.kernels.{name}").release_cases()

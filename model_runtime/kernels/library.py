@@ -1,8 +1,8 @@
-"""The operators as torch.compile sees them: opaque nodes with known shapes, so that they do not break a graph.
+"""Operators for torch.compile: opaque nodes with known shapes, so that they do not break a graph.
 
-Each operator has a twin in torch's library, `torch.ops.k25.NAME`, which takes nothing but tensors, numbers and lists.
-While torch.compile traces, the operators call their twins; otherwise the kernels are called directly, which saves the
-library's dispatch at every call. `vision_attention` may overwrite its input, and says so to the library.
+Each operator has a twin in torch's library, `torch.ops.k25.NAME`, which takes only tensors, numbers and lists. While
+torch.compile traces, the operators call their twins; otherwise they call the kernels directly, which avoids the
+library's dispatch overhead. `vision_attention` may overwrite its input, which is declared to the library.
 
 Source: torch.library, "Custom operators", and its `opcheck`, which the tests run on each.
 """
@@ -26,12 +26,12 @@ define = torch.library.custom_op
 def _make_twin(
     name: str, kernel: Callable[..., Any], fake: Callable[..., Any], *, mutates: tuple[str, ...] = ()
 ) -> Any:
-    """Register an operator whose arguments torch's library takes as they are.
+    """Register an operator whose arguments torch's library accepts unchanged.
 
     Args:
-        name: Of the operator.
-        kernel: Runs it.
-        fake: Gives an empty result of the right shape.
+        name: Name of the operator.
+        kernel: Function that runs it.
+        fake: Function that returns an empty result of the right shape.
         mutates: Names of the arguments that are written to.
     """
     twin = define(f"k25::{name}", mutates_args=mutates)(kernel)
@@ -68,7 +68,7 @@ def _(hidden: Tensor, weight: Tensor, bias: Tensor, numbers: list[int], scale: f
 
 @register("route", "triton")
 def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -> tuple[Tensor, Tensor]:
-    """See `router.route`."""
+    """Route tokens; see `router.route`."""
     if not is_compiling():
         return router.route(hidden, weight, bias, options)
     numbers = [options.top_k, options.n_group, options.topk_group, int(options.norm_topk_prob)]
@@ -87,7 +87,7 @@ def _(hidden: Tensor, weights: Tensor, ids: Tensor, matrices: list[Tensor]) -> T
 
 @register("experts", "triton")
 def experts(hidden: Tensor, weights: Tensor, ids: Tensor, prepared: PreparedExperts) -> Tensor:
-    """See `moe.run_experts`."""
+    """Run the routed experts; see `moe.run_experts`."""
     if not is_compiling():
         return moe.run_experts(hidden, weights, ids, prepared)
     if isinstance(prepared, DenseExperts):
@@ -128,7 +128,7 @@ def _(q: Tensor, cache: Tensor, lists: list[Tensor], numbers: list[int], value_d
 
 @register("mla_decode", "triton")
 def decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
-    """See `mla_decode.mla_decode`."""
+    """Attend over the cache; see `mla_decode.mla_decode`."""
     if not is_compiling() or plan.block_tables is None:
         return mla_decode.mla_decode(q, cache, plan, value_dim, scale)
     numbers = [plan.queries_per_item, plan.num_places, plan.num_programs]
@@ -149,7 +149,7 @@ def _(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: list[int], cu_seqlens_k: li
 
 @register("mla_prefill", "triton")
 def prefill(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float) -> Tensor:
-    """See `mla_prefill.mla_prefill`."""
+    """Attend over prompts; see `mla_prefill.mla_prefill`."""
     if not is_compiling():
         return mla_prefill.mla_prefill(q, k, v, cu_seqlens_q, cu_seqlens_k, scale)
     return _mla_prefill(q, k, v, list(cu_seqlens_q.bounds), list(cu_seqlens_k.bounds), scale)
@@ -167,7 +167,7 @@ def _(qkv: Tensor, rotations: Tensor, cu_seqlens: list[int]) -> Tensor:
 
 @register("vision_attention", "triton")
 def attend_patches(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
-    """See `vision_attention.vision_attention`."""
+    """Attend over patches; see `vision_attention.vision_attention`."""
     if not is_compiling():
         return vision_attention.vision_attention(qkv, rotations, cu_seqlens)
     return _vision_attention(qkv, rotations, list(cu_seqlens.bounds))
@@ -195,7 +195,7 @@ def merge(
     bias: Tensor,
     eps: float,
 ) -> Tensor:
-    """See `merge_patches.merge_patches`."""
+    """Merge patches; see `merge_patches.merge_patches`."""
     if not is_compiling():
         return merge_patches.merge_patches(x, grids, merge_by, weight, bias, eps)
     return _merge_patches(x, [size for grid in grids for size in grid], list(merge_by), weight, bias, eps)
@@ -212,4 +212,4 @@ TWINS: dict[str, Callable[..., Any]] = {
     "vision_attention": _vision_attention,
     "merge_patches": _merge_patches,
 }
-"""Each operator's twin in torch's library."""
+"""Twin of each operator in torch's library."""

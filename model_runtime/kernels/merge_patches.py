@@ -1,12 +1,12 @@
-"""Patches of items to the rows that the projector takes: mean over frames, layer norm, 2 x 2 neighbours side by side.
+"""Merge of patches into the rows of the projector: mean over frames, layer norm, concatenation of 2 x 2 neighbours.
 
-One program makes one row of the result: it reads four patches of each frame, keeps their means in registers in fp32,
-norms each and writes them one behind the other. Items of any size and number of frames share one launch: the host lists
-the rows of tokens, and a program behind the end of its row leaves at once.
+One program computes one row of the result: it reads four patches of each frame, keeps their means in registers in fp32,
+normalizes each and writes them one after the other. Items of any size and number of frames share one launch: the host
+lists the rows of tokens, and a program after the end of its row returns immediately.
 
 Floor: every patch read once, every token written once. The 2,097,152 patches of a video of 2,048 frames move 6.0 GB:
-1.4 ms, 0.04 % of the tower. What is saved is launches: one, where eager torch needs up to two an item (mean,
-neighbours) and two more. Whether this beats torch.compile has not been measured.
+1.4 ms, 0.04 % of the tower. The gain is fewer launches: one, where eager torch needs up to two an item (mean,
+neighbours) and two more. The speed relative to torch.compile has not been measured.
 
 Source: Kimi K2.5 report, section 4.2 (temporal pooling); Kimi-VL report, arXiv 2504.07491, section 2.1 (pixel shuffle).
 """
@@ -50,7 +50,7 @@ def merge(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """One token, from DOWN x RIGHT patches of each frame."""
+    """Compute one token from DOWN x RIGHT patches of each frame."""
     work += tl.program_id(0) * 5
     across, frame, frames = tl.load(work + 2), tl.load(work + 3), tl.load(work + 4)
     place = tl.program_id(1)
@@ -81,10 +81,10 @@ def merge_patches(
     bias: Tensor,
     eps: float,
 ) -> Tensor:
-    """As `ops.reference.attention.merge_patches`, fp32 inside; rows of x may be strided.
+    """Merge patches like `ops.reference.attention.merge_patches`, with fp32 arithmetic; rows of x may be strided.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as there.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     check_shape("x", x, (None, None))
     tokens = sum(h * w for _, h, w in grids) // (merge[0] * merge[1])
@@ -101,7 +101,7 @@ def make_merge(
     eps: float,
     out: Tensor,
 ) -> Launch:
-    """The launch; `affine` is weight and bias of the norm. Other arguments: see `merge_patches`."""
+    """Return the launch; `affine` is weight and bias of the norm. Other arguments: see `merge_patches`."""
     check_inputs(x, grids, merge_by, affine)
     down, right = merge_by
     work = plan_work(grids, merge_by, x.device)
@@ -132,7 +132,7 @@ def make_merge(
 def check_inputs(
     x: Tensor, grids: tuple[tuple[int, int, int], ...], merge_by: tuple[int, int], affine: tuple[Tensor, Tensor]
 ) -> None:
-    """Check tensors, and the items against them.
+    """Check tensors, and their agreement with the items.
 
     Raises:
         LaunchError: See `merge_patches`.
@@ -155,7 +155,9 @@ def check_inputs(
 
 @lru_cache(maxsize=PLANS_KEPT)
 def plan_work(grids: tuple[tuple[int, int, int], ...], merge_by: tuple[int, int], device: torch.device) -> Tensor:
-    """Every row of tokens, (rows, 5) int32: its first patch, its first token, the item's w, h * w and t."""
+    """Return a row for each row of tokens, (rows, 5) int32: its first patch, its first token, the item's w, h * w and
+    t.
+    """
     down, right = merge_by
     rows, patch, token = [], 0, 0
     for t, h, w in grids:
@@ -167,7 +169,7 @@ def plan_work(grids: tuple[tuple[int, int, int], ...], merge_by: tuple[int, int]
 
 
 def release_cases() -> Iterator[Case]:
-    """A screenshot of 1920 x 1080, and a pass over four chunks of a video of 448 x 448."""
+    """Yield cases for a screenshot of 1920 x 1080, and for four chunks of a video of 448 x 448."""
     weight, bias = (meta(1152) for _ in range(2))
     for name, grids in (("1080p", ((1, 78, 138),)), ("video", ((4, 32, 32),) * 4)):
         x = meta(sum(t * h * w for t, h, w in grids), 1152)

@@ -1,18 +1,19 @@
-"""Absorbed attention over the paged cache of latents: one program has all heads, and reads each row once for them.
+"""Absorbed attention over the paged cache of latents: one program has all heads, and reads each row once for all of
+them.
 
-All heads share a row of 576 values: it is the key, and its first 512 are the value. For 64 heads its 1152 bytes take
-64 x (576 + 512) multiply-adds, 121 operations a byte, against the 184 that an H200 does meanwhile. So the floor is
-reading, but only just: no row may be read twice and no score computed twice. Hence 64 rows of queries in a program,
-whose sums, 64 x 512 in fp32, are half of a multiprocessor's registers: 8 warps hold them, 4 and 16 spill. The queries
-take 72 KiB of shared memory, and the rest holds four tiles of 32 keys: three on their way while one is worked on. Tiles
-of 64 keys would feed the matrix units better, but even two do not fit, and with two no copy would run behind the
-arithmetic. A pipeline of 7 stages makes those four tiles: half of the stages go to the block tables' entries.
+All heads share a row of 576 values: it is the key, and its first 512 are the value. For 64 heads its 1152 bytes take 64
+x (576 + 512) multiply-adds, 121 operations a byte; an H200 does 184 in that time. The floor is therefore reading, by a
+small margin: no row may be read twice and no score computed twice. Hence a program has 64 rows of queries, whose sums,
+64 x 512 in fp32, take half of a multiprocessor's registers: 8 warps hold them, 4 and 16 spill. The queries take 72 KiB
+of shared memory, and the rest holds four tiles of 32 keys: three in flight while one is processed. Tiles of 64 keys
+would suit the matrix units better, but even two do not fit, and with two no copy would overlap the arithmetic. A
+pipeline of 7 stages allocates those four tiles: half of the stages go to the block tables' entries.
 
 Long contexts are cut into pieces (mla_schedule.py), which a second kernel joins in a fixed order. Fewer heads take 16
 or 32 rows and the smaller matrix instruction: for 8 heads, 15 operations a byte, only reading counts.
 
 The same kernel does absorbed prefill (mla_prefill.py): keys without block tables, and several queries of few heads in
-one program. Operands in fp32 are for checks: exact, and slow on a GPU.
+one program. fp32 operands are for checks: exact, and slow on a GPU.
 
 Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2; Dao 2023 (arXiv 2307.08691), algorithm 1.
 """
@@ -46,7 +47,9 @@ FP32_TILE = Tile(block_m=16, block_n=16, num_warps=4, num_stages=2)
 
 @triton.jit
 def load_rows(rows, columns, is_row, WIDTH: tl.constexpr):
-    """WIDTH values behind each address, zeros in columns behind them and in rows that are none; None: all are."""
+    """Load WIDTH values from each address; zeros in further columns and where `is_row` is False. None: all rows are
+    valid.
+    """
     places = rows[:, None] + columns[None, :]
     if is_row is not None:
         values = tl.load(places, mask=is_row[:, None] & (columns < WIDTH)[None, :], other=0.0)
@@ -59,9 +62,9 @@ def load_rows(rows, columns, is_row, WIDTH: tl.constexpr):
 
 @triton.jit
 def weigh(scores, scale, peak, total):
-    """One step of the running softmax to base 2: weights, what earlier sums shrink by, new peak, new sum of weights.
+    """Do one step of the running softmax to base 2: weights, scale of earlier sums, new maximum, new sum of weights.
 
-    Each row has a score that is finite in its first step.
+    Each row must have a finite score in its first step.
     """
     new_peak = tl.maximum(peak, tl.max(scores, 1) * scale)
     weights = tl.exp2(scores * scale - new_peak[:, None])
@@ -74,7 +77,7 @@ def find_rows(
     keys, block_tables, source, start, n, last,
     key_stride, block_stride, table_stride, BLOCK_SIZE: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Addresses of the rows of keys start + n; those from `last` on are not to be read."""
+    """Return the addresses of the rows of keys start + n; those from `last` on must not be read."""
     if BLOCK_SIZE == 0:
         rows = keys + (source + start).to(tl.int64) * key_stride + n * key_stride
     elif BLOCK_SIZE % BLOCK_N == 0:  # all in one block
@@ -95,12 +98,12 @@ def attend_latents(
     REST_DIM: tl.constexpr, BLOCK_SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     BLOCK_V: tl.constexpr, BLOCK_R: tl.constexpr,
 ):  # fmt: skip
-    """One item of the plan, TILE_HEADS of the heads.
+    """Compute one item of the plan for TILE_HEADS of the heads.
 
-    q (N, HEADS, VALUE_DIM + REST_DIM), keys (blocks, BLOCK_SIZE, VALUE_DIM + REST_DIM) or, with BLOCK_SIZE 0,
-    (M, 1, VALUE_DIM + REST_DIM), block_tables (S, max_blocks) int32, items (I, 8) int32, out (N, HEADS, VALUE_DIM),
-    partials (places, QUERIES, HEADS, VALUE_DIM) fp32, partial_lse (places, QUERIES, HEADS) fp32: log2 of each sum of
-    exponentials. The scale is times log2(e).
+    q (N, HEADS, VALUE_DIM + REST_DIM), keys (blocks, BLOCK_SIZE, VALUE_DIM + REST_DIM) or, with BLOCK_SIZE 0, (M, 1,
+    VALUE_DIM + REST_DIM), block_tables (S, max_blocks) int32, items (I, 8) int32, out (N, HEADS, VALUE_DIM), partials
+    (places, QUERIES, HEADS, VALUE_DIM) fp32, partial_lse (places, QUERIES, HEADS) fp32: log2 of each sum of
+    exponentials. The scale includes log2(e).
     """
     item = items + tl.program_id(0) * 8
     num_queries = tl.load(item + 1)
@@ -114,7 +117,7 @@ def attend_latents(
     q_rows = q + (query + nth).to(tl.int64) * q_stride + head * q_head_stride
     q_value = load_rows(q_rows, value, is_row, VALUE_DIM)
     q_rest = load_rows(q_rows + VALUE_DIM, rest, is_row, REST_DIM)
-    end = tl.minimum(num_keys - num_queries + 1 + nth, last)  # (BLOCK_M,) the key after the last that a row sees
+    end = tl.minimum(num_keys - num_queries + 1 + nth, last)  # (BLOCK_M,) end of the keys that a row sees
 
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
@@ -123,13 +126,13 @@ def attend_latents(
         rows = find_rows(
             keys, block_tables, source, start, n, last, key_stride, block_stride, table_stride, BLOCK_SIZE, BLOCK_N
         )
-        # What is not the sequence's may be NaN, and a weight of zero does not make that good: it is not read at all.
+        # Rows outside the sequence may be NaN, which a weight of zero does not remove: they are not read at all.
         latent = load_rows(rows, value, start + n < last, VALUE_DIM)
         key_rest = load_rows(rows + VALUE_DIM, rest, start + n < last, REST_DIM)
         weights = tl.zeros((BLOCK_M, BLOCK_N), latent.dtype)
         shrink = tl.full((BLOCK_M,), 1.0, tl.float32)
-        # Always true. Where the compiler sees that the scores feed another product, it gives each group of four warps
-        # all 64 rows of them: every score would be computed twice. The sum of two scaled products is for the same end.
+        # Always true. If the compiler sees that the scores feed another product, it gives each group of four warps
+        # all 64 rows of them: every score would be computed twice. The sum of two scaled products has the same purpose.
         if BLOCK_M < 64 or start < num_keys:
             scores = tl.dot(q_value, tl.trans(latent), input_precision="ieee") * scale
             scores += tl.dot(q_rest, tl.trans(key_rest), input_precision="ieee") * scale
@@ -154,7 +157,9 @@ def join_pieces(
     partials, partial_lse, joins, out,
     HEADS: tl.constexpr, QUERIES: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_V values of one query and head: its pieces' results, weighted; see `attend_latents`; joins (J, 4) int32."""
+    """Join the weighted results of the pieces: BLOCK_V values of one query and head. joins (J, 4) int32; see
+    `attend_latents`.
+    """
     join = joins + tl.program_id(0) * 4
     row = tl.program_id(1)  # of QUERIES x HEADS
     if row // HEADS >= tl.load(join + 1):
@@ -179,7 +184,7 @@ def join_pieces(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Where results go.
+    """Output tensors.
 
     Attributes:
         out: (N, heads, value_dim).
@@ -194,29 +199,29 @@ class Results:
 
 @register("plan_decode", "triton")
 def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> AttentionPlan:
-    """What all layers of one step share: pieces of contexts. `make_plan` makes one that lasts for many steps.
+    """Return the plan of one step, shared by all layers. `make_plan` returns one that can be updated for many steps.
 
     Args:
         block_tables: (S, max_blocks) int32.
-        seq_lens: S lengths with the new token.
+        seq_lens: S lengths including the new token.
         cache: (blocks, block_size, latent_dim) of any layer.
     """
     return make_plan(block_tables, seq_lens)
 
 
 def mla_decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
-    """As `ops.reference.attention.mla_decode`; rows and heads of q may be strided.
+    """Attend like `ops.reference.attention.mla_decode`; rows and heads of q may be strided.
 
-    A plan that lasts (`make_plan`) gives zeros for a sequence of length 0.
+    A reusable plan (`make_plan`) returns zeros for a sequence of length 0.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides do not fit; the text says which.
+        LaunchError: If shapes, dtypes or strides do not fit; the text says which.
     """
     return attend(q, cache, plan, value_dim, scale, find_latent_tile("mla_decode", len(q), q.dtype))
 
 
 def attend(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, scale: float, tile: Tile) -> Tensor:
-    """As `mla_decode`, with a tile and with the keys as `make_attend` takes them."""
+    """Attend like `mla_decode`, with a given tile and with keys as in `make_attend`."""
     results = make_results(q, plan, value_dim)
     run(make_attend(q, keys, plan, results, scale, tile))
     run(make_join(plan, results))
@@ -224,12 +229,12 @@ def attend(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, scale: 
 
 
 def find_latent_tile(kernel: str, num_tokens: int, dtype: torch.dtype) -> Tile:
-    """The table's tile, and a small one for fp32, of which more do not fit in shared memory."""
+    """Return the table's tile, or a small one for fp32, where larger ones do not fit in shared memory."""
     return FP32_TILE if dtype == torch.float32 else find_tile(kernel, num_tokens)
 
 
 def make_results(q: Tensor, plan: AttentionPlan, value_dim: int) -> Results:
-    """Room for the results of q (N, heads, latent_dim)."""
+    """Allocate the results for q (N, heads, latent_dim)."""
     places = (plan.num_places, plan.queries_per_item, q.shape[1])
     return Results(
         out=q.new_empty(*q.shape[:2], value_dim),
@@ -239,15 +244,16 @@ def make_results(q: Tensor, plan: AttentionPlan, value_dim: int) -> Results:
 
 
 def make_attend(q: Tensor, keys: Tensor, plan: AttentionPlan, results: Results, scale: float, tile: Tile) -> Launch:
-    """The launch of `attend_latents`.
+    """Return the launch of `attend_latents`.
 
     Args:
         q: (N, heads, latent_dim).
         keys: (blocks, block_size, latent_dim), or (M, 1, latent_dim) for a plan without block tables.
-        plan: Its items.
-        results: Of `make_results`.
+        plan: Plan with the items.
+        results: Result of `make_results`.
         scale: Factor on the scores before the softmax.
-        tile: block_m rows are queries_per_item x heads; of more heads than that, a program has some.
+        tile: Tile with block_m rows for queries_per_item x heads; if there are more heads, a program has a part of
+            them.
     """
     heads, value_dim = results.out.shape[1:]
     _check(q, keys, plan, value_dim, tile)
@@ -290,7 +296,7 @@ def make_attend(q: Tensor, keys: Tensor, plan: AttentionPlan, results: Results, 
 
 
 def make_join(plan: AttentionPlan, results: Results) -> Launch:
-    """The launch of `join_pieces`; its grid is empty when nothing was cut."""
+    """Return the launch of `join_pieces`; its grid is empty if nothing was cut."""
     _, queries, heads, value_dim = results.partials.shape
     block_v = min(128, next_power(value_dim))
     return Launch(
@@ -332,7 +338,7 @@ def _check(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, tile: T
 
 
 def release_cases() -> Iterator[Case]:
-    """64 heads on one GPU to 8 on each of eight, blocks of the engine and smaller ones."""
+    """Yield cases from 64 heads on one GPU to 8 on each of eight, with the engine's block size and smaller ones."""
     tables = meta(64, 4096, dtype=torch.int32)
     plan = room_for(tables, 64, NUM_PROGRAMS)
     for heads, block_size in ((64, 64), (64, 16), (32, 64), (16, 64), (8, 64)):

@@ -1,16 +1,16 @@
-"""Causal attention of prompts, laid end to end; each sequence's queries are its last tokens.
+"""Causal attention of concatenated prompts; each sequence's queries are its last tokens.
 
 Plain: 128 queries of one head against blocks of 64 keys, scores and sums in registers. Keys of 192 values are cut into
 128 + 64 columns, two products, because Triton's tiles are powers of two: one of 256 would do a third more. Blocks that
-every query sees whole need no masks, blocks that none sees are not met. The blocks of one head are neighbours in the
-grid, so that its keys and values, 10 MB at 16k tokens, come from the L2 cache after the first; the longest of them are
-first, so that what ends last is short. Floor: 2 x 320 operations for each head, query and key that it sees, 7.0 ms a
-layer at 16k tokens and 64 heads.
+every query sees entirely need no masks, blocks that none sees are skipped. The blocks of one head are neighbours in the
+grid, so that its keys and values, 10 MB at 16k tokens, come from the L2 cache after the first read; the longest blocks
+start first, so that the last ones to finish are short. Floor: 2 x 320 operations for each head, query and key that it
+sees, 7.0 ms a layer at 16k tokens and 64 heads.
 
-Absorbed: few queries against a long context, as when a conversation goes on behind a cached prefix. All heads share the
-keys, which is decoding with several tokens a sequence, so it is the kernel of mla_decode.py: a program has one query of
-64 heads, or eight of 8, and contexts are cut where queries are too few to fill the chip. Each query reads the context,
-at 121 operations a byte from L2, once per program.
+Absorbed: few queries against a long context, as when a conversation continues after a cached prefix. All heads share
+the keys, which is decoding with several tokens per sequence, so the kernel of mla_decode.py is used: a program has one
+query of 64 heads, or eight of 8, and contexts are cut if there are too few queries to fill the GPU. Each query reads
+the context, at 121 operations a byte from L2, once per program.
 
 Source: Dao 2023 (arXiv 2307.08691), algorithm 1; DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2.
 """
@@ -51,7 +51,7 @@ from model_runtime.ops.reference.attention import mla_prefill as reference
 from model_runtime.ops.registry import CuSeqlens
 
 PLANS_KEPT = 16
-"""Lists for the device that are kept: all layers of a step ask for the same."""
+"""Number of cached plans on the device: all layers of a step use the same ones."""
 
 
 @triton.jit
@@ -60,7 +60,7 @@ def meet_keys(
     KEY_DIM: tl.constexpr, REST_DIM: tl.constexpr, VALUE_DIM: tl.constexpr,
     BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
-    """One block of keys: sums, peak and total one step on. is_key None: each query sees each of these keys."""
+    """Process one block of keys: update sums, peak and total. is_key None: each query sees each of these keys."""
     key = load_rows(k_rows, tl.arange(0, BLOCK_K), is_key, KEY_DIM)
     scores = tl.dot(query, tl.trans(key), input_precision="ieee")  # (BLOCK_M, BLOCK_N) fp32
     if REST_DIM:
@@ -81,11 +81,11 @@ def attend_prompt(
     KEY_DIM: tl.constexpr, REST_DIM: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
-    """One block of queries of one sequence and head, against the keys that they see.
+    """Compute one block of queries of one sequence and head against the keys that they see.
 
     q (N, heads, KEY_DIM + REST_DIM), k (M, heads, KEY_DIM + REST_DIM), v (M, heads, VALUE_DIM), out (N, heads,
-    VALUE_DIM), items (I, 4) int32: first query, number of queries, first key, keys that the last query sees. The scale
-    is times log2(e).
+    VALUE_DIM), items (I, 4) int32: first query, number of queries, first key, number of keys that the last query sees.
+    The scale includes log2(e).
     """
     item = items + tl.program_id(0) * 4
     query, num_queries, source, num_keys = tl.load(item), tl.load(item + 1), tl.load(item + 2), tl.load(item + 3)
@@ -101,7 +101,7 @@ def attend_prompt(
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     sums = tl.zeros((BLOCK_M, BLOCK_V), tl.float32)
-    end = num_keys - num_queries + 1 + m  # (BLOCK_M,) the key after the last that a query sees
+    end = num_keys - num_queries + 1 + m  # (BLOCK_M,) end of the keys that a query sees
     seen_by_all = (num_keys - num_queries + 1) // BLOCK_N * BLOCK_N
     for start in range(0, seen_by_all, BLOCK_N):
         row = (source + start).to(tl.int64)
@@ -126,14 +126,13 @@ def attend_prompt(
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:
-    """As `ops.reference.attention.mla_prefill`; rows and heads may be strided, and `scale` is above 0.
+    """Attend like `ops.reference.attention.mla_prefill`; rows and heads may be strided, and `scale` must be positive.
 
-    Keys shared by all heads are a kernel's work only when the values are their first columns, as in the cache; for
-    values of their own it is the reference's. Values that begin between two multiples of 16 bytes, as those behind
-    keys of an odd width do, are copied.
+    Keys shared by all heads use a kernel only if the values are their first columns, as in the cache; otherwise the
+    reference is called. Values that are not aligned to 16 bytes, for example after keys of an odd width, are copied.
 
     Raises:
-        LaunchError: Shapes, dtypes, strides or bounds do not fit; the text says which.
+        LaunchError: If shapes, dtypes, strides or bounds do not fit; the text says which.
     """
     check_bounds(q, k, cu_seqlens_q, cu_seqlens_k)
     bounds = (cu_seqlens_q.bounds, cu_seqlens_k.bounds)
@@ -152,15 +151,15 @@ def mla_prefill(
 
 
 def is_part(v: Tensor, k: Tensor) -> bool:
-    """Whether values (M, 1, value_dim) are the first columns of keys (M, 1, key_dim), in the same memory."""
+    """Return True if values (M, 1, value_dim) are the first columns of keys (M, 1, key_dim), in the same memory."""
     return k.shape[1] == 1 and v.shape[2] < k.shape[2] and v.stride() == k.stride() and v.data_ptr() == k.data_ptr()
 
 
 def check_bounds(q: Tensor, k: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens) -> None:
-    """Bounds must be those of the tensors' rows, and a query must see its own key at least.
+    """Check that bounds match the tensors' rows, and that each query sees at least its own key.
 
     Raises:
-        LaunchError: They are not.
+        LaunchError: If they do not.
     """
     ends, rows = (cu_seqlens_q.bounds[-1], cu_seqlens_k.bounds[-1]), (len(q), len(k))
     if ends != rows:
@@ -173,7 +172,7 @@ def check_bounds(q: Tensor, k: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: Cu
 
 
 def find_spans(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries: int) -> list[Span]:
-    """Blocks of neighbouring queries, `num_queries` at most, with the keys that the last of each sees."""
+    """Return blocks of at most `num_queries` neighbouring queries, with the keys that the last query of each sees."""
     spans = []
     for q_start, q_end, k_start, k_end in zip(bounds_q, bounds_q[1:], bounds_k, bounds_k[1:], strict=False):
         for start in range(q_start, q_end, num_queries):
@@ -184,7 +183,7 @@ def find_spans(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries
 
 @lru_cache(maxsize=PLANS_KEPT)
 def plan_plain(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries: int, device: torch.device) -> Tensor:
-    """`attend_prompt`'s items, those with the most keys first."""
+    """Return the items of `attend_prompt`, sorted by descending number of keys."""
     spans = sorted(find_spans(bounds_q, bounds_k, num_queries), key=lambda span: -span.num_keys)
     rows = [(span.query, span.num_queries, span.source, span.num_keys) for span in spans]
     return to_rows(rows, 4, len(rows), device).to(device, non_blocking=True)
@@ -194,12 +193,14 @@ def plan_plain(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries
 def plan_absorbed(
     bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries: int, device: torch.device
 ) -> AttentionPlan:
-    """Items of `num_queries` queries each, cut where they are too few."""
+    """Return a plan with items of `num_queries` queries each, cut if there are too few items."""
     return plan_spans(find_spans(bounds_q, bounds_k, num_queries), device)
 
 
 def make_plain(q: Tensor, k: Tensor, v: Tensor, items: Tensor, out: Tensor, scale: float, tile: Tile) -> Launch:
-    """The launch of `attend_prompt`, which says the shapes; `items` of `plan_plain` with the tile's block_m."""
+    """Return the launch of `attend_prompt`, which documents the shapes; `items` are of `plan_plain` with the tile's
+    block_m.
+    """
     _, heads, key_dim = q.shape
     value_dim = v.shape[2]
     for name, tensor, width in (("k", k, key_dim), ("v", v, value_dim)):
@@ -243,7 +244,9 @@ def make_plain(q: Tensor, k: Tensor, v: Tensor, items: Tensor, out: Tensor, scal
 
 
 def release_cases() -> Iterator[Case]:
-    """A long and a short prompt with 64 heads; 16 queries behind a long prefix, with 64 heads to 8 on each of eight."""
+    """Yield cases for a long and a short prompt with 64 heads, and for 16 queries after a long prefix, with 64 heads
+    down to 8 on each of eight GPUs.
+    """
     for tokens in (8192, 64):
         q, k = meta(2, tokens, 64, 192)
         out, v = meta(2, tokens, 64, 128)

@@ -1,12 +1,13 @@
-"""Which program attends to which keys: long contexts are cut into pieces, and pieces are handed out longest first.
+"""Assignment of keys to programs: long contexts are cut into pieces, and the longest pieces start first.
 
-One program reads its keys alone, so a batch with fewer sequences than multiprocessors leaves most of the chip idle
-unless contexts are cut. A cut costs: each partial result, 64 heads x 512 values in fp32, is written and read again, as
-many bytes as 228 rows of the cache. So there are just as many pieces as fill the chip once, or twice where that
-balances better, and a context that is not cut leaves no partial result. Pieces may be short: 64 keys a program instead
-of 256 take 15 us instead of 27 at 1,024 keys, and 20 instead of 29 at 4,096 (one sequence, 64 heads, H200).
+One program reads its keys alone, so a batch with fewer sequences than multiprocessors leaves most of the GPU idle
+unless contexts are cut. A cut has a cost: each partial result, 64 heads x 512 values in fp32, is written and read
+again, as many bytes as 228 rows of the cache. The number of pieces is therefore just enough to fill the GPU once, or
+twice if that balances better, and a context that is not cut has no partial result. Pieces may be short: 64 keys a
+program instead of 256 take 15 us instead of 27 at 1,024 keys, and 20 instead of 29 at 4,096 (one sequence, 64 heads,
+H200).
 
-Lists are made on the host once a step, from lengths that the host knows anyway, and all layers use them.
+The host makes the lists once a step, from lengths that it already has, and all layers use them.
 """
 
 from bisect import bisect_left
@@ -19,29 +20,31 @@ from torch import Tensor
 from model_runtime.kernels.launch import LaunchError
 
 GRAIN = 64
-"""Pieces begin at multiples of so many keys; blocks of keys in a kernel must divide it."""
+"""Granularity of pieces in keys: pieces start at multiples of it, and a kernel's block of keys must divide it."""
 
 LEAST, LEAST_OF_SEVERAL = 1, 2
-"""Grains of the shortest piece; of several queries, each of which must see a key of the last piece."""
+"""Minimum length of a piece in grains, for one query and for several, each of which must see a key of the last
+piece.
+"""
 
 PARTIAL_COST = 2
-"""Grains that could be read instead of writing a partial result and reading it again."""
+"""Cost of a partial result: the number of grains that could be read in the time to write it and read it again."""
 
 NUM_PROGRAMS = 132
-"""Multiprocessors of an H100 or H200; what is assumed where there is no GPU to ask."""
+"""Multiprocessors of an H100 or H200; the default without a GPU."""
 
 ITEM_FIELDS, JOIN_FIELDS = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring queries of one sequence, which one program handles, and the keys that the last of them sees.
+    """Neighbouring queries of one sequence for one program, and the keys that the last of them sees.
 
     Attributes:
-        query: The first one's row.
-        num_queries: How many; each sees one key less than the next.
-        source: Where the keys are: the row of the block table, or the first key's row.
-        num_keys: Keys that the last query sees.
+        query: Row of the first query.
+        num_queries: Number of queries; each sees one key less than the next.
+        source: Location of the keys: the row of the block table, or the first key's row.
+        num_keys: Number of keys that the last query sees.
     """
 
     query: int
@@ -52,16 +55,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionPlan:
-    """Pieces of one step on the device; fixed sizes, and `update`, let a captured graph run many steps.
+    """Pieces of one step on the device; with fixed sizes and `update`, a captured graph can run many steps.
 
     Attributes:
         items: (I, 8) int32: query, num_queries, source, first key, key after the last, num_keys, place of the partial
-            result or -1 when the piece is the whole, nothing. No queries: nothing to do.
-        joins: (J, 4) int32: query, num_queries, first place, number of places; none means a result of zeros.
-        block_tables: (S, max_blocks) int32; None where keys lie one after the other.
-        queries_per_item: The most queries of one item.
-        num_places: Room for partial results.
-        num_programs: Multiprocessors that the pieces are made for.
+            result or -1 if the piece is the whole context, unused. With num_queries 0, an item is skipped.
+        joins: (J, 4) int32: query, num_queries, first place, number of places; with no places, the result is zeros.
+        block_tables: (S, max_blocks) int32; None if keys are contiguous.
+        queries_per_item: Maximum number of queries of one item.
+        num_places: Capacity for partial results.
+        num_programs: Number of multiprocessors that the pieces are made for.
     """
 
     items: Tensor
@@ -72,14 +75,14 @@ class AttentionPlan:
     num_programs: int
 
     def update(self, block_tables: Tensor, seq_lens: Sequence[int]) -> None:
-        """Make a plan of `make_plan` with room for many sequences the plan of another step, in the same memory.
+        """Overwrite this plan with another step, in the same memory. `make_plan` must have been called with `max_seqs`.
 
         Args:
-            block_tables: (S, max_blocks) int32, as wide as the first ones.
-            seq_lens: S lengths, no more than there is room for.
+            block_tables: (S, max_blocks) int32, of the same width as the first ones.
+            seq_lens: S lengths, at most `max_seqs`.
 
         Raises:
-            LaunchError: There is no room for so many sequences or blocks.
+            LaunchError: If the number of sequences or blocks does not fit.
         """
         own = self.block_tables
         if own is None or len(seq_lens) > len(own) or block_tables.shape != (len(seq_lens), own.shape[1]):
@@ -96,13 +99,13 @@ class AttentionPlan:
 def make_plan(
     block_tables: Tensor, seq_lens: Sequence[int], max_seqs: int | None = None, num_programs: int | None = None
 ) -> AttentionPlan:
-    """Cut one decode step.
+    """Return the plan of one decode step.
 
     Args:
         block_tables: (S, max_blocks) int32 on the device.
-        seq_lens: S lengths with the new token.
-        max_seqs: Room for so many sequences, for `AttentionPlan.update`; None is a plan for this step only.
-        num_programs: Instead of the device's number of multiprocessors.
+        seq_lens: S lengths including the new token.
+        max_seqs: Maximum number of sequences for `AttentionPlan.update`; None for a plan of this step only.
+        num_programs: Number of programs; None for the device's number of multiprocessors.
     """
     device = block_tables.device
     num_programs = num_programs or count_multiprocessors(device)
@@ -114,7 +117,7 @@ def make_plan(
 
 
 def room_for(block_tables: Tensor, max_seqs: int, num_programs: int) -> AttentionPlan:
-    """A plan without pieces, with room for those of `max_seqs` sequences and for block tables as wide as these."""
+    """Return an empty plan with capacity for `max_seqs` sequences and for block tables as wide as these."""
     room = find_capacity(max_seqs, num_programs)
     return AttentionPlan(
         items=block_tables.new_zeros(room, ITEM_FIELDS),
@@ -127,22 +130,22 @@ def room_for(block_tables: Tensor, max_seqs: int, num_programs: int) -> Attentio
 
 
 def plan_spans(spans: Sequence[Span], device: torch.device, num_programs: int | None = None) -> AttentionPlan:
-    """Cut queries whose keys lie one after the other, without block tables."""
+    """Return the plan of queries whose keys are contiguous, without block tables."""
     num_programs = num_programs or count_multiprocessors(device)
     most = max((span.num_queries for span in spans), default=1)
     return _place(cut(spans, num_programs), None, most, device, num_programs)
 
 
 def decode_spans(seq_lens: Sequence[int]) -> list[Span]:
-    """One query of each sequence, whose keys are in its row of the block tables."""
+    """Return one query of each sequence, whose keys are in its row of the block tables."""
     return [Span(seq, 1, seq, length) for seq, length in enumerate(seq_lens)]
 
 
 def cut(spans: Sequence[Span], num_programs: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Pieces, the longest first, and what has to be put together again, in the order of the spans.
+    """Cut spans into pieces (items, longest first) and list the results to join (in the order of the spans).
 
-    The last piece has as many grains as any, the last of which may be one key. With pieces of LEAST_OF_SEVERAL grains
-    and up to GRAIN queries each query sees a key of every piece.
+    The last piece has as many grains as any other, but its last grain may have only one key. With pieces of
+    LEAST_OF_SEVERAL grains and up to GRAIN queries, each query sees a key of every piece.
     """
     least = LEAST if all(span.num_queries == 1 for span in spans) else LEAST_OF_SEVERAL
     most = find_piece([-(-span.num_keys // GRAIN) for span in spans], num_programs, least)
@@ -164,10 +167,10 @@ def cut(spans: Sequence[Span], num_programs: int) -> tuple[list[tuple[int, ...]]
 
 
 def find_piece(grains: Sequence[int], num_programs: int, least: int = LEAST) -> int:
-    """Grains of the longest piece, so that all are done soonest.
+    """Return the maximum piece length in grains that minimizes the total time.
 
-    Pieces run in waves of `num_programs`, each at worst as long as the longest piece; tried are the fewest waves, one
-    more, and no cut.
+    Pieces run in waves of `num_programs`, each at worst as long as the longest piece. Candidates are the smallest
+    number of waves, one more, and no cut.
     """
     longest = max((least, *grains))
     fewest = max(1, -(-len(grains) // num_programs))
@@ -179,25 +182,25 @@ def find_piece(grains: Sequence[int], num_programs: int, least: int = LEAST) -> 
 
 
 def find_capacity(max_seqs: int, num_programs: int) -> int:
-    """The most pieces that `cut` makes of so many sequences."""
+    """Return the maximum number of pieces that `cut` makes of `max_seqs` sequences."""
     return (max(1, -(-max_seqs // num_programs)) + 1) * num_programs
 
 
 def count_multiprocessors(device: torch.device) -> int:
-    """Of a GPU; for anything else, those of an H200."""
+    """Return the number of multiprocessors of a GPU; for other devices, `NUM_PROGRAMS`."""
     if device.type != "cuda":
         return NUM_PROGRAMS
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def to_rows(rows: Sequence[tuple[int, ...]], width: int, room: int, device: torch.device) -> Tensor:
-    """(room, width) int32 on the host, zeros behind the rows, in memory that `device` can copy from by itself."""
+    """Return rows as (room, width) int32 on the host, padded with zero rows, in pinned memory if `device` is a GPU."""
     padded = [*rows, *[(0,) * width] * (room - len(rows))]
     return torch.tensor(padded, dtype=torch.int32, pin_memory=device.type == "cuda").view(room, width)
 
 
 def _shortest(grains: Sequence[int], lengths: range, room: int) -> int:
-    """The least of the lengths for which there are no more than `room` pieces, or the one behind the last."""
+    """Return the smallest of the lengths with at most `room` pieces; the range's end if there is none."""
 
     def fits(most: int) -> bool:
         return sum(-(-count // most) for count in grains) <= room

@@ -1,16 +1,17 @@
-"""Experts in the model's own dtype, many tokens at once: two grouped matmuls over tiles of rows of one expert.
+"""Experts in the model's own dtype for many tokens: two grouped matmuls over tiles of rows of one expert.
 
 The first gathers its rows, multiplies them by a block of the gate's columns and the same block of the up projection's
-in one program, and writes silu(gate) * up: the product 2I wide never reaches memory. The second reads rows as they lie
-and scatters its own to their pairs; the sum over a token's experts is left to `combine`. fp8 activations: not done.
+in one program, and writes silu(gate) * up: the product of width 2I never reaches memory. The second reads rows in
+sorted order and scatters its own to their pairs; the sum over a token's experts is left to `combine`. fp8 activations
+are not supported.
 
-Weights come through TMA: a layer's experts are one matrix of E * N rows, so that one descriptor, made on the device as
-a program starts, serves all of its work. Gathered rows come through cp.async, as TMA gathers rows only from Blackwell
-on. Programs stay and loop over their work; tiles of one expert that share a block of columns are neighbours in time,
-so that weights come from memory once and after that from L2.
+Weights come through TMA: a layer's experts are one matrix of E * N rows, so that one descriptor, made on the device
+when a program starts, is enough for all of its work. Gathered rows come through cp.async, as TMA supports row gathers
+only from Blackwell on. Programs are persistent and loop over their work; tiles of one expert that share a block of
+columns are neighbours in time, so that weights come from memory once and after that from L2.
 
 Floor of both, for 384 experts of 7168 x 2048, top 8: 33.8 GB of bf16 weights once all are in use, 7.9 ms at 4.3 TB/s;
-0.72 TFLOP for 1,024 tokens, which at 790 TFLOP/s is more than that from about 8,800 tokens on.
+0.72 TFLOP for 1,024 tokens, which at 790 TFLOP/s takes longer from about 8,800 tokens on.
 
 Source: grouped matmuls, MegaBlocks (arXiv 2211.15841), section 5; order of blocks, Triton's tutorial on matmul.
 """
@@ -41,23 +42,26 @@ from model_runtime.kernels.tiles import Tile, find_tile, fit
 from model_runtime.ops.registry import DenseExperts
 
 MULTIPROCESSORS = 132
-"""Of an H100 or H200. A chip with fewer runs the rest of the programs afterwards."""
+"""Multiprocessors of an H100 or H200. A GPU with fewer runs the remaining programs afterwards."""
 
 WARPS_AT_ONCE = 16
-"""Of one multiprocessor, at 128 registers a thread."""
+"""Concurrent warps of one multiprocessor, at 128 registers per thread."""
 
 WGMMA_ROWS = 64
-"""Rows from which on Triton reads both operands from shared memory; its pipeline then keeps one buffer more."""
+"""Minimum number of rows at which Triton reads both operands from shared memory; its pipeline then keeps one more
+buffer.
+"""
 
 GROUP_M = 16
 """Tiles of one expert that go through the blocks of columns together. 132 programs are 16 tiles of 128 rows times 8
-blocks of 128 + 128 columns: about as many bytes of rows as of weights."""
+blocks of 128 + 128 columns: about as many bytes of rows as of weights.
+"""
 
 
 @triton.jit
 def find_work(work, n_blocks, offsets, tile_expert, tile_start, BLOCK_M: tl.constexpr, GROUP_M: tl.constexpr):
-    """Number of a piece of work -> its expert, first place, end of the expert's places, block of columns."""
-    near = work // n_blocks  # a tile of the same expert: each expert has (its tiles) * n_blocks pieces in a row
+    """Return expert, first place, end of the expert's places, and block of columns of a work item."""
+    near = work // n_blocks  # a tile of the same expert: each expert has (its tiles) * n_blocks consecutive work items
     expert = tl.load(tile_expert + near)
     first = tl.load(offsets + expert)
     end = tl.load(offsets + expert + 1)
@@ -89,7 +93,7 @@ def gate_up_kernel(
     BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
 ):
-    """Rows by place, silu(gate) * up."""
+    """Compute silu(gate) * up, rows by place."""
     weights = tl.make_tensor_descriptor(gate_up, [num_experts * 2 * inter, hidden], [hidden, 1], [BLOCK_N, BLOCK_K])
     n_blocks = tl.cdiv(inter, BLOCK_N)
     k = tl.arange(0, BLOCK_K)
@@ -132,7 +136,7 @@ def down_kernel(
     BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
 ):
-    """Rows by pair."""
+    """Compute the down projection, rows by pair."""
     rows = tl.make_tensor_descriptor(act, [num_pairs, inter], [stride_act, 1], [BLOCK_M, BLOCK_K])
     weights = tl.make_tensor_descriptor(down, [num_experts * hidden, inter], [inter, 1], [BLOCK_N, BLOCK_K])
     n_blocks = tl.cdiv(hidden, BLOCK_N)
@@ -141,7 +145,7 @@ def down_kernel(
         top = expert * hidden + block * BLOCK_N
         total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for start_k in tl.range(0, inter, BLOCK_K):
-            a = rows.load([start, start_k])  # rows of the next expert come along and are not stored
+            a = rows.load([start, start_k])  # rows of the next expert are also loaded and not stored
             total = tl.dot(a, weights.load([top, start_k]).T, total, input_precision="ieee")
         places = start + tl.arange(0, BLOCK_M)
         is_real = places < end
@@ -152,20 +156,20 @@ def down_kernel(
 
 
 def find_block_m(num_tokens: int) -> int:
-    """Rows of a tile for so many tokens, as `dispatch` wants to know it."""
+    """Return the rows of a tile for this number of tokens, as `dispatch` requires."""
     return find_tile("moe_dense.gate_up", num_tokens).block_m
 
 
 def gate_up(x: Tensor, routing: Routing, experts: DenseExperts) -> Tensor:
-    """The first half of an expert for each pair: silu(gate x) * up x.
+    """Compute the first half of an expert for each pair: silu(gate x) * up x.
 
     Args:
         x: (T, H), bf16 or fp32; rows may be strided.
-        routing: Of these tokens.
-        experts: Of x's dtype.
+        routing: Routing of these tokens.
+        experts: Experts of x's dtype.
 
     Returns:
-        (P, I), row by place; rows of places that belong to no expert held here are not written.
+        (P, I), row by place; rows of places without an expert held here are not written.
     """
     act = x.new_empty(len(routing.pairs), experts.intermediate_size)
     _run(make_gate_up(x, routing, experts, act))
@@ -173,7 +177,7 @@ def gate_up(x: Tensor, routing: Routing, experts: DenseExperts) -> Tensor:
 
 
 def down(act: Tensor, routing: Routing, experts: DenseExperts) -> Tensor:
-    """The second half, not yet weighted: act (P, I) of `gate_up` to (P, H), row by pair.
+    """Compute the second half, not yet weighted: act (P, I) of `gate_up` to (P, H), row by pair.
 
     Rows of pairs whose expert is held elsewhere are not written.
     """
@@ -183,10 +187,10 @@ def down(act: Tensor, routing: Routing, experts: DenseExperts) -> Tensor:
 
 
 def make_gate_up(x: Tensor, routing: Routing, experts: DenseExperts, act: Tensor) -> Launch:
-    """The launch of `gate_up` into act (P, I).
+    """Return the launch of `gate_up` into act (P, I).
 
     Raises:
-        LaunchError: Shapes, dtypes or strides do not fit.
+        LaunchError: If shapes, dtypes or strides do not fit.
     """
     _, hidden, inter = _check_experts(experts, x)
     check_shape("x", x, (None, hidden))
@@ -204,10 +208,10 @@ def make_gate_up(x: Tensor, routing: Routing, experts: DenseExperts, act: Tensor
 
 
 def make_down(act: Tensor, routing: Routing, experts: DenseExperts, partial: Tensor) -> Launch:
-    """The launch of `down` into partial (P, H).
+    """Return the launch of `down` into partial (P, H).
 
     Raises:
-        LaunchError: Shapes, dtypes or strides do not fit.
+        LaunchError: If shapes, dtypes or strides do not fit.
     """
     _, hidden, inter = _check_experts(experts, act)
     check_shape("act", act, (len(routing.pairs), inter))
@@ -227,7 +231,9 @@ def make_down(act: Tensor, routing: Routing, experts: DenseExperts, partial: Ten
 
 
 def release_cases() -> Iterator[Case]:
-    """Each line of the table at the release's sizes in bf16, and the same tiles as fp32 cuts them."""
+    """Yield a case for each line of the table at the release's sizes in bf16, and the same tiles as reduced for
+    fp32.
+    """
     for num_tokens in (512, 4096, 16384):
         for dtype in (torch.bfloat16, torch.float32):
             yield from _release_cases(num_tokens, dtype)
@@ -253,7 +259,7 @@ def _release_cases(num_tokens: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _check_experts(experts: DenseExperts, rows: Tensor) -> tuple[int, int, int]:
-    """Their number, hidden size and inner width."""
+    """Check experts and return their number, hidden size and inner width."""
     num_experts, hidden, inter = experts.down.shape
     check_shape("gate_up", experts.gate_up, (num_experts, 2 * inter, hidden))
     check_dtype("rows", rows, torch.bfloat16, torch.float32)
@@ -270,7 +276,9 @@ def _check_tma(name: str, tensor: Tensor) -> None:
 
 
 def _find_tile(name: str, rows: Tensor, num_tokens: int, routing: Routing, *, n: int, k: int) -> Tile:
-    """The table's tile with the routing's rows; fp32, which has no tensor cores, takes what registers hold."""
+    """Return the table's tile with the routing's rows; for fp32, which has no tensor cores, one that fits in
+    registers.
+    """
     tile = replace(fit(find_tile(name, num_tokens), n=n, k=k), block_m=routing.block_m)
     if rows.dtype == torch.float32:
         most_n, most_k = max(16, 2048 // tile.block_m), max(16, 512 // tile.block_m)
@@ -280,7 +288,9 @@ def _find_tile(name: str, rows: Tensor, num_tokens: int, routing: Routing, *, n:
 
 
 def _find_grid(tile: Tile, routing: Routing, columns: int, block_rows: int, itemsize: int) -> tuple[int]:
-    """As many programs as run at once, as far as there is work; `block_rows` counts the rows that one step loads."""
+    """Return the number of programs: as many as run at once, limited by the work. `block_rows` counts the rows that one
+    step loads.
+    """
     buffers = tile.num_stages if tile.block_m >= WGMMA_ROWS else tile.num_stages - 1
     shared = buffers * block_rows * tile.block_k * itemsize
     at_once = max(1, min(MAX_SHARED_BYTES // shared, WARPS_AT_ONCE // tile.num_warps))
@@ -288,7 +298,7 @@ def _find_grid(tile: Tile, routing: Routing, columns: int, block_rows: int, item
 
 
 def _share(routing: Routing, experts: DenseExperts) -> dict[str, Tensor | int]:
-    """Arguments that both kernels take."""
+    """Return the arguments that both kernels have in common."""
     return {
         "pairs": routing.pairs,
         "offsets": routing.offsets,
@@ -306,11 +316,11 @@ def _blocks(tile: Tile) -> dict[str, int]:
 
 
 def _run(launch: Launch) -> None:
-    """Start a kernel that makes descriptors: Triton asks for the memory where each program keeps its own."""
-    triton.set_allocator(_allocate)  # holds for this thread
+    """Run a kernel that makes descriptors, for which Triton allocates memory per program."""
+    triton.set_allocator(_allocate)  # applies to this thread
     run(launch)
 
 
 def _allocate(size: int, alignment: int, stream: int | None) -> Tensor:
-    """Memory of the current stream, so that it is free for others only after the kernel."""
+    """Allocate memory of the current stream, so that it is reused only after the kernel."""
     return torch.empty(size, dtype=torch.int8, device="cuda")

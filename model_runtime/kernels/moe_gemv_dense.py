@@ -1,14 +1,15 @@
-"""Experts in bf16 or fp32 for a few tokens: rows of weights times one row of inputs, at the speed of memory.
+"""Experts in bf16 or fp32 for a few tokens: rows of weights times one row of inputs, at memory speed.
 
-Cut like `moe_gemv_int4`: a program is one warp with 8 rows of the weight, which walks along K with 16 bytes of every
-row to a lane and adds lanes up once, behind the last step; rows of the gate and of the up projection are one program's.
-Loads of a step are under way together, 4 kB of weights a warp, and straight into registers: none is used twice.
+Cut like `moe_gemv_int4`: a program is one warp with 8 rows of the weight, which loops over K with 16 bytes of every row
+per lane and adds the lanes up once, after the last step; rows of the gate and of the up projection are in one program.
+Loads of a step overlap, 4 kB of weights per warp, and go directly into registers: no weight is used twice.
 
 Floor: a pair reads 88 MB of bf16, one token 705 MB, 164 us at 4.3 TB/s.
+
 Source: one warp for a row of a matrix: Bell and Garland, "Implementing sparse matrix-vector multiplication on
 throughput-oriented processors", SC 2009, the vector kernel.
 
-`Product` is what both kinds of `moe_gemv` share: a launch over pairs and blocks of a weight's rows, checked.
+`Product` is shared by both `moe_gemv` files: a checked launch over pairs and blocks of a weight's rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,15 +38,15 @@ from model_runtime.ops.registry import DenseExperts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """Each pair's row of inputs times its expert's weight.
+    """Product of each pair's row of inputs and its expert's weight.
 
     Attributes:
         inputs: (R, num_in); pair p has row p // (P / R). Rows may be strided.
         ids: (T, K) int64, P = T * K.
-        weights: The kernel's arguments that belong to the experts, (E, ...) each; None for one that it must not use.
+        weights: Kernel arguments of the experts, (E, ...) each; None for one that it must not use.
         out: (P, num_out).
-        num_out: Rows of the weight, one half of them where the other is the up projection.
-        num_in: Its columns.
+        num_out: Rows of the weight, without those of the up projection.
+        num_in: Columns of the weight.
     """
 
     inputs: Tensor
@@ -57,16 +58,17 @@ class Product:
 
 
 def make_launch(kernel: Any, product: Product, num_rows: int, tile: Tile) -> Launch:
-    """Check what does not depend on the weights' kind.
+    """Return the launch, after the checks that do not depend on the kind of weights.
 
     Args:
-        kernel: Takes inputs, ids, out, stride, num_experts, the weights, PER_ROW, N, K, BLOCK_N and BLOCK_K.
-        product: What is computed.
-        num_rows: Rows that the inputs must have.
-        tile: Its rows of the weight and step along the sum.
+        kernel: Kernel that takes inputs, ids, out, stride, num_experts, the weights, PER_ROW, N, K, BLOCK_N and
+            BLOCK_K.
+        product: The product.
+        num_rows: Expected number of rows of the inputs.
+        tile: Tile with the rows of the weight and the step along the sum.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are others.
+        LaunchError: If shapes, dtypes or strides differ.
     """
     _check(product, num_rows)
     inputs, num_pairs = product.inputs, product.ids.numel()
@@ -111,7 +113,7 @@ def _check(product: Product, num_rows: int) -> None:
 
 @triton.jit
 def swiglu(gate, up):
-    """Silu(gate) * up in fp32."""
+    """Return silu(gate) * up in fp32."""
     return gate / (1 + tl.exp(-gate)) * up
 
 
@@ -130,7 +132,7 @@ def gate_up_kernel(
     BLOCK_K: tl.constexpr,
     LANE: tl.constexpr,
 ):
-    """One pair, BLOCK_N of silu(gate x) * up x."""
+    """Compute BLOCK_N values of silu(gate x) * up x for one pair."""
     pair = tl.program_id(0)
     expert = tl.load(ids + pair)
     if (expert >= 0) & (expert < num_experts):
@@ -157,7 +159,7 @@ def down_kernel(
     BLOCK_K: tl.constexpr,
     LANE: tl.constexpr,
 ):
-    """One pair, BLOCK_N of down x."""
+    """Compute BLOCK_N values of down x for one pair."""
     pair = tl.program_id(0)
     expert = tl.load(ids + pair)
     if (expert >= 0) & (expert < num_experts):
@@ -179,10 +181,10 @@ def dot_rows(
     BLOCK_K: tl.constexpr,
     LANE: tl.constexpr,
 ):
-    """Some rows times x: (BLOCK_N,) fp32. LANE neighbours along K are one load of one lane, which adds them up."""
+    """Multiply rows by x: (BLOCK_N,) fp32. LANE neighbours along K are one load of one lane, which adds them up."""
     EVEN: tl.constexpr = K % BLOCK_K == 0
     if N % BLOCK_N:
-        row = tl.minimum(row, N - 1)  # rows beyond the last are not stored
+        row = tl.minimum(row, N - 1)  # rows after the last are not stored
     k = tl.arange(0, BLOCK_K)[None, :]
     x += k
     weight += row[:, None] * K + k
@@ -197,17 +199,17 @@ def dot_rows(
 
 
 def make_gate_up(x: Tensor, ids: Tensor, experts: DenseExperts, act: Tensor, tile: Tile | None = None) -> Launch:
-    """Each pair's silu(gate x) * up x.
+    """Return the launch that computes each pair's silu(gate x) * up x.
 
     Args:
         x: (T, H), bf16 or fp32; rows may be strided by multiples of 16 bytes.
-        ids: (T, K) int64; those outside of 0..E-1 are experts held elsewhere.
-        experts: Of x's dtype.
+        ids: (T, K) int64; ids outside 0..E-1 are experts held elsewhere.
+        experts: Experts of x's dtype.
         act: (T * K, I); rows of experts held elsewhere are not written.
-        tile: None takes the table's.
+        tile: Tile; None for the table's.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are others.
+        LaunchError: If shapes, dtypes or strides differ.
     """
     num_experts, hidden, inter = experts.down.shape
     check_shape("gate_up", experts.gate_up, (num_experts, 2 * inter, hidden))
@@ -217,17 +219,17 @@ def make_gate_up(x: Tensor, ids: Tensor, experts: DenseExperts, act: Tensor, til
 
 
 def make_down(act: Tensor, ids: Tensor, experts: DenseExperts, partial: Tensor, tile: Tile | None = None) -> Launch:
-    """Each pair's down act.
+    """Return the launch that computes each pair's down projection of act.
 
     Args:
         act: (T * K, I), bf16 or fp32; rows may be strided by multiples of 16 bytes.
         ids: (T, K) int64, as for `make_gate_up`.
-        experts: Of act's dtype.
+        experts: Experts of act's dtype.
         partial: (T * K, H); rows of experts held elsewhere are not written.
-        tile: None takes the table's.
+        tile: Tile; None for the table's.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are others.
+        LaunchError: If shapes, dtypes or strides differ.
     """
     _, hidden, inter = experts.down.shape
     weights = {"weight": experts.down}
@@ -244,7 +246,7 @@ def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> La
 
 
 def release_cases() -> Iterator[Case]:
-    """One token; with more the grid is larger and the code the same. fp32 is what tests of the whole model use."""
+    """Yield cases with one token; more tokens change only the grid. fp32 is for tests of the whole model."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
     ids = meta(1, top_k, dtype=torch.int64)

@@ -1,22 +1,22 @@
-"""INT4 experts for a few tokens: rows of half-split weights times one row of inputs, at the speed of memory.
+"""INT4 experts for a few tokens: rows of half-split weights times one row of inputs, at memory speed.
 
-A program is one warp with 8 rows of the weight, gate_up's also with the same 8 of the up projection, so that SwiGLU
-happens in registers. A lane loads 16 bytes of every row at once, 32 weights of two groups, and sums them by itself;
-lanes are added up once, behind the last step. K is not split: at 128 registers 16 warps fit a multiprocessor, 2,112
-the chip, and one token's gate_up has 2,048. Each has 4.6 kB under way, 71 kB a multiprocessor; 4.3 TB/s at 600 ns
-need 20 kB.
+A program is one warp with 8 rows of the weight, in gate_up also with the same 8 of the up projection, so that SwiGLU is
+computed in registers. A lane loads 16 bytes of every row at once, 32 weights of two groups, and sums them; lanes are
+added up once, after the last step. K is not split: at 128 registers 16 warps fit a multiprocessor, 2,112 the GPU, and
+one token's gate_up has 2,048. Each has 4.6 kB in flight, 71 kB per multiprocessor; 4.3 TB/s at 600 ns need 20 kB.
 
-What counts then is instructions: 46 us at 1.75 GHz are 3.9 a weight. Here a nibble costs one AND and one multiply-add,
-all the rest together 0.8. Bits below 2^24, read as fp32, are so many units of 2^-149: left where it stands, nibble q at
-bit 4p is exactly q * 2^(4p - 149), mostly a subnormal, which NVIDIA's multiply-add takes at full speed and Triton does
-not flush. Inputs are scaled by 2^(80 - 4p) before, sums by 2^69 behind the last step. Nibbles are value + 8, so each
-sum starts at minus 8 times its inputs. Inputs from 2^48 on become infinite, products below 2^-57 lose digits.
+The limit is then the number of instructions: 46 us at 1.75 GHz are 3.9 a weight. Here a nibble costs one AND and one
+multiply-add, all the rest together 0.8. Bits below 2^24, read as fp32, count units of 2^-149: unshifted, nibble q at
+bit 4p is exactly q * 2^(4p - 149), mostly a subnormal, which NVIDIA's multiply-add processes at full speed and Triton
+does not flush. Inputs are scaled by 2^(80 - 4p) before, sums by 2^69 after the last step. Nibbles are value + 8, so
+each sum starts at minus 8 times its inputs. Inputs from 2^48 on become infinite, products below 2^-57 lose digits.
 
 A weight is exactly value * scale. The reference rounds that to the scale's dtype, in bf16 by up to 2^-9 of the weight;
-to follow it would take a third more instructions. Where the product needs no rounding, as with scales in fp32, both
+doing the same would take a third more instructions. If the product needs no rounding, as with scales in fp32, both
 agree.
 
 Floor: a pair reads 24.8 MB, one token 198 MB, 46 us at 4.3 TB/s.
+
 Source: integers as bits of a float's fraction: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017); speed of
 subnormals: NVIDIA's blog, "CUDA Pro Tip: Flush Denormals with Confidence".
 """
@@ -35,13 +35,13 @@ from model_runtime.kernels.repack import BLOCK, GROUP, HalfSplitExperts
 from model_runtime.kernels.tiles import Tile, find_tile, fit
 
 UP: tl.constexpr = tl.constexpr(80)
-"""Inputs are multiplied by 2 to the power of this, less the place of their nibble."""
+"""Exponent of the power of two that scales inputs, before the bit position of their nibble is subtracted."""
 
 EIGHT: tl.constexpr = tl.constexpr(-8 * 2.0 ** (80 - 149))
-"""Makes up for the 8 that is stored with each value, before the end."""
+"""Factor on the inputs that compensates for the 8 stored with each value, before the final scaling."""
 
 BACK: tl.constexpr = tl.constexpr(2.0 ** (149 - 80))
-"""Makes up for the power and for the nibbles' unit, at the end."""
+"""Factor that compensates for the input scaling and the nibbles' unit, at the end."""
 
 
 @triton.jit
@@ -59,7 +59,7 @@ def gate_up_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """One pair, BLOCK_N of silu(gate x) * up x."""
+    """Compute BLOCK_N values of silu(gate x) * up x for one pair."""
     pair = tl.program_id(0)
     expert = tl.load(ids + pair)
     if (expert >= 0) & (expert < num_experts):
@@ -86,7 +86,7 @@ def down_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """One pair, BLOCK_N of down x."""
+    """Compute BLOCK_N values of down x for one pair."""
     pair = tl.program_id(0)
     expert = tl.load(ids + pair)
     if (expert >= 0) & (expert < num_experts):
@@ -108,9 +108,9 @@ def dot_rows(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """One expert's rows first .. first + BLOCK_N - 1 times x: (BLOCK_N,) fp32.
+    """Multiply one expert's rows first .. first + BLOCK_N - 1 by x: (BLOCK_N,) fp32.
 
-    A lane's 16 bytes are half of the 32 that a block of 64 inputs takes: inputs 0 .. 15 or 16 .. 31 of both its groups.
+    A lane's 16 bytes are half of the 32 bytes of a block of 64 inputs: inputs 0 .. 15 or 16 .. 31 of both its groups.
     """
     LANES: tl.constexpr = BLOCK_K // 32
     WIDTH: tl.constexpr = (K + 63) // 64 * 4
@@ -141,7 +141,7 @@ def dot_rows(
 
 @triton.jit
 def dot_plane(x, start, a, b, K: tl.constexpr, EVEN: tl.constexpr, PLANE: tl.constexpr):
-    """The low (PLANE 0) or high (1) nibbles of each lane's 16 bytes times their inputs: (BLOCK_N, LANES)."""
+    """Multiply the low (PLANE 0) or high (1) nibbles of each lane's 16 bytes by their inputs: (BLOCK_N, LANES)."""
     x0, x1, first = load_eight(x, start + 32 * PLANE, a.shape[1], K, EVEN)
     x2, x3, second = load_eight(x, start + 32 * PLANE + 8, a.shape[1], K, EVEN)
     total = dot_word(a.to(tl.int32), x0, (first + second) * EIGHT, PLANE)
@@ -152,7 +152,9 @@ def dot_plane(x, start, a, b, K: tl.constexpr, EVEN: tl.constexpr, PLANE: tl.con
 
 @triton.jit
 def dot_word(word, x, total, PLANE: tl.constexpr):
-    """Add one nibble of each byte times its input; those of the last byte, beyond bit 23, come down to the third's."""
+    """Add one nibble of each byte times its input; nibbles of the last byte, above bit 23, are shifted down to the
+    third's.
+    """
     FIRST: tl.constexpr = 2.0 ** (UP - 4 * PLANE)
     NIBBLE: tl.constexpr = 15 << 4 * PLANE
     total = tl.fma((word & NIBBLE).to(tl.float32, bitcast=True), x[0] * FIRST, total)
@@ -163,7 +165,7 @@ def dot_word(word, x, total, PLANE: tl.constexpr):
 
 @triton.jit
 def load_eight(x, start, LANES: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr):
-    """Eight inputs of each lane in fp32: those of one word, those of the next, and their sum, all (1, LANES)."""
+    """Load eight inputs of each lane in fp32: the inputs of one word, of the next, and their sum, all (1, LANES)."""
     if x.dtype.element_ty == tl.bfloat16:  # 16 bytes
         eight = load_run(x, start, 8, LANES, K, EVEN)
         even, odd = tl.split(tl.reshape(eight, (1, LANES, 4, 2)))
@@ -185,7 +187,7 @@ def load_eight(x, start, LANES: tl.constexpr, K: tl.constexpr, EVEN: tl.constexp
 
 @triton.jit
 def load_run(x, start, LENGTH: tl.constexpr, LANES: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr):
-    """LENGTH neighbours of each lane, one lane after the other: (1, LANES * LENGTH) fp32."""
+    """Load LENGTH neighbours of each lane, one lane after the other: (1, LANES * LENGTH) fp32."""
     i = tl.arange(0, LENGTH * LANES)[None, :]
     k = start + i // (2 * LENGTH) * 64 + i // LENGTH % 2 * 16 + i % LENGTH
     values = tl.load(x + k) if EVEN else tl.load(x + k, k < K, 0.0)
@@ -193,7 +195,9 @@ def load_run(x, start, LENGTH: tl.constexpr, LANES: tl.constexpr, K: tl.constexp
 
 
 def make_gate_up(x: Tensor, ids: Tensor, experts: HalfSplitExperts, act: Tensor, tile: Tile | None = None) -> Launch:
-    """Each pair's silu(gate x) * up x; arguments and errors as in `moe_gemv_dense.make_gate_up`."""
+    """Return the launch of each pair's silu(gate x) * up x; arguments and errors as in
+    `moe_gemv_dense.make_gate_up`.
+    """
     size = (experts.intermediate_size, experts.hidden_size)
     weights = _check_weights("gate_up", experts.gate_up, experts.gate_up_scale, (2 * size[0], size[1]))
     product = Product(inputs=x, ids=ids, weights=weights, out=act, num_out=size[0], num_in=size[1])
@@ -201,7 +205,7 @@ def make_gate_up(x: Tensor, ids: Tensor, experts: HalfSplitExperts, act: Tensor,
 
 
 def make_down(act: Tensor, ids: Tensor, experts: HalfSplitExperts, partial: Tensor, tile: Tile | None = None) -> Launch:
-    """Each pair's down act; arguments and errors as in `moe_gemv_dense.make_down`."""
+    """Return the launch of each pair's down projection; arguments and errors as in `moe_gemv_dense.make_down`."""
     size = (experts.hidden_size, experts.intermediate_size)
     weights = _check_weights("down", experts.down, experts.down_scale, size)
     product = Product(inputs=act, ids=ids, weights=weights, out=partial, num_out=size[0], num_in=size[1])
@@ -209,7 +213,7 @@ def make_down(act: Tensor, ids: Tensor, experts: HalfSplitExperts, partial: Tens
 
 
 def _check_weights(name: str, packed: Tensor, scale: Tensor, size: tuple[int, int]) -> dict[str, Tensor]:
-    """The kernel's arguments; eight bytes become one int64."""
+    """Check weights and return the kernel's arguments; eight bytes become one int64."""
     (num_out, num_in), num_experts = size, packed.shape[0]
     if num_in % GROUP:
         raise LaunchError(f"{name} has {num_in} inputs, expected a multiple of {GROUP}. Use the kernels 'torch'")
@@ -233,7 +237,7 @@ def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> La
 
 
 def release_cases() -> Iterator[Case]:
-    """One token; with more the grid is larger and the code the same. fp32 is what tests of the whole model use."""
+    """Yield cases with one token; more tokens change only the grid. fp32 is for tests of the whole model."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
     experts = HalfSplitExperts(

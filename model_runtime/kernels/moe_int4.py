@@ -1,17 +1,17 @@
-"""Experts in INT4 for batches: two grouped matmuls over pairs in the order of their experts, on tensor cores.
+"""Experts in INT4 for batches: two grouped matmuls over pairs sorted by expert, on tensor cores.
 
 Gate and up are rows of one matmul, so that an input is loaded once for both. Weights are unpacked in registers and
-rounded to bf16 as the reference rounds them: results differ by the order of sums only.
+rounded to bf16 as in the reference: results differ only by the order of sums.
 
-From 64 tokens a tile on weights go through shared memory into wgmma, and two programs on a multiprocessor take turns:
-one unpacks while the other multiplies. wgmma could take weights from registers, but the assembler of Triton 3.6.0 gives
-such registers away before they are read (triton-lang/triton, pull request 11781). Tiles of 16 tokens are too
-narrow for wgmma the usual way round: there two warps multiply weights (N, K) by inputs (K, 16), and weights stay in the
+From 64 tokens a tile on, weights go through shared memory into wgmma, and two programs on a multiprocessor alternate:
+one unpacks while the other multiplies. wgmma could take weights from registers, but the assembler of Triton 3.6.0
+reuses such registers before they are read (triton-lang/triton, pull request 11781). Tiles of 16 tokens are too narrow
+for wgmma in the usual orientation: there two warps multiply weights (N, K) by inputs (K, 16), and weights stay in the
 registers in which they were unpacked.
 
 Floor: an expert in use is read once, 24.8 MB; all 384 of a layer are 9.5 GB, 2.2 ms at 4.3 TB/s. From about 2,500
-tokens on the matmul takes longer. Every tile of tokens unpacks its expert anew, two instructions a weight, so tiles are
-as tall as the rows that an expert gets.
+tokens on the matmul takes longer. Every tile of tokens unpacks its expert again, two instructions a weight, so tiles
+are as tall as the rows that an expert gets.
 
 Source: sorted pairs, one launch for all experts: Gale et al., "MegaBlocks" (arXiv 2211.15841).
 """
@@ -40,7 +40,7 @@ from model_runtime.kernels.repack import BLOCK, HalfSplitExperts, unpack_tile
 from model_runtime.kernels.tiles import Tile, find_tile, fit, lines_of
 
 WARP_GROUP = 4
-"""Warps that share a wgmma. With fewer the matmul is mma.sync, which may have its weights in registers."""
+"""Warps that share a wgmma. With fewer, the matmul is mma.sync, which can have its weights in registers."""
 
 
 @triton.jit
@@ -65,10 +65,10 @@ def gate_up_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """silu(gate) * up of a tile of places and a block of columns."""
+    """Compute silu(gate x) * up x for a tile of places and a block of columns."""
     blocks_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
-    # Columns run fastest: programs side by side share a tile's inputs, and an expert's next tile comes while its
-    # weights are still in L2. Tokens fastest would load all inputs once for each block of columns.
+    # Columns run fastest: neighbouring programs share a tile's inputs, and an expert's next tile runs while its
+    # weights are still in L2. With tokens fastest, all inputs would be loaded once for each block of columns.
     tile = tl.program_id(0) // blocks_n
     if tile >= tl.load(num_tiles):
         return
@@ -76,7 +76,7 @@ def gate_up_kernel(
     place = tl.load(tile_start + tile) + tl.arange(0, BLOCK_M)
     real = place < tl.load(offsets + expert + 1)
     token = tl.load(pairs + place, mask=real, other=0) // TOP_K
-    # The gate's rows and, below them, the same rows of the up projection: one matmul, taken apart at the end.
+    # The gate's rows and, below them, the same rows of the up projection: one matmul, split at the end.
     first = (tl.program_id(0) % blocks_n) * BLOCK_N
     row = tl.arange(0, 2 * BLOCK_N)
     ok = first + row % BLOCK_N < N
@@ -113,7 +113,7 @@ def down_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Rows of `down` of a tile of places and a block of columns, written to their pairs."""
+    """Compute `down` for a tile of places and a block of columns, and write the rows to their pairs."""
     blocks_n: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
     tile = tl.program_id(0) // blocks_n
     if tile >= tl.load(num_tiles):
@@ -148,7 +148,7 @@ def _multiply(
     WEIGHT_LEFT: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Inputs of the `rows` that are `real` times weights of an expert's rows n, where `ok`: (BLOCK_M, BLOCK_N) fp32."""
+    """Multiply those `rows` of inputs that are `real` by an expert's rows n, where `ok`: (BLOCK_M, BLOCK_N) fp32."""
     BLOCK_M: tl.constexpr = rows.shape[0]
     BLOCK_N: tl.constexpr = n.shape[0]
     k = tl.arange(0, BLOCK_K)
@@ -178,16 +178,16 @@ def _multiply(
 
 
 def find_block_m(num_tokens: int) -> int:
-    """Places of one tile for so many tokens: what `dispatch` has to cut by."""
+    """Return the places of one tile for this number of tokens, as `dispatch` requires."""
     return find_tile("moe_int4.gate_up", num_tokens).block_m
 
 
 def gate_up(x: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
-    """silu(gate x) * up x of each pair.
+    """Compute silu(gate x) * up x of each pair.
 
     Args:
         x: (T, H) bf16 or fp32, rows may be strided.
-        routing: Of its T * top_k pairs, cut by `find_block_m(T)`.
+        routing: Routing of its T * top_k pairs, cut by `find_block_m(T)`.
         experts: E experts.
 
     Returns:
@@ -199,7 +199,7 @@ def gate_up(x: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
 
 
 def down(act: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
-    """The second matmul of each pair, not weighted: act (P, I) of `gate_up` to (P, H), row by pair.
+    """Compute the second matmul of each pair, not weighted: act (P, I) of `gate_up` to (P, H), row by pair.
 
     Rows of pairs without a place are not written.
     """
@@ -211,10 +211,10 @@ def down(act: Tensor, routing: Routing, experts: HalfSplitExperts) -> Tensor:
 def make_gate_up(
     x: Tensor, routing: Routing, experts: HalfSplitExperts, act: Tensor, tile: Tile | None = None
 ) -> Launch:
-    """The launch of `gate_up`; `tile` is the table's unless given.
+    """Return the launch of `gate_up`; `tile` is the table's by default.
 
     Raises:
-        LaunchError: Shapes, dtypes, strides or the routing's tiles are not what the kernel takes.
+        LaunchError: If the kernel does not support the shapes, dtypes, strides or the routing's tiles.
     """
     num_pairs = len(routing.pairs)
     check_shape("x", x, (num_pairs // routing.top_k, experts.hidden_size))
@@ -235,10 +235,10 @@ def make_gate_up(
 def make_down(
     act: Tensor, routing: Routing, experts: HalfSplitExperts, partial: Tensor, tile: Tile | None = None
 ) -> Launch:
-    """The launch of `down`; `tile` is the table's unless given.
+    """Return the launch of `down`; `tile` is the table's by default.
 
     Raises:
-        LaunchError: Shapes, dtypes, strides or the routing's tiles are not what the kernel takes.
+        LaunchError: If the kernel does not support the shapes, dtypes, strides or the routing's tiles.
     """
     num_pairs = len(routing.pairs)
     check_shape("act", act, (num_pairs, experts.intermediate_size))
@@ -259,7 +259,7 @@ def make_down(
 def _share(
     inputs: Tensor, routing: Routing, packed: Tensor, scale: Tensor, tile: Tile
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Arguments and constants that both kernels have, after checks."""
+    """Check and return the arguments and constants that both kernels have in common."""
     num_experts, num_rows, num_bytes = packed.shape
     check_dtype("inputs", inputs, torch.bfloat16, torch.float32)
     check_unit_stride("inputs", inputs)
@@ -296,14 +296,14 @@ def _check_output(name: str, output: Tensor, inputs: Tensor) -> Tensor:
 
 
 def release_cases() -> Iterator[Case]:
-    """One for each line of the table, at the most tokens that it is for."""
+    """Yield a case for each line of the table, at its maximum number of tokens."""
     for name in ("gate_up", "down"):
         for line in lines_of(f"moe_int4.{name}"):
             yield make_case(name, line.max_tokens or 16_384, line.tile)
 
 
 def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
-    """`gate_up` or `down` at the release's sizes: 384 experts, top 8, 7168 and 2048 wide."""
+    """Return a case of `gate_up` or `down` at the release's sizes: 384 experts, top 8, 7168 and 2048 wide."""
     experts = HalfSplitExperts(
         gate_up=meta(384, 4096, 3584, dtype=torch.uint8),
         gate_up_scale=meta(384, 224, 4096),

@@ -1,11 +1,10 @@
-"""Root mean square norm, with and without a residual: one program a row, one pass, fp32 inside.
+"""Root mean square norm, with and without a residual: one program per row, one pass, fp32 inside.
 
 A row is read once and stays in registers between its sum of squares and its division. The floor is memory: 2 * N * H
 values, with a residual 4 * N * H. For one token of 7168 values that is 57 kB at most, far below the cost of a launch.
-
-What is saved is launches: sum and norm are one, where eager torch needs two if it has a fused norm for the device and
-nine if it has not, twice in each of 61 layers. A norm alone is one launch here and there. Whether this beats
-torch.compile has not been measured.
+The gain is fewer launches: sum and norm are one, where eager torch needs two if it has a fused norm for the device and
+nine if it has not, twice in each of 61 layers. A norm alone is one launch in both. The speed relative to torch.compile
+has not been measured.
 
 Source: Zhang and Sennrich 2019, arXiv 1910.07467, equation 4.
 """
@@ -37,7 +36,7 @@ def norm_rows(
     eps,
     BLOCK_N: tl.constexpr,
 ):
-    """One row. The sum is rounded to its dtype before it is normed, as if it had been stored and read back."""
+    """Normalize one row. The sum is rounded to its dtype before the norm, as if it had been stored and loaded."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK_N)
     mask = columns < width
@@ -53,10 +52,10 @@ def norm_rows(
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """As `ops.reference.norm.rms_norm`.
+    """Normalize rows like `ops.reference.norm.rms_norm`.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as there.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     run(make_rms_norm(x, weight, eps, out))
@@ -64,10 +63,10 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """As `ops.reference.norm.add_rms_norm`; rows may be strided.
+    """Add and normalize rows like `ops.reference.norm.add_rms_norm`; rows may be strided.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as there.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     out, total = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(2))
     run(make_rms_norm(x, weight, eps, out, residual, total))
@@ -77,7 +76,7 @@ def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tup
 def make_rms_norm(
     x: Tensor, weight: Tensor, eps: float, out: Tensor, residual: Tensor | None = None, total: Tensor | None = None
 ) -> Launch:
-    """The launch of either operator; `residual` and the `total` to fill go together."""
+    """Return the launch of either operator; `residual` and the output `total` are given together."""
     check_shape("x", x, (None, None))
     check_dtype("x", x, *DTYPES)
     check_unit_stride("x", x)
@@ -110,12 +109,14 @@ def make_rms_norm(
 
 
 def find_warps(block: int, num_rows: int) -> int:
-    """How many warps share a row: the table says how many columns each takes."""
+    """Return the number of warps per row, from the columns per warp in the table."""
     return max(1, min(MAX_WARPS, block // find_tile("norm", num_rows).block_n))
 
 
 def release_cases() -> Iterator[Case]:
-    """The hidden width and the queries' latent, which is a part of a wider row, for one token and for a prompt."""
+    """Yield cases with the hidden width and the queries' latent, a slice of a wider row, for one token and for a
+    prompt.
+    """
     for tokens in (1, 4096):
         x, residual, out, total = (meta(tokens, 7168) for _ in range(4))
         weight = meta(7168)

@@ -1,4 +1,4 @@
-"""Importing this registers the operators of the backend `triton`; what is not here the reference gives."""
+"""Registration of the operators of the backend `triton` on import; the others fall back to the reference."""
 
 from model_runtime.kernels import library, mla_decode, moe, overlap
 

@@ -1,18 +1,17 @@
-"""INT4 experts as the kernels read them: how their bytes are rearranged, and how a kernel makes weights of them.
+"""INT4 experts in the layout of the kernels: conversion of the stored bytes, and unpacking in a kernel.
 
-As stored, one byte holds inputs 2j and 2j + 1, so that a kernel that takes a byte apart has to interleave two nibbles
-between threads. Here a byte of a block of 64 inputs holds input j and input j + 32: each plane of nibbles is then a
-whole group of 32 inputs with one scale, goes into a matmul of its own as it is, and every byte is loaded once. Scales
-are transposed, so that those which one step of a kernel needs lie side by side.
+As stored, one byte holds inputs 2j and 2j + 1, so that a kernel would have to interleave two nibbles between threads.
+Here a byte of a block of 64 inputs holds input j and input j + 32: each plane of nibbles is then a whole group of 32
+inputs with one scale and an operand of its own matmul, and every byte is loaded once. Scales are transposed, so that
+the scales for one step of a kernel are contiguous.
 
-The number of bytes stays the same, so each expert is rewritten where it lies: a checkpoint that fills most of the GPU
-needs no second copy, only the temporaries of one expert (about five times its bytes). Only where a width is no multiple
-of 64 (no release has that) are rows padded to whole blocks, with the value 0 and the scale 0, and copied.
+The number of bytes stays the same, so each expert is rewritten in place: a checkpoint that fills most of the GPU needs
+no second copy, only the temporaries of one expert (about five times its bytes). Only if a width is not a multiple of 64
+(no release has that) are rows padded to whole blocks, with the value 0 and the scale 0, and copied.
 
-A plane of nibbles is one group of 32 inputs. A nibble n beside the byte 0x43 is the bf16 number 128 + n; less 136 it is
-the weight's value, exactly, so that no integer is converted; times its scale it is rounded once, as the reference does.
-With four bytes to a register that is about two instructions a weight. Triton's own operations become twice as many,
-hence the assembly.
+A nibble n next to the byte 0x43 is the bf16 number 128 + n; minus 136 it is exactly the weight's value, without an
+integer conversion; times its scale it is rounded once, as in the reference. With four bytes per register that is about
+two instructions a weight. Triton's own operations would need twice as many, hence the assembly.
 
 Source: Kim et al., "Who Says Elephants Can't Run" (arXiv 2211.10017), there for fp16.
 """
@@ -34,21 +33,21 @@ BLOCK = 2 * GROUP
 """Inputs of one block."""
 
 ZERO = 8
-"""How the value 0 is stored."""
+"""Stored nibble of the value 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfSplitExperts:
-    """INT4 experts as the kernels read them. Values are stored as value + 8.
+    """INT4 experts in the layout of the kernels. Values are stored as value + 8.
 
-    Rows are whole blocks: where H or I is no multiple of 64, the last block's high nibbles are the value 0 (stored as
+    Rows are whole blocks: if H or I is not a multiple of 64, the last block's high nibbles are the value 0 (stored as
     8) under the scale 0. Kernels then mask only their own inputs.
 
     Attributes:
         gate_up: (E, 2I, H / 2 padded to a multiple of 32) uint8: in each block of 64 inputs, byte j of 32 holds input j
             low and input j + 32 high.
         gate_up_scale: (E, H / 32 padded to a multiple of 2, 2I) of the checkpoint's dtype: the scales of one group of
-            inputs lie side by side.
+            inputs are contiguous.
         down: (E, H, I / 2 padded) uint8.
         down_scale: (E, I / 32 padded, H).
     """
@@ -60,7 +59,7 @@ class HalfSplitExperts:
 
     @property
     def num_experts(self) -> int:
-        """Experts held here."""
+        """Number of experts held here."""
         return self.gate_up.shape[0]
 
     @property
@@ -78,14 +77,14 @@ def repack(experts: Int4Experts) -> HalfSplitExperts:
     """Rewrite experts in place, one at a time; the argument's tensors must not be read afterwards.
 
     Args:
-        experts: As the release packs them, on any device.
+        experts: Experts as packed in the release, on any device.
 
     Returns:
-        The same weights in the same memory; in new memory where a width is no multiple of 64 or a tensor was not
+        The same weights in the same memory; in new memory if a width is not a multiple of 64 or a tensor was not
         contiguous.
 
     Raises:
-        LaunchError: Groups are not of 32 inputs, or shapes or dtypes do not belong together.
+        LaunchError: If groups are not of 32 inputs, or shapes or dtypes do not match.
     """
     _check(experts)
     return HalfSplitExperts(
@@ -97,14 +96,14 @@ def repack(experts: Int4Experts) -> HalfSplitExperts:
 
 
 def unpack(packed: Tensor, num_in: int) -> Tensor:
-    """The values of half-split rows: (..., bytes) uint8 -> (..., num_in) int8 in [-8, 7]."""
+    """Unpack the values of half-split rows: (..., bytes) uint8 -> (..., num_in) int8 in [-8, 7]."""
     blocks = packed.unflatten(-1, (-1, GROUP))
     nibbles = torch.cat((blocks & 15, blocks >> 4), -1).flatten(-2)
     return nibbles[..., :num_in].view(torch.int8) - ZERO
 
 
 def dequantize(packed: Tensor, scale: Tensor, num_in: int) -> Tensor:
-    """The weights that half-split rows stand for, rounded to the scale's dtype.
+    """Return the weights of half-split rows, rounded to the scale's dtype.
 
     Args:
         packed: (..., out, bytes) uint8.
@@ -136,7 +135,9 @@ def _check(experts: Int4Experts) -> None:
 
 
 def _split_halves(packed: Tensor) -> Tensor:
-    """(E, out, in / 8) int32 of neighbours -> (E, out, in / 2 padded) uint8 of halves, in place unless padded."""
+    """Convert (E, out, in / 8) int32 of neighbours to (E, out, in / 2 padded) uint8 of halves, in place unless
+    padded.
+    """
     stored = packed.view(torch.uint8)  # (E, out, in / 2): byte j holds input 2j low, input 2j + 1 high
     pad = -stored.shape[-1] % GROUP
     halves = stored if pad == 0 else stored.new_empty(*stored.shape[:-1], stored.shape[-1] + pad)
@@ -148,7 +149,7 @@ def _split_halves(packed: Tensor) -> Tensor:
 
 
 def _transpose(scale: Tensor) -> Tensor:
-    """(E, out, groups) -> (E, groups padded to an even number, out), in place unless padded."""
+    """Transpose (E, out, groups) to (E, groups padded to an even number, out), in place unless padded."""
     num_experts, out, groups = scale.shape
     even = groups + groups % 2
     target = scale.view(num_experts, groups, out) if even == groups else scale.new_zeros(num_experts, even, out)
@@ -177,17 +178,19 @@ UNPACK: tl.constexpr = tl.constexpr("""{
     mul.bf16x2 $2, high0, $7;
     mul.bf16x2 $3, high1, $8;
 }""")
-"""Four bytes and four scales of each plane -> four weights of the low plane and four of the high one."""
+"""Assembly that unpacks four bytes with four scales of each plane to four weights of the low and four of the high
+plane.
+"""
 
 
 @triton.jit
 def unpack_tile(
     packed, scale, dtype: tl.constexpr, IN_BF16: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):
-    """Bytes (BLOCK_N, BLOCK_K / 2) and scales (BLOCK_K / 32, BLOCK_N) -> weights (BLOCK_N, BLOCK_K) of `dtype`.
+    """Unpack bytes (BLOCK_N, BLOCK_K / 2) and scales (BLOCK_K / 32, BLOCK_N) to weights (BLOCK_N, BLOCK_K) of `dtype`.
 
-    No value changes its thread: joins and permutations only rename registers. `IN_BF16` is for inputs and scales of
-    bf16 on a GPU; the interpreter has no assembly and no right arithmetic in bf16.
+    No value moves between threads: joins and permutations only rename registers. `IN_BF16` is for inputs and scales of
+    bf16 on a GPU; the interpreter has no assembly and no correct arithmetic in bf16.
     """
     blocks: tl.constexpr = BLOCK_K // 64
     low_scale, high_scale = tl.split(tl.reshape(tl.trans(scale), (BLOCK_N, blocks, 2)))
@@ -212,7 +215,9 @@ def unpack_tile(
 
 @triton.jit
 def _scale_in_fp32(nibble, scale, rounds: tl.constexpr):
-    """Weights in fp32; with `rounds` to the nearest bf16, in integers, because the interpreter's cast cuts bits off."""
+    """Return weights in fp32; with `rounds` to the nearest bf16, in integers, because the interpreter's cast
+    truncates.
+    """
     weight = (nibble.to(tl.float32) - 8.0) * scale.to(tl.float32)
     if rounds:
         bits = weight.to(tl.uint32, bitcast=True)

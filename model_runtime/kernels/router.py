@@ -1,13 +1,15 @@
-"""Which experts a token goes to: logits, sigmoid, the best k by score + bias, and their weights.
+"""Routing of tokens to experts: logits, sigmoid, the best k by score + bias, and their weights.
 
-Two launches. The first multiplies: for few tokens the sum over the hidden size is cut among so many programs that all
-multiprocessors read a share of the weight, and each writes its part of the logits in fp32; for many tokens one program
-sums it all. The second takes a token each: it adds the parts, always in the same order, and finds the best k one after
-the other as the largest of 64-bit numbers: above, the bits of a score in an order of integers, below, the expert's
-number, reversed. So equal scores give the lower expert, and no value at all, NaN included, gives one that is not there.
+Two launches. The first multiplies: for few tokens, the sum over the hidden size is split among enough programs for all
+multiprocessors to read a part of the weight, and each writes its part of the logits in fp32; for many tokens, one
+program computes the whole sum. The second has one program per token: it adds the parts, always in the same order, and
+selects the best k one after the other as the maximum of 64-bit numbers: the high half has the bits of a score mapped to
+ordered integers, the low half the expert's number, reversed. Equal scores therefore select the lower expert, and no
+value, NaN included, selects an expert that does not exist.
 
 Floor: the weight once, 5.5 MB, 1.3 us; 16384 tokens 90 GFLOP, 0.11 ms.
-Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2. Sums cut among programs: M. Osama et al., "Stream-K"
+
+Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2. Sums split among programs: M. Osama et al., "Stream-K"
 (arXiv 2301.03598), section 3.
 """
 
@@ -28,14 +30,14 @@ FLOATS = (torch.bfloat16, torch.float32)
 
 
 def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -> tuple[Tensor, Tensor]:
-    """As `ops.reference.moe.route`, the best choice first; of equal ones the lower id.
+    """Route tokens like `ops.reference.moe.route`, best choice first; of equal ones the lower id.
 
     Experts in groups, and more choices than experts, are left to the torch reference. Products of bf16 are summed in
-    fp32; where either side is fp32, both are, and multiplied exactly as fp32. Ids are of 0..E-1 and differ from each
-    other even where hidden is NaN. Rows of hidden and weight may be strided.
+    fp32; if either side is fp32, both are converted, and multiplied exactly as fp32. Ids are in 0..E-1 and distinct
+    even if hidden is NaN. Rows of hidden and weight may be strided.
 
     Raises:
-        LaunchError: Shapes or dtypes are others.
+        LaunchError: If shapes or dtypes differ.
     """
     num_experts = weight.shape[0]
     if options.n_group > 1 or options.top_k > num_experts:
@@ -50,10 +52,10 @@ def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -
 
 
 def find_logits_tile(hidden: Tensor, weight: Tensor) -> Tile:
-    """The table's tile, with no more parts of the sum than get a step of it.
+    """Return the table's tile, with `split_k` reduced so that each part of the sum has at least one step.
 
     Raises:
-        LaunchError: The shapes do not fit.
+        LaunchError: If the shapes do not fit.
     """
     check_shape("hidden", hidden, (None, None))
     check_shape("weight", weight, (None, hidden.shape[1]))
@@ -64,7 +66,9 @@ def find_logits_tile(hidden: Tensor, weight: Tensor) -> Tile:
 
 
 def make_logits(hidden: Tensor, weight: Tensor, parts: Tensor, tile: Tile) -> Launch:
-    """Hidden (N, H) @ weight (E, H) transposed, each part of the sum by itself -> parts (split_k, N, E) fp32."""
+    """Return the launch for hidden (N, H) @ weight (E, H) transposed, split by parts of the sum: parts (split_k, N, E)
+    fp32.
+    """
     num_tokens, width = hidden.shape
     num_experts = weight.shape[0]
     for name, tensor in (("hidden", hidden), ("weight", weight)):
@@ -97,7 +101,7 @@ def make_logits(hidden: Tensor, weight: Tensor, parts: Tensor, tile: Tile) -> La
 
 
 def make_select(parts: Tensor, bias: Tensor, weights: Tensor, ids: Tensor, options: RouteOptions) -> Launch:
-    """Parts (S, N, E), bias (E,) -> weights (N, K), ids (N, K)."""
+    """Return the launch from parts (S, N, E) and bias (E,) to weights (N, K) and ids (N, K)."""
     num_parts, num_tokens, num_experts = parts.shape
     check_shape("bias", bias, (num_experts,))
     check_dtype("bias", bias, torch.float32)
@@ -122,7 +126,7 @@ def make_select(parts: Tensor, bias: Tensor, weights: Tensor, ids: Tensor, optio
             "EXPERTS": next_power(num_experts, 32),
             "IS_NORMED": options.norm_topk_prob,
         },
-        num_warps=max(next_power(num_parts, 1) // 2, 1),  # so that all of a thread's loads are under way together
+        num_warps=max(next_power(num_parts, 1) // 2, 1),  # so that all of a thread's loads overlap
     )
 
 
@@ -131,7 +135,9 @@ def logits_kernel(
     hidden, weight, parts, stride_h, stride_w, num_tokens, num_experts, width,
     STEPS: tl.constexpr, IS_FP32: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Hidden (num_tokens, width), weight (num_experts, width), parts (split, num_tokens, num_experts)."""
+    """Compute logits: hidden (num_tokens, width), weight (num_experts, width), parts (split, num_tokens,
+    num_experts).
+    """
     columns = tl.cdiv(num_experts, BLOCK_N)
     part = tl.program_id(1)
     token = (tl.program_id(0) // columns) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -158,7 +164,9 @@ def select_kernel(
     parts, bias, weights, ids, scale, num_parts, num_tokens, num_experts,
     PARTS: tl.constexpr, TOP_K: tl.constexpr, CHOICES: tl.constexpr, EXPERTS: tl.constexpr, IS_NORMED: tl.constexpr,
 ):  # fmt: skip
-    """Parts (num_parts, num_tokens, num_experts), bias (num_experts,), weights and ids (num_tokens, TOP_K)."""
+    """Select experts: parts (num_parts, num_tokens, num_experts), bias (num_experts,), weights and ids (num_tokens,
+    TOP_K).
+    """
     token = tl.program_id(0).to(tl.int64)
     expert = tl.arange(0, EXPERTS)
     is_expert = expert < num_experts
@@ -168,7 +176,7 @@ def select_kernel(
     shift = tl.load(bias + expert, mask=is_expert, other=0.0)
     scores = tl.sigmoid(tl.sum(logits, 0))
 
-    # the bits of negative floats run backwards; NaN counts as the worst
+    # the bits of negative floats are in reverse order; NaN counts as the lowest
     biased = scores + shift
     bits = tl.where(biased == biased, biased, float("-inf")).to(tl.int32, bitcast=True)
     order = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
@@ -190,7 +198,7 @@ def select_kernel(
 
 
 def release_cases() -> Iterator[Case]:
-    """384 experts top 8, hidden 7168; every line of the table."""
+    """Yield cases for 384 experts top 8, hidden 7168; every line of the table."""
     bf16, fp32 = FLOATS
     for num_tokens in (1, 16, 64, 256, 1024, 4096, 16384):
         yield from _make_cases(num_tokens, bf16, bf16)

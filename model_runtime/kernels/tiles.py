@@ -1,8 +1,8 @@
-"""How kernels cut their work: a table that is shipped, and what holds outside of it.
+"""Tile sizes of kernels: a shipped table, and rules for sizes outside of it.
 
-`tiles.json` has a line for each kernel and range of tokens. `measured` says on which machine, with which versions and
-at which commit a line was found to be the fastest; null means that nobody has measured it and it rests on the floors
-and on what the compiler makes of it. `make tune` writes the table anew on a GPU.
+`tiles.json` has a line for each kernel and range of tokens. `measured` has the machine, versions and commit at which a
+line was found to be the fastest; null means that it has not been measured and rests on the floors and on the compiler's
+output. `make tune` rewrites the table on a GPU.
 """
 
 import json
@@ -18,13 +18,13 @@ TABLE = Path(__file__).with_name("tiles.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A piece of work of one program.
+    """Tile of one program.
 
     Attributes:
         block_m: Rows (tokens).
         block_n: Columns (outputs).
         block_k: Step along the sum.
-        num_warps: Of 32 threads.
+        num_warps: Warps of 32 threads.
         num_stages: Depth of the pipeline of loads.
         split_k: Programs that share one sum.
     """
@@ -42,10 +42,11 @@ class Line:
     """One line of the table.
 
     Attributes:
-        kernel: For example `moe_int4.gate_up`.
-        max_tokens: The most tokens it is for; the line with the least that is enough is taken. None is any number.
-        tile: What is used.
-        measured: Machine, versions, commit, microseconds; None where nobody has measured.
+        kernel: Kernel name, for example `moe_int4.gate_up`.
+        max_tokens: Maximum number of tokens; the line with the smallest sufficient maximum is used. None for any
+            number.
+        tile: Tile to use.
+        measured: Machine, versions, commit, microseconds; None if not measured.
     """
 
     kernel: str
@@ -55,10 +56,10 @@ class Line:
 
 
 def find_tile(kernel: str, num_tokens: int) -> Tile:
-    """The table's tile for so many tokens.
+    """Return the table's tile for this number of tokens.
 
     Raises:
-        ConfigError: The table has no line for it.
+        ConfigError: If the table has no line for it.
     """
     for line in lines_of(kernel):
         if line.max_tokens is None or num_tokens <= line.max_tokens:
@@ -67,27 +68,29 @@ def find_tile(kernel: str, num_tokens: int) -> Tile:
 
 
 def fit(tile: Tile, *, n: int, k: int) -> Tile:
-    """A tile that is no wider than a small problem: blocks shrink to the next power of two, but not below 16."""
+    """Return a tile that is not wider than a small problem: blocks shrink to the next power of two, but not below
+    16.
+    """
     return replace(tile, block_n=min(tile.block_n, next_power(n)), block_k=min(tile.block_k, next_power(k)))
 
 
 def next_power(size: int, least: int = 16) -> int:
-    """The least power of two that is not below `size` and `least`."""
+    """Return the smallest power of two that is at least `size` and `least`."""
     return max(least, 1 << max(size - 1, 0).bit_length())
 
 
 @cache
 def lines_of(kernel: str) -> tuple[Line, ...]:
-    """The table's lines for a kernel, the smallest number of tokens first."""
+    """Return the table's lines for a kernel, sorted by number of tokens."""
     lines = [line for line in read_table(TABLE) if line.kernel == kernel]
     return tuple(sorted(lines, key=lambda line: float("inf") if line.max_tokens is None else line.max_tokens))
 
 
 def read_table(path: Path) -> list[Line]:
-    """All lines of a table.
+    """Read all lines of a table.
 
     Raises:
-        ConfigError: It cannot be read or a line is malformed.
+        ConfigError: If it cannot be read or a line is malformed.
     """
     known = {field.name for field in fields(Tile)}
     try:

@@ -3,11 +3,11 @@
 A head of 72 values is cut into 64 + 16 columns (the last 8 masked), two dots each way, because Triton's tiles are
 powers of two: 80 columns of work for 72, where one tile of 128 would do 78 % too much.
 
-Queries and keys are turned once, in place, by a launch before. Every block of queries meets every key of its item, so
-in the loop each key would be turned ceil(length / BLOCK_M) times (85 on a 1080p screenshot) and pass through registers
-on its way to the matrix unit, and a query turned in registers would be read back from shared memory at every step.
-Turned before, both are copied as they are. Price on that screenshot: 2/3 of qkv read and written, 99 MB or 23 us a
-layer at 4.3 TB/s, against 675 us of attention at 790 TFLOP/s.
+Queries and keys are rotated once, in place, by a launch before. Every block of queries is multiplied by every key of
+its item, so in the loop each key would be rotated ceil(length / BLOCK_M) times (85 on a 1080p screenshot) and pass
+through registers on its way to the matrix unit, and a query rotated in registers would be read back from shared memory
+at every step. Rotated before, both are copied unchanged. The cost on that screenshot: 2/3 of qkv read and written, 99
+MB or 23 us a layer at 4.3 TB/s, against 675 us of attention at 790 TFLOP/s.
 
 Floor: 4 * length^2 * 72 flop a head and item; 14.4 TFLOP over 27 layers of the screenshot (10,764 patches), 18.2 ms.
 
@@ -44,7 +44,7 @@ def turn(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Pairs (2j, 2j + 1) times complex numbers, in place. A row is one run of memory: no lane is lost to head 72."""
+    """Multiply pairs (2j, 2j + 1) by complex numbers in place. A row is contiguous: no lane is lost to head size 72."""
     rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64))[:, None]
     columns = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < num_rows) & (columns < width)
@@ -61,7 +61,7 @@ def turn(
 def load_rows(
     base, stride, num_rows, FIRST: tl.constexpr, HEAD_DIM: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Columns FIRST.. of one head, (ROWS, COLUMNS), zeros outside of it; num_rows None: all rows are there."""
+    """Load columns FIRST.. of one head, (ROWS, COLUMNS), zeros outside of it; num_rows None: all rows are valid."""
     rows = tl.arange(0, ROWS)[:, None]
     columns = FIRST + tl.arange(0, COLUMNS)[None, :]
     places = base + rows * stride + columns
@@ -77,7 +77,7 @@ def meet_keys(
     query, query_rest, sums, sums_rest, top, total, keys, stride, num_keys, scale,
     HEADS: tl.constexpr, HEAD_DIM: tl.constexpr, MAIN: tl.constexpr, REST: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """One block of keys: weighted sums of values, maximum (as a power of two) and sum of weights, one step on."""
+    """Process one block of keys: update weighted sums of values, maximum (as a power of two) and sum of weights."""
     key = load_rows(keys, stride, num_keys, 0, HEAD_DIM, BLOCK_N, MAIN)
     scores = tl.dot(query, tl.trans(key), input_precision="ieee")  # (BLOCK_M, BLOCK_N) fp32
     if REST:
@@ -101,11 +101,11 @@ def meet_keys(
 
 @triton.jit
 def attend(
-    qkv,  # (N, 3 * HEADS, HEAD_DIM) in rows of `stride`, queries and keys already turned
+    qkv,  # (N, 3 * HEADS, HEAD_DIM) in rows of `stride`, queries and keys already rotated
     out,  # (N, HEADS, HEAD_DIM)
-    work,  # (programs, 3) int32: first row of the item, row behind its last, first query of the block
+    work,  # (programs, 3) int32: first row of the item, end of the item, first query of the block
     stride,
-    scale,  # of the scores, times log2(e)
+    scale,  # scale of the scores, times log2(e)
     HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     MAIN: tl.constexpr,
@@ -113,7 +113,7 @@ def attend(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """One block of queries of one item and head, against all keys of that item."""
+    """Compute one block of queries of one item and head against all keys of that item."""
     work += tl.program_id(0) * 3
     first, end, start = tl.load(work).to(tl.int64), tl.load(work + 1).to(tl.int64), tl.load(work + 2).to(tl.int64)
     head = tl.program_id(1)
@@ -152,10 +152,10 @@ def attend(
 
 
 def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
-    """As `ops.reference.attention.vision_attention`; queries and keys are overwritten.
+    """Attend like `ops.reference.attention.vision_attention`; queries and keys are overwritten.
 
     Raises:
-        LaunchError: Shapes, dtypes or strides are not as there.
+        LaunchError: If shapes, dtypes or strides differ from the reference.
     """
     out = torch.empty(len(qkv), qkv.shape[1] // 3, qkv.shape[2], dtype=qkv.dtype, device=qkv.device)
     attention = make_attend(qkv, cu_seqlens, out)
@@ -165,7 +165,7 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
 
 
 def make_turn(qkv: Tensor, rotations: Tensor) -> Launch:
-    """The launch that turns queries and keys in place. Arguments: see `vision_attention`."""
+    """Return the launch that rotates queries and keys in place. Arguments: see `vision_attention`."""
     heads, head_dim = check_qkv(qkv)
     check_dtype("rotations", rotations, torch.complex64)
     check_shape("rotations", rotations, (len(qkv), head_dim // 2))
@@ -191,7 +191,7 @@ def make_turn(qkv: Tensor, rotations: Tensor) -> Launch:
 
 
 def make_attend(qkv: Tensor, cu_seqlens: CuSeqlens, out: Tensor) -> Launch:
-    """The launch that attends, of queries and keys already turned. Arguments: see `vision_attention`."""
+    """Return the launch that attends, with queries and keys already rotated. Arguments: see `vision_attention`."""
     heads, head_dim = check_qkv(qkv)
     if cu_seqlens.bounds[-1] != len(qkv):
         raise LaunchError(f"cu_seqlens ends at row {cu_seqlens.bounds[-1]}, expected {len(qkv)}, the rows of qkv")
@@ -216,10 +216,10 @@ def make_attend(qkv: Tensor, cu_seqlens: CuSeqlens, out: Tensor) -> Launch:
 
 
 def check_qkv(qkv: Tensor) -> tuple[int, int]:
-    """Heads and head_dim of a packed tensor.
+    """Return heads and head_dim of a packed tensor.
 
     Raises:
-        LaunchError: It is not (N, 3 * heads, an even head_dim) with rows in one piece.
+        LaunchError: If it is not (N, 3 * heads, an even head_dim) with contiguous rows.
     """
     check_shape("qkv", qkv, (None, None, None))
     check_dtype("qkv", qkv, *DTYPES)
@@ -232,14 +232,16 @@ def check_qkv(qkv: Tensor) -> tuple[int, int]:
 
 
 def split_head(head_dim: int) -> tuple[int, int]:
-    """Columns of the main dot and of the rest, each a power of two from 16 on; no rest is 0. 72 is 64 and 16."""
+    """Split head_dim into columns of the main dot and of the rest, powers of two from 16 on or no rest (0). 72 is 64
+    and 16.
+    """
     main = max(16, 1 << (head_dim.bit_length() - 1))
     return main, next_power(head_dim - main) if head_dim > main else 0
 
 
 @lru_cache(maxsize=PLANS_KEPT)
 def plan_work(bounds: tuple[int, ...], block_m: int, device: torch.device) -> Tensor:
-    """What each program does, (programs, 3) int32: an item's first row, the row behind its last, a block's first query.
+    """Return the work of each program, (programs, 3) int32: an item's first row, its end, a block's first query.
 
     Long items come first, so that short ones fill the last wave. All layers of one pass share one plan.
     """
@@ -249,7 +251,9 @@ def plan_work(bounds: tuple[int, ...], block_m: int, device: torch.device) -> Te
 
 
 def release_cases() -> Iterator[Case]:
-    """A small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of it."""
+    """Yield cases for a small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of
+    it.
+    """
     for name, num_rows, heads in (("448x448", 32 * 32, 16), ("1080p", 138 * 78, 16), ("1080p, 2 heads", 138 * 78, 2)):
         qkv = meta(num_rows, 3 * heads, 72)
         rotations = meta(num_rows, 36, dtype=torch.complex64)

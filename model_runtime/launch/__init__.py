@@ -1,1 +1,1 @@
-"""vLLM as the production engine, and what fits where."""
+"""vLLM as the production engine, and planning of GPU memory."""

@@ -1,6 +1,6 @@
 """The `vllm serve` command for Kimi K2.5: arguments, environment, and known limits of each vLLM version.
 
-Nothing is served from here; the only process that is started asks vLLM for its version.
+This module does not serve; it only starts a process to read vLLM's version.
 
 Source: model card of Kimi K2.5, vLLM's recipe for it, `vllm serve --help` of 0.32.
 """
@@ -30,13 +30,13 @@ print(m.version(names[0]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Something that is wrong below a version.
+    """A known problem below a version.
 
     Attributes:
-        below: Versions lower than this have it.
-        severity: An error keeps vLLM from being started.
-        reason: What is wrong.
-        only_with: Field of the options that must be set for it to matter.
+        below: First version without the problem.
+        severity: `error` if vLLM must not be started.
+        reason: Description of the problem.
+        only_with: Field of the options that must be set for the problem to occur; None for always.
     """
 
     below: Version
@@ -66,14 +66,14 @@ BOUNDS = (
         "the reasoning; since 0.32.0 it is one parser",
     ),
 )
-"""Bounds known in November 2026. K2.6's guide names 0.19.1 as verified."""
+"""Problems known in November 2026. K2.6's guide names 0.19.1 as verified."""
 
 
 def find_vllm(vllm: str) -> Path:
-    """The program that `--vllm` means: a program, a virtual environment, or a name on PATH.
+    """Return the program for `--vllm`: a program, a virtual environment, or a name on PATH.
 
     Raises:
-        RuntimeFault: There is none.
+        RuntimeFault: If it is not found.
     """
     path = Path(vllm).expanduser()
     if path.is_dir():
@@ -86,7 +86,9 @@ def find_vllm(vllm: str) -> Path:
 
 
 def read_version(program: Path, *, timeout_s: float = 120.0) -> Version | None:
-    """The version of a vLLM: asked of the interpreter beside the program, else of the program; None if neither says."""
+    """Return the version of a vLLM, from the interpreter next to the program, else from the program; None if both
+    fail.
+    """
     python = program.with_name("python")
     commands = [[str(python), "-I", "-c", ASK_PYTHON]] if python.exists() else []
     for command in [*commands, [str(program), "--version"]]:
@@ -101,14 +103,14 @@ def read_version(program: Path, *, timeout_s: float = 120.0) -> Version | None:
 
 
 def parse_version(text: str) -> Version | None:
-    """The version in the last line of a text, such as `0.20.0rc1+cpu`; None where there is none."""
+    """Return the version in the last line of a text, such as `0.20.0rc1+cpu`; None if there is none."""
     lines = text.strip().splitlines()
     found = re.search(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?", lines[-1]) if lines else None
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 
 
 def find_bounds(version: Version, options: VllmOptions) -> list[Bound]:
-    """What is known to be wrong with this version for these options."""
+    """Return the known problems of this version with these options."""
     return [
         bound
         for bound in BOUNDS
@@ -117,10 +119,10 @@ def find_bounds(version: Version, options: VllmOptions) -> list[Bound]:
 
 
 def check_version(version: Version | None, options: VllmOptions) -> list[str]:
-    """Warnings about this version.
+    """Return warnings about this version.
 
     Raises:
-        RuntimeFault: It cannot serve K2.5 as asked.
+        RuntimeFault: If it cannot serve K2.5 with these options.
     """
     if version is None:
         return ["the version of vLLM cannot be read; K2.5 needs 0.15.0 or newer, 0.20.0 for streamed tool calls"]
@@ -168,14 +170,14 @@ OWNED = {
     "--enable-prompt-tokens-details": "--set prompt_tokens_details=true|false",
     "--logprobs-mode": "--set logprobs_mode=processed_logprobs|raw_logprobs",
 }
-"""Arguments of vLLM that this command sets itself, and what to use instead of giving them after `--`."""
+"""Arguments of vLLM that this command sets itself, with the replacement for giving them after `--`."""
 
 
 def make_vllm_command(options: VllmOptions, *, program: str | None = None) -> list[str]:
-    """The command line, program first. It never holds a secret.
+    """Return the command line, program first. It never contains a secret.
 
     Raises:
-        RuntimeFault: An option is out of range, or an extra argument says again what an option says.
+        RuntimeFault: If an option is out of range, or an extra argument duplicates an option.
     """
     check_options(options)
     check_extra(options.extra)
@@ -226,7 +228,9 @@ def _values(options: VllmOptions) -> dict[str, object]:
 
 
 def _media_limit(max_images: int | None) -> str | None:
-    """K2.5 has one modality in vLLM, `vision_chunk`: an image, or up to four frames of a video."""
+    """Return the media limit: K2.5 has one modality in vLLM, `vision_chunk`, an image or up to four frames of a
+    video.
+    """
     return None if max_images is None else json.dumps({"vision_chunk": max_images})
 
 
@@ -238,10 +242,10 @@ def _speculation(options: VllmOptions) -> str | None:
 
 
 def check_extra(extra: tuple[str, ...]) -> None:
-    """Whether arguments for vLLM leave alone what this command sets itself.
+    """Check that extra arguments for vLLM do not set anything that this command sets.
 
     Raises:
-        RuntimeFault: One does not, or one stands where no argument can.
+        RuntimeFault: If one does, or the first is not an option.
     """
     for argument in extra:
         name, *_ = argument.split("=", 1)
@@ -255,16 +259,18 @@ def check_extra(extra: tuple[str, ...]) -> None:
 
 
 def _full_name(name: str) -> str:
-    """The parser takes a beginning of a name for the whole name: `--tensor-par` is `--tensor-parallel-size`."""
+    """Return the full name of an abbreviated argument, as vLLM's parser does: `--tensor-par` is
+    `--tensor-parallel-size`.
+    """
     starts = [known for known in OWNED if name.startswith("--") and len(name) > 4 and known.startswith(name)]
     return starts[0] if len(starts) == 1 else name
 
 
 def make_vllm_environment(options: VllmOptions, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment vLLM starts in: no telemetry, the key, no look-ups for a model that lies on disk.
+    """Return the environment for vLLM: without telemetry, with the key, offline if the model is on disk.
 
     Raises:
-        RuntimeFault: The variable that should hold the key is empty or not set.
+        RuntimeFault: If the environment variable for the key is empty or not set.
     """
     made = {**environment, **(own_environment(options))}
     if options.api_key_env is not None:
@@ -276,13 +282,13 @@ def make_vllm_environment(options: VllmOptions, environment: Mapping[str, str]) 
 
 
 def own_environment(options: VllmOptions) -> dict[str, str]:
-    """Variables that are set for vLLM, the key left out."""
+    """Return the variables that are set for vLLM, without the key."""
     own = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     return {**own, "HF_HUB_OFFLINE": "1"} if Path(options.model).is_dir() else own
 
 
 def show_command(command: list[str], environment: Mapping[str, str], api_key_env: str | None = None) -> str:
-    """The command as a line for a POSIX shell; a key is named by its variable and never shown."""
+    """Return the command as a line for a POSIX shell; a key is shown only as its variable's name."""
     before = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
     key = [f'VLLM_API_KEY="${api_key_env}"'] if api_key_env else []
     return " ".join([*before, *key, shlex.join(command)])

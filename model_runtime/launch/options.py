@@ -1,4 +1,4 @@
-"""What is asked of an engine: typed options, also from `NAME=VALUE` text, checked before anything starts."""
+"""Typed options of an engine, also parsed from `NAME=VALUE` text, checked before anything starts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -14,36 +14,36 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeOptions:
-    """This project's own engine and server.
+    """Options of this project's own engine and server.
 
     Attributes:
         model_dir: Folder of a checkpoint.
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one and prints it.
-        served_name: Name that requests give; the folder's name where None.
-        api_keys_env: Variable that holds the accepted keys, comma-separated; without it no key is asked for.
-        device: `cpu`, `cuda` or `cuda:N`; the best there is where None.
-        dtype: `bfloat16`, `float32` or `float16`; the checkpoint's where None.
-        kernels: `auto` takes Triton where it runs, `torch` never does, `triton` insists.
-        kernel_cache_dir: Folder where packed experts are kept in the form that Triton's kernels read, so that the next
-            start does not bring them into it again; as large as the experts. Nothing is kept where None.
-        cuda_graphs: On a GPU with Triton's kernels, decode by CUDA graphs, which are captured at the start.
-        tensor_parallel_size: Ranks that share each layer.
-        max_model_len: Tokens of a prompt with its answer; as much as the model and its cache hold where None.
-        cache_gib: Memory of the KV cache; what is left where None.
+        port: Port to listen on; 0 for a free one, which is printed.
+        served_name: Model name in requests; None for the folder's name.
+        api_keys_env: Environment variable with the accepted keys, comma-separated; without it no key is required.
+        device: `cpu`, `cuda` or `cuda:N`; None for a GPU if there is one.
+        dtype: `bfloat16`, `float32` or `float16`; None for the checkpoint's.
+        kernels: `auto` to use Triton where it runs, `torch` to never use it, `triton` to require it.
+        kernel_cache_dir: Folder for packed experts in the layout of Triton's kernels, so that the next start does not
+            convert them again; as large as the experts. None for no cache.
+        cuda_graphs: True to decode with CUDA graphs, captured at the start, on a GPU with Triton's kernels.
+        tensor_parallel_size: Number of ranks that share each layer.
+        max_model_len: Maximum tokens of a prompt with its answer; None for the limit of model and cache.
+        cache_gib: Memory of the KV cache; None for the free memory.
         num_blocks: Blocks of the KV cache, instead of `cache_gib`.
-        block_size: Tokens of a block.
-        max_num_batched_tokens: Tokens of one engine step.
-        max_num_seqs: Sequences of one engine step.
-        latent_norm_eps: Of the two norms inside MLA; the configuration's where None.
-        allow_http_media: Whether requests may name images by http(s) address.
-        max_images: Images a request may hold.
-        max_body_mib: Size of a request.
-        feature_cache_mib: Memory for encoded images that may come again.
-        queue_timeout_s: Seconds until a request has to be under way; no limit where None.
-        request_timeout_s: Seconds a whole request may take; no limit where None.
-        queue_size: Requests that may wait before the server says that it is busy.
-        drain_s: Seconds that requests in flight get when the server is asked to end.
+        block_size: Tokens per block.
+        max_num_batched_tokens: Maximum tokens of one engine step.
+        max_num_seqs: Maximum sequences of one engine step.
+        latent_norm_eps: Epsilon of the two norms inside MLA; None for the configuration's.
+        allow_http_media: True to allow images by http(s) URL in requests.
+        max_images: Maximum images in a request.
+        max_body_mib: Maximum size of a request.
+        feature_cache_mib: Memory for encoded images that may be sent again.
+        queue_timeout_s: Maximum seconds in the queue; None for no limit.
+        request_timeout_s: Maximum seconds of a whole request; None for no limit.
+        queue_size: Maximum waiting requests; further ones are rejected as busy.
+        drain_s: Seconds for requests in flight to finish at shutdown.
     """
 
     model_dir: Path
@@ -76,34 +76,34 @@ class NativeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VllmOptions:
-    """vLLM as the engine. None leaves vLLM's own default.
+    """Options of vLLM as the engine. None for vLLM's own default.
 
     Attributes:
-        model: Folder of a checkpoint, or a name that vLLM finds.
+        model: Folder of a checkpoint, or a model name that vLLM can resolve.
         vllm: The `vllm` program, or the virtual environment that has it.
         host: Address to listen on.
         port: Port to listen on.
-        served_name: Name that requests give.
-        api_key_env: Variable that holds the key; vLLM gets it through its environment, never on its command line.
-        tensor_parallel_size: GPUs that share each layer.
-        pipeline_parallel_size: Groups of GPUs that take a part of the layers each.
-        data_parallel_size: Replicas of attention with a cache of their own.
-        expert_parallel: Spread whole experts over GPUs instead of cutting each.
-        executor: `mp` on one node, `ray` over several; a Ray cluster has to run.
-        max_model_len: Tokens of a prompt with its answer.
-        gpu_memory_utilization: Share of each GPU's memory that vLLM takes, 0 to 1.
-        max_num_batched_tokens: Tokens of one engine step.
-        max_num_seqs: Sequences of one engine step.
-        mm_processor_cache_gb: Memory for prepared images; 0 when each is seen once.
+        served_name: Model name in requests.
+        api_key_env: Environment variable with the key; vLLM gets it through its environment, never on its command line.
+        tensor_parallel_size: Number of GPUs that share each layer.
+        pipeline_parallel_size: Number of pipeline stages, groups of GPUs with a part of the layers each.
+        data_parallel_size: Replicas of attention with their own cache.
+        expert_parallel: True to distribute whole experts over GPUs instead of splitting each.
+        executor: `mp` on one node, `ray` over several; requires a running Ray cluster.
+        max_model_len: Maximum tokens of a prompt with its answer.
+        gpu_memory_utilization: Share of each GPU's memory for vLLM, 0 to 1.
+        max_num_batched_tokens: Maximum tokens of one engine step.
+        max_num_seqs: Maximum sequences of one engine step.
+        mm_processor_cache_gb: Memory for prepared images; 0 if each is sent only once.
         mm_processor_cache_type: `lru`, or `shm` to share it between processes.
-        max_images: Images and video chunks a request may hold.
-        allowed_media_path: Folder below which requests may name images by file: address.
+        max_images: Maximum images and video chunks in a request.
+        allowed_media_path: Folder below which requests may name images by file: URL.
         draft_model: EAGLE-3 draft for speculative decoding.
-        num_speculative_tokens: Tokens it drafts at a time.
-        prompt_tokens_details: Whether answers say how much of a prompt came from the cache.
-        logprobs_mode: What log-probabilities in answers are of: `processed_logprobs` is the distribution that
-            tokens are drawn from (with temperature and top_p), `raw_logprobs` the model's own, which is vLLM's default.
-        extra: Further arguments of `vllm serve`, as they are.
+        num_speculative_tokens: Tokens per draft.
+        prompt_tokens_details: True to report the number of cached prompt tokens in answers.
+        logprobs_mode: Distribution of log-probabilities in answers: `processed_logprobs` for the one that tokens are
+            drawn from (with temperature and top_p), `raw_logprobs` for the model's own, which is vLLM's default.
+        extra: Further arguments of `vllm serve`, passed unchanged.
     """
 
     model: str
@@ -133,10 +133,10 @@ class VllmOptions:
 
 
 def check_options(options: NativeOptions | VllmOptions) -> None:
-    """Whether the numbers make sense by themselves.
+    """Check that each number is in its valid range.
 
     Raises:
-        RuntimeFault: One does not; every wrong one is named.
+        RuntimeFault: If one is not; the text names all of them.
     """
     wrong = list(_wrong_numbers(options))
     if wrong:
@@ -166,11 +166,11 @@ POSITIVE = (
     *("max_num_batched_tokens", "num_speculative_tokens", "block_size", "num_blocks", "cache_gib", "queue_size"),
     *("max_body_mib", "latent_norm_eps", "feature_cache_mib", "queue_timeout_s", "request_timeout_s"),
 )
-"""Fields of either kind of options that must be above zero where they are given."""
+"""Fields of both kinds of options that must be positive if given."""
 
 
 def is_exposed(host: str) -> bool:
-    """Whether other machines can reach a server that listens on this address."""
+    """Return True if other machines can reach a server that listens on this address."""
     return host not in LOOPBACK and not host.startswith("127.")
 
 
@@ -178,10 +178,10 @@ AnyOptions = TypeVar("AnyOptions", NativeOptions, VllmOptions)
 
 
 def with_settings(options: AnyOptions, settings: Iterable[str]) -> AnyOptions:
-    """The options with some fields replaced; `NAME=` alone means none.
+    """Return the options with some fields replaced; `NAME=` alone means None.
 
     Raises:
-        RuntimeFault: A text is not NAME=VALUE, names no field, or the value is of another type.
+        RuntimeFault: If a text is not NAME=VALUE, names no field, or the value has the wrong type.
     """
     changed: dict[str, Any] = {}
     kind = type(options)
@@ -208,5 +208,5 @@ def _value(name: str, text: str, hints: dict[str, Any]) -> object:
 
 
 def names_of(options: type[NativeOptions] | type[VllmOptions]) -> list[str]:
-    """Names that `with_settings` takes."""
+    """Return the names that `with_settings` accepts."""
     return [field.name for field in fields(options) if field.name != "extra"]

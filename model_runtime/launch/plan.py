@@ -1,6 +1,6 @@
-"""What fits on which GPUs, and how fast it can be at best, as text or JSON. Nothing is measured, nothing starts.
+"""Estimate of GPU layouts that fit a model and their maximum speed, as text or JSON. Nothing is measured or started.
 
-GPUs are those that people serve K2.5 on, by their makers' data sheets.
+The GPUs are common ones for K2.5; figures are from the manufacturers' data sheets.
 """
 
 import json
@@ -23,14 +23,16 @@ from model_runtime.launch.sizes import (
 )
 
 MEASURED_SHARE = 4.3 / 4.8
-"""Of the data sheet's bandwidth: what a copy reaches on an H200, 4.3 of 4.8 TB/s. Taken for the others too."""
+"""Achievable share of the data sheet's bandwidth: a copy on an H200 reaches 4.3 of 4.8 TB/s. Assumed for other GPUs
+too.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One kind of GPU: its memory as its driver shows it, its bandwidth by the data sheet.
+    """One kind of GPU: memory as reported by its driver, bandwidth from the data sheet.
 
-    `max_tp` is the largest tensor-parallel size that K2.5's attention runs with on it.
+    `max_tp` is the largest tensor-parallel size at which K2.5's attention runs on it.
     """
 
     name: str
@@ -40,7 +42,7 @@ class Gpu:
 
     @property
     def copy_tb_s(self) -> float:
-        """Bandwidth that floors are reckoned with."""
+        """Achievable bandwidth, used for floors."""
         return self.bandwidth_tb_s * MEASURED_SHARE
 
 
@@ -57,14 +59,16 @@ GPUS = (
     Gpu(name="L40S", memory_gib=44.4, bandwidth_tb_s=0.864),
     Gpu(name="RTX4090", memory_gib=23.5, bandwidth_tb_s=1.008),
 )
-"""AMD: attention kernels need a multiple of 16 of the 64 heads on each GPU, so at most 4 (SGLang's guide for K2.5)."""
+"""Known GPUs. AMD: attention kernels need a multiple of 16 of the 64 heads on each GPU, so at most 4 (SGLang's guide
+for K2.5).
+"""
 
 
 def find_gpu(name: str, *, memory_gib: float | None = None, bandwidth_tb_s: float | None = None) -> Gpu:
-    """A GPU by its name, with another memory or bandwidth where given; both given make one that is not listed.
+    """Return a GPU by name, optionally with another memory or bandwidth; with both, the name may be unknown.
 
     Raises:
-        RuntimeFault: It is not listed and one of the two numbers is missing, or a number is not positive.
+        RuntimeFault: If it is unknown and one of the two numbers is missing, or a number is not positive.
     """
     for what, value in (("memory", memory_gib), ("bandwidth", bandwidth_tb_s)):
         if value is not None and value <= 0:
@@ -90,23 +94,23 @@ def _key(name: str) -> str:
 GIB = 2**30
 BATCHES = (1, 4, 16, 64)
 PUBLISHED_MS = {1: (9.0, "SGLang 0.5.6"), 4: (10.97, "vLLM 0.21"), 16: (21.4, "vLLM 0.21"), 64: (60.0, "vLLM 0.21")}
-"""Milliseconds a step on 8 x H200, tensor parallel 8, by their authors; at 64 prefill is mixed in."""
+"""Published milliseconds per step on 8 x H200 with tensor parallel 8; at 64 they include prefill."""
 MAX_NODES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What there is.
+    """Input of a plan.
 
     Attributes:
-        gpu: Kind of GPU; all are alike.
-        gpus_per_node: GPUs of a node.
-        num_nodes: Nodes.
-        config: The model.
-        utilization: Share of memory an engine takes; 0.9 is vLLM's usual value.
-        reserve_gib: Of that, kept for activations, CUDA graphs and communication. An assumption: it grows with
+        gpu: Kind of all GPUs.
+        gpus_per_node: GPUs per node.
+        num_nodes: Number of nodes.
+        config: Configuration of the model.
+        utilization: Share of memory for the engine; 0.9 is vLLM's usual value.
+        reserve_gib: Part of it reserved for activations, CUDA graphs and communication. An assumption: it grows with
             `max_num_batched_tokens`.
-        context_len: Tokens a sequence has to be able to reach; at most what the model takes.
+        context_len: Required tokens per sequence; at most the model's limit.
     """
 
     gpu: Gpu = field(default_factory=lambda: find_gpu("H200"))
@@ -119,13 +123,13 @@ class PlanRequest:
 
     @property
     def num_gpus(self) -> int:
-        """All of them."""
+        """Total number of GPUs."""
         return self.gpus_per_node * self.num_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a model is spread. `replicas` are servers of their own; data parallel shares the experts."""
+    """Distribution of a model over GPUs. `replicas` are separate servers; data parallel shares the experts."""
 
     tp: int = 1
     pp: int = 1
@@ -134,7 +138,7 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """Such as `TP8`, `TP8 PP2`, `DP8 EP8`, `2 x TP8`."""
+        """Name such as `TP8`, `TP8 PP2`, `DP8 EP8`, `2 x TP8`."""
         parts = [f"{kind}{size}" for kind, size in (("TP", self.tp), ("PP", self.pp), ("DP", self.dp)) if size > 1]
         parts += [f"EP{self.tp * self.dp}"] if self.dp > 1 else []
         text = " ".join(parts) or "one GPU"
@@ -142,7 +146,7 @@ class Layout:
 
     @property
     def flags(self) -> str:
-        """What `cua serve --engine vllm` takes for one replica."""
+        """Flags of `cua serve --engine vllm` for one replica."""
         pairs = (("--tp", self.tp, 0), ("--pp", self.pp, 1), ("--dp", self.dp, 1))
         shown = [f"{flag} {size}" for flag, size, usual in pairs if size > usual]
         return " ".join(shown + (["--ep"] if self.dp > 1 else []))
@@ -150,16 +154,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """A decode step of one replica that does nothing but read memory.
+    """Lower bound of one replica's decode step, which only reads memory.
 
     Attributes:
         batch: Sequences in the step.
-        read_gb: Weights read, by all GPUs together, each counted once.
+        read_gb: Weights read by all GPUs together, each counted once.
         step_ms: Time for the weights alone.
-        step_with_cache_ms: With the cache of sequences at `context_len`.
-        tokens_s: At `step_ms`.
-        published_ms: What was published for these GPUs and this layout.
-        published_by: By which engine.
+        step_with_cache_ms: Time including the cache of sequences at `context_len`.
+        tokens_s: Tokens per second at `step_ms`.
+        published_ms: Published time for these GPUs and this layout.
+        published_by: Engine of the published time.
     """
 
     batch: int
@@ -173,17 +177,17 @@ class Floor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A layout on the GPUs asked about.
+    """Evaluation of a layout on the given GPUs.
 
     Attributes:
-        layout: How the model is spread.
+        layout: The layout.
         weights_gib: Weights on the fullest GPU.
-        free_gib: What is left there for the cache; negative where weights do not fit.
-        cache_tokens: Tokens that one replica's caches hold together.
+        free_gib: Memory left there for the cache; negative if the weights do not fit.
+        cache_tokens: Total tokens in one replica's caches.
         max_context: Longest sequence it can serve.
-        sequences: (context, sequences at once over all replicas).
+        sequences: (context, concurrent sequences over all replicas).
         floors: Steps of one replica.
-        fits: Whether `context_len` tokens can be served.
+        fits: True if `context_len` tokens can be served.
     """
 
     layout: Layout
@@ -198,7 +202,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything `cua serve --plan` says. `placements` that fit come first, quickest step first."""
+    """Content of `cua serve --plan`. Fitting `placements` come first, fastest step first."""
 
     request: PlanRequest
     placements: tuple[Placement, ...]
@@ -206,15 +210,15 @@ class Plan:
 
     @property
     def fitting(self) -> tuple[Placement, ...]:
-        """Those that fit."""
+        """Placements that fit."""
         return tuple(placement for placement in self.placements if placement.fits)
 
 
 def make_plan(request: PlanRequest) -> Plan:
-    """Try every sensible layout.
+    """Evaluate all useful layouts.
 
     Raises:
-        RuntimeFault: A number makes no sense.
+        RuntimeFault: If a number is invalid.
     """
     _check(request)
     placements = [place(request, layout) for layout in find_layouts(request)]
@@ -232,7 +236,9 @@ def _check(request: PlanRequest) -> None:
 
 
 def find_layouts(request: PlanRequest) -> Iterator[Layout]:
-    """Layouts that use all GPUs: tensor parallel within a node or over all, the rest by pipeline, data or replicas."""
+    """Yield layouts that use all GPUs: tensor parallel in a node or over all, the rest by pipeline, data or
+    replicas.
+    """
     total, text = request.num_gpus, request.config.text
     for tp in _divisors(total):
         across_nodes = tp > request.gpus_per_node
@@ -241,7 +247,7 @@ def find_layouts(request: PlanRequest) -> Iterator[Layout]:
         for group in (size for size in _divisors(total) if size % tp == 0):
             rest, replicas = group // tp, total // group
             if request.gpus_per_node % group and group % request.gpus_per_node:
-                continue  # a server that takes odd parts of nodes
+                continue  # a server on a fractional number of nodes
             if rest <= text.num_hidden_layers:
                 yield Layout(tp=tp, pp=rest, replicas=replicas)
             if rest > 1 and text.n_routed_experts % group == 0:
@@ -253,7 +259,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def place(request: PlanRequest, layout: Layout) -> Placement:
-    """Weigh one layout."""
+    """Evaluate one layout."""
     text = request.config.text
     room = request.gpu.memory_gib * request.utilization - request.reserve_gib
     weights = [sum(stage_bytes(request.config, layout, stage)) / GIB for stage in range(layout.pp)]
@@ -262,7 +268,7 @@ def place(request: PlanRequest, layout: Layout) -> Placement:
         int(max(0.0, room - used) * GIB // cache_bytes_per_token(text, count))
         for used, count in zip(weights, layers, strict=True)
     ]
-    one_sequence = min(held)  # a rank of data parallel has a cache of its own; ranks of tensor parallel hold the same
+    one_sequence = min(held)  # each rank of data parallel has its own cache; ranks of tensor parallel hold the same
     max_context = min(one_sequence, text.max_position_embeddings)
     at_once = layout.dp * layout.replicas
     return Placement(
@@ -285,17 +291,17 @@ def _contexts(context_len: int, longest: int) -> tuple[int, ...]:
 
 
 def stage_layers(num_layers: int, pp: int, stage: int) -> range:
-    """Layers of a pipeline stage, as even as they go, the first ones a layer more."""
+    """Return the layers of a pipeline stage, evenly distributed; the first stages may have one more."""
     size, more = divmod(num_layers, pp)
     first = stage * size + min(stage, more)
     return range(first, first + size + (stage < more))
 
 
 def stage_bytes(config: K25Config, layout: Layout, stage: int) -> tuple[int, int]:
-    """Bytes of weights on one GPU of a stage: (routed experts, everything else).
+    """Return bytes of weights on one GPU of a stage: (routed experts, everything else).
 
-    Experts are cut over all ranks of tensor and data parallel; heads, dense layers, shared experts, embedding and head
-    over tensor parallel; the inner projections of MLA, router, norms and the vision tower are held whole by each.
+    Experts are split over all ranks of tensor and data parallel; heads, dense layers, shared experts, embedding and
+    head over tensor parallel; every rank holds MLA's inner projections, router, norms and the vision tower entirely.
     """
     text, stored = config.text, count_bytes(config)
     layers = stage_layers(text.num_hidden_layers, layout.pp, stage)
@@ -315,10 +321,11 @@ def stage_bytes(config: K25Config, layout: Layout, stage: int) -> tuple[int, int
 
 
 def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
-    """The least time of a decode step of one replica.
+    """Return the lower bound of one replica's decode step.
 
-    Pipeline stages follow one another, so they do not shorten a step; every rank of tensor parallel reads the whole
-    cache of its sequences, and whole what `stage_bytes` says that each holds: MLA's inner projections, router, norms.
+    Pipeline stages run one after another and do not shorten a step. Every rank of tensor parallel reads the whole cache
+    of its sequences, and all weights that it holds entirely (see `stage_bytes`): MLA's inner projections, router,
+    norms.
     """
     read = step_bytes(request.config, batch, request.context_len)
     per_gpu = read.cut_weights / layout.tp + read.held_weights + read.routed_experts / (layout.tp * layout.dp)
@@ -338,7 +345,7 @@ def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
 
 
 def _advice(request: PlanRequest) -> Iterator[str]:
-    """What would fit instead."""
+    """Yield alternatives that would fit."""
     best = max((place(request, layout) for layout in find_layouts(request)), key=lambda found: found.free_gib)
     what = f"{request.num_gpus} x {request.gpu.name} ({request.gpu.memory_gib:g} GiB)"
     if best.max_context > 0:
@@ -361,7 +368,7 @@ def _eight_h200(request: PlanRequest) -> PlanRequest:
 
 
 def find_num_nodes(request: PlanRequest) -> int | None:
-    """The fewest nodes of the same kind that it fits on, up to 64; None when it fits on none of them."""
+    """Return the smallest fitting number of nodes of the same kind, up to 64; None if there is none."""
     for nodes in range(request.num_nodes + 1, MAX_NODES + 1):
         larger = PlanRequest(
             gpu=request.gpu,
@@ -381,7 +388,7 @@ SHOWN = 8
 
 
 def show_plan(plan: Plan) -> str:
-    """The plan as text."""
+    """Format the plan as text."""
     parts = [_model(plan), _gpus(plan), _placements(plan)]
     if plan.fitting:
         parts.append(_floors(plan, plan.fitting[0]))
@@ -477,7 +484,7 @@ def _floor(floor: Floor) -> tuple[str, ...]:
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column to the left, the last to the left, those between to the right."""
+    """Format the lines of a table: first and last column left-aligned, the others right-aligned."""
     table = [list(head), *[list(row) for row in rows]]
     widths = [max(len(row[index]) for row in table) for index in range(len(head))]
     last = len(head) - 1
@@ -489,7 +496,7 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def plan_json(plan: Plan) -> str:
-    """The plan as one line of JSON."""
+    """Format the plan as one line of JSON."""
     request = plan.request
     config = request.config
     return json.dumps(

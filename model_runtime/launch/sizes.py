@@ -1,4 +1,4 @@
-"""How large the model is and what a step has to read, by arithmetic from the configuration.
+"""Size of the model and bytes read per step, calculated from the configuration.
 
 Source: tensor shapes of the release (Kimi K2.5 report, section 2; DeepSeek-V3, arXiv 2412.19437, sections 2.1.1 and
 2.1.2; MoonViT-3D of Kimi-VL, arXiv 2504.07491). Nothing here is measured.
@@ -30,17 +30,17 @@ class ModelSizes:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Sum of all kinds."""
         return sum(getattr(self, field.name) for field in fields(self))
 
     @property
     def language_model(self) -> int:
-        """All but the vision tower and its projector."""
+        """Sum without the vision tower and its projector."""
         return self.total - self.vision
 
 
 def count_parameters(config: K25Config) -> ModelSizes:
-    """Parameters by kind."""
+    """Return parameters by kind."""
     text = config.text
     num_moe = count_moe_layers(text, range(text.num_hidden_layers))
     num_dense = text.num_hidden_layers - num_moe
@@ -58,7 +58,7 @@ def count_parameters(config: K25Config) -> ModelSizes:
 
 
 def count_bytes(config: K25Config) -> ModelSizes:
-    """Bytes by kind, as stored: routed experts packed where the configuration packs them."""
+    """Return bytes by kind, as stored: routed experts packed if the configuration packs them."""
     count, width = count_parameters(config), BYTES_OF[config.dtype]
     num_moe = count_moe_layers(config.text, range(config.text.num_hidden_layers))
     biases = num_moe * config.text.n_routed_experts
@@ -69,7 +69,7 @@ def count_bytes(config: K25Config) -> ModelSizes:
 
 
 def expert_weight_bytes(config: K25Config) -> float:
-    """Bytes of one weight of a routed expert: 0.5625 for INT4 with a bf16 scale for each 32."""
+    """Return bytes per weight of a routed expert: 0.5625 for INT4 with a bf16 scale per 32."""
     packed: QuantizationConfig | None = config.quantization
     if packed is None:
         return BYTES_OF[config.dtype]
@@ -77,12 +77,14 @@ def expert_weight_bytes(config: K25Config) -> float:
 
 
 def expert_parameters(text: TextConfig) -> int:
-    """Weights of one expert: gate, up and down."""
+    """Return the number of weights of one expert: gate, up and down."""
     return 3 * text.hidden_size * text.moe_intermediate_size
 
 
 def attention_parameters(text: TextConfig) -> tuple[int, int]:
-    """Weights of one layer's MLA: (cut by heads over tensor-parallel ranks, held by each rank)."""
+    """Return the number of weights of one layer's MLA: (split by heads over tensor-parallel ranks, held by each
+    rank).
+    """
     heads = text.num_attention_heads
     by_heads = text.q_lora_rank * heads * text.qk_head_dim
     by_heads += text.kv_lora_rank * heads * (text.qk_nope_head_dim + text.v_head_dim)
@@ -91,7 +93,7 @@ def attention_parameters(text: TextConfig) -> tuple[int, int]:
 
 
 def vision_parameters(config: K25Config) -> int:
-    """Weights and biases of the tower and its projector."""
+    """Return the number of weights and biases of the tower and its projector."""
     vision = config.vision
     width, inner = vision.hidden_size, vision.intermediate_size
     block = 4 * width + 4 * (width * width + width) + 2 * width * inner + inner + width
@@ -104,30 +106,30 @@ def vision_parameters(config: K25Config) -> int:
 
 
 def count_moe_layers(text: TextConfig, layers: range) -> int:
-    """How many of these layers have routed experts."""
+    """Return how many of these layers have routed experts."""
     return sum(text.is_moe_layer(layer) for layer in layers)
 
 
 def cache_bytes_per_token(text: TextConfig, num_layers: int | None = None) -> int:
-    """Bytes a token takes in a bf16 cache of so many layers (all by default): one latent row a layer."""
+    """Return the bytes per token in a bf16 cache of `num_layers` layers (all by default): one latent row per layer."""
     return (text.num_hidden_layers if num_layers is None else num_layers) * text.latent_dim * BF16_BYTES
 
 
 def distinct_experts(text: TextConfig, num_tokens: int) -> float:
-    """Experts of a layer that so many tokens reach together, when routing is uniform."""
+    """Return the expected number of distinct experts of a layer for `num_tokens` tokens with uniform routing."""
     missed = (1 - text.num_experts_per_tok / text.n_routed_experts) ** num_tokens
     return text.n_routed_experts * (1 - missed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBytes:
-    """What one decode step reads: each weight that it needs once, and the cache of its sequences once.
+    """Bytes read by one decode step: each required weight once, and the cache of its sequences once.
 
     Attributes:
-        routed_experts: Those that are reached; cut over all ranks.
-        cut_weights: What tensor-parallel ranks share among them.
-        held_weights: What each of them holds, and reads, whole.
-        cache: Of all sequences.
+        routed_experts: Bytes of the selected experts, split over all ranks.
+        cut_weights: Bytes of weights that are split over tensor-parallel ranks.
+        held_weights: Bytes of weights that each rank holds and reads entirely.
+        cache: Bytes of the cache of all sequences.
     """
 
     routed_experts: float
@@ -137,12 +139,14 @@ class StepBytes:
 
     @property
     def weights(self) -> float:
-        """Without the cache."""
+        """Bytes without the cache."""
         return self.routed_experts + self.cut_weights + self.held_weights
 
 
 def step_bytes(config: K25Config, num_tokens: int, context_len: int = 0) -> StepBytes:
-    """Bytes that a decode step with one token of each of `num_tokens` sequences of `context_len` tokens reads."""
+    """Return the bytes read by a decode step with one token of each of `num_tokens` sequences of `context_len`
+    tokens.
+    """
     stored, text = count_bytes(config), config.text
     share = distinct_experts(text, num_tokens) / text.n_routed_experts
     by_heads, whole = (text.num_hidden_layers * count * BYTES_OF[config.dtype] for count in attention_parameters(text))
@@ -156,4 +160,4 @@ def step_bytes(config: K25Config, num_tokens: int, context_len: int = 0) -> Step
 
 
 RELEASE = K25Config(quantization=QuantizationConfig())
-"""The published model: INT4 experts, everything else in bf16."""
+"""Published model: INT4 experts, everything else in bf16."""

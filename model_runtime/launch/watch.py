@@ -1,6 +1,6 @@
-"""Start vLLM, pass on what it writes, wait until it serves, pass signals on, and leave nothing running.
+"""Supervision of a vLLM process: start, output, readiness, signals, and cleanup.
 
-Why it did not start is read from what it wrote, by a table of known faults and what to do about each.
+If it does not start, the cause is looked up in its output with a table of known faults and remedies.
 """
 
 import contextlib
@@ -128,11 +128,11 @@ KNOWN = (
         "give --model the folder of the checkpoint",
     ),
 )
-"""In order of precision: the first that matches anywhere in what was written is what is told."""
+"""Known faults, the most specific first: the first one that matches anywhere in the output is reported."""
 
 
 def find_fault(lines: Iterable[str]) -> KnownFault | None:
-    """The first known fault in these lines, with its placeholders filled in."""
+    """Return the first known fault in these lines, with its placeholders filled in."""
     text = "\n".join(lines)
     for fault in KNOWN:
         found = re.search(fault.pattern, text)
@@ -145,7 +145,7 @@ def find_fault(lines: Iterable[str]) -> KnownFault | None:
 
 
 def explain_exit(return_code: int, lines: list[str]) -> str:
-    """One sentence: how it ended, why as far as is known, what to do."""
+    """Return one sentence with the exit status, the cause if known, and the remedy."""
     ended = _how_it_ended(return_code)
     fault = find_fault(lines)
     if fault is not None:
@@ -164,16 +164,16 @@ def _how_it_ended(return_code: int) -> str:
 SHARDS = re.compile(r"checkpoint shards:\s*(\d+)% Completed \| (\d+)/(\d+)")
 STOPPED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask to end; the last one comes when the terminal is closed."""
+"""Signals that request a shutdown; SIGHUP is sent when the terminal is closed."""
 _LAST_LINES_S = 15.0
-"""Longest wait for lines that an ended process has written."""
+"""Maximum wait for the output of an exited process."""
 KEPT_LINES = 2000
 POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """Times to wait until the server answers (600 GB from a slow disk take long), and until it has ended."""
+    """Timeouts until the server answers (600 GB from a slow disk take long), and until it has exited."""
 
     ready_timeout_s: float = 3600.0
     stop_timeout_s: float = 30.0
@@ -188,22 +188,22 @@ def run_vllm(
     when_ready: Callable[[], None],
     options: WatchOptions | None = None,
 ) -> int:
-    """Run a server until it ends or is asked to. Call it from the main thread: it takes SIGINT, SIGTERM and SIGHUP.
+    """Run a server until it exits or is stopped. Must run in the main thread: it handles SIGINT, SIGTERM and SIGHUP.
 
     Args:
         command: Program and arguments.
-        environment: All of its environment.
-        address: Host and port it will listen on.
-        emit: Takes each line for the operator.
+        environment: Complete environment.
+        address: Host and port that it will listen on.
+        emit: Called with each line for the operator.
         when_ready: Called once, when the server answers.
-        options: Times.
+        options: Timeouts.
 
     Returns:
-        130 when it was asked to end.
+        130 if it was stopped.
 
     Raises:
-        RuntimeFault: The port is taken, it ended before it served, or did not serve in time.
-        EngineDead: It ended by itself after it had served.
+        RuntimeFault: If the port is taken, or the server exited before it served, or did not serve in time.
+        EngineDead: If it exited unexpectedly after it had served.
     """
     options = options or WatchOptions()
     check_port(*address)
@@ -214,7 +214,7 @@ def run_vllm(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a group of its own: signals reach it through us only, and we can end all of it
+            start_new_session=True,  # its own group: only we forward signals to it, and we can kill all of it
         )
     except OSError as error:
         raise RuntimeFault(f"cannot start {command[0]}: {error.strerror}") from error
@@ -228,7 +228,7 @@ def run_vllm(
 
 def _serve(watched: "_Watched", address: tuple[str, int], when_ready: Callable[[], None], options: WatchOptions) -> int:
     deadline = time.monotonic() + options.ready_timeout_s
-    has_served = False  # from its first answer on, even if that was its last
+    has_served = False  # set at the first answer, even if the server then exits
     while watched.is_running and not watched.is_asked_to_end and not has_served:
         has_served = _answers(address)
         if has_served:
@@ -242,17 +242,17 @@ def _serve(watched: "_Watched", address: tuple[str, int], when_ready: Callable[[
         time.sleep(POLL_S)
     if watched.is_asked_to_end:
         return STOPPED
-    watched.send(signal.SIGKILL)  # what it started and left, which would hold the pipe open
+    watched.send(signal.SIGKILL)  # remaining child processes, which would keep the pipe open
     watched.join()
     text = explain_exit(watched.process.returncode, list(watched.lines))
     raise (EngineDead if has_served else RuntimeFault)(text)
 
 
 def check_port(host: str, port: int) -> None:
-    """Whether a server can listen there.
+    """Check that a server can listen on a port.
 
     Raises:
-        RuntimeFault: Another program does, or the address is not this machine's.
+        RuntimeFault: If the port is taken, or the address is not this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -268,7 +268,7 @@ def _answers(address: tuple[str, int]) -> bool:
     host, port = address
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     shown = f"[{host}]" if ":" in host else host
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no part in this machine's ports
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # do not use a proxy for local ports
     try:
         with opener.open(f"http://{shown}:{port}/health", timeout=2) as answer:
             return int(answer.status) == 200
@@ -277,7 +277,7 @@ def _answers(address: tuple[str, int]) -> bool:
 
 
 class _Watched:
-    """A process whose lines are read by a thread."""
+    """A process whose output is read by a thread."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", emit: Callable[[str], None]) -> None:
         self.process = process
@@ -295,7 +295,7 @@ class _Watched:
         return f"its last line: {self.lines[-1].strip()}" if self.lines else "it wrote nothing"
 
     def join(self) -> None:
-        """Wait for output that is still in the pipe; what has left the process group may hold the pipe open."""
+        """Wait for remaining output; processes that left the process group may keep the pipe open."""
         self._reader.join(timeout=_LAST_LINES_S)
 
     def _read(self) -> None:
@@ -308,7 +308,7 @@ class _Watched:
                 self._emit(shown)
 
     def ask_to_end(self, number: int) -> None:
-        """The first signal is passed on; a second one ends the whole group at once."""
+        """Forward the first signal; kill the whole group at the second one."""
         self.send(signal.SIGKILL if self.is_asked_to_end else number)
         self.is_asked_to_end = True
 
@@ -317,7 +317,7 @@ class _Watched:
             os.killpg(self.process.pid, number)
 
     def end(self, timeout_s: float) -> None:
-        """End it and everything it started: asked first, then not."""
+        """Stop the process and its children: terminate, then kill after the timeout."""
         if self.is_running and not self.is_asked_to_end:
             self.send(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -341,7 +341,7 @@ def _forwarded_signals(watched: _Watched) -> Iterator[None]:
 
 
 def _lines_of(stream: IO[bytes]) -> Iterator[str]:
-    """Lines as they come; a progress bar's carriage return ends one as well."""
+    """Yield lines as they arrive; a progress bar's carriage return also ends a line."""
     left = b""
     while block := os.read(stream.fileno(), 65_536):
         *lines, left = re.split(rb"[\r\n]+", left + block)
@@ -351,13 +351,13 @@ def _lines_of(stream: IO[bytes]) -> Iterator[str]:
 
 
 class Progress:
-    """Turns vLLM's lines into ours: a prefix, and one line for each tenth of the shards."""
+    """Formatter of vLLM's output: a prefix, and one line for each tenth of the shards."""
 
     def __init__(self) -> None:
         self._tenth = -1
 
     def show(self, line: str) -> str | None:
-        """What to print for a line of vLLM; None for nothing."""
+        """Return the text to print for a line of vLLM; None for nothing."""
         shards = SHARDS.search(line)
         if shards is None:
             return f"vllm | {line.rstrip()}"

@@ -1,4 +1,4 @@
-"""The language model in torch: rope, MLA, experts, decoder; and the door to it, `load_model`."""
+"""Language model in torch: rope, MLA, experts, decoder; the entry point is `load_model`."""
 
 from model_runtime.model.batch import ForwardBatch
 from model_runtime.model.k25 import K25Model, load_model

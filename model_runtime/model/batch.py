@@ -1,4 +1,4 @@
-"""One step's tokens of several sequences, and what the attention of all layers shares: rotations (YaRN) and plan.
+"""Batch of one step, and the data that the attention of all layers shares: rotations (YaRN) and plan.
 
 Source: Su et al. 2021, arXiv 2104.09864, section 3.2; Peng et al. 2023, arXiv 2309.00071, sections 3.2 to 3.4.
 """
@@ -17,7 +17,7 @@ from model_runtime.ops import CuSeqlens, Ops
 
 
 class Rope:
-    """Angles of positions. They are formed in float64: in float32 the angle at position 262,143 is off by 0.02."""
+    """Rotary angles of positions, calculated in float64: in float32 the angle at position 262,143 is off by 0.02."""
 
     def __init__(self, text: TextConfig, device: torch.device) -> None:
         self.inv_freq = torch.tensor(make_inv_freq(text), dtype=torch.float64, device=device)  # (rope_dim / 2,)
@@ -28,13 +28,13 @@ class Rope:
             self.amplitude /= find_mscale(scaling.factor, scaling.mscale_all_dim)
 
     def __call__(self, positions: Tensor) -> Tensor:
-        """Rotations of positions (N,) int64, once for all layers: (N, rope_dim / 2) complex64."""
+        """Return the rotations of positions (N,) int64, shared by all layers: (N, rope_dim / 2) complex64."""
         angles = positions.double().unsqueeze(-1) * self.inv_freq
         return torch.polar(torch.full_like(angles, self.amplitude), angles).to(torch.complex64)
 
 
 def find_softmax_scale(text: TextConfig) -> float:
-    """Factor on attention scores: head_dim ** -0.5, and YaRN's sharpening (0.1446796 for the release)."""
+    """Return the factor on attention scores: head_dim ** -0.5, and YaRN's sharpening (0.1446796 for the release)."""
     scale = text.qk_head_dim**-0.5
     if text.rope_scaling is None or not text.rope_scaling.mscale_all_dim:
         return scale
@@ -42,12 +42,12 @@ def find_softmax_scale(text: TextConfig) -> float:
 
 
 def find_mscale(factor: float, mscale: float) -> float:
-    """Source: arXiv 2309.00071, equation 22, with a weight on its logarithm."""
+    """Return YaRN's magnitude factor. Source: arXiv 2309.00071, equation 22, with a weight on its logarithm."""
     return 0.1 * mscale * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
 def make_inv_freq(text: TextConfig) -> list[float]:
-    """Radians a position of each pair: fast pairs as trained, slow ones slowed by `factor`, a ramp between.
+    """Return radians per position of each pair: fast pairs as trained, slow ones divided by `factor`, a ramp between.
 
     Source: arXiv 2309.00071, equations 17 to 20 ("NTK-by-parts").
     """
@@ -61,9 +61,9 @@ def make_inv_freq(text: TextConfig) -> list[float]:
 
 
 def find_ramp(dim: int, base: float, scaling: RopeScaling) -> tuple[float, float]:
-    """The pairs between which the slowing sets in: (8, 20) for the release.
+    """Return the pairs at the two ends of the ramp: (8, 20) for the release.
 
-    They turn `beta_fast` and `beta_slow` times within the trained context.
+    They make `beta_fast` and `beta_slow` turns within the trained context.
     """
     low, high = (
         dim * math.log(scaling.original_max_position_embeddings / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -75,18 +75,18 @@ def find_ramp(dim: int, base: float, scaling: RopeScaling) -> tuple[float, float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardBatch:
-    """Tokens of S sequences laid end to end, decoding sequences (one token each) first, then prefilling ones.
+    """Concatenated tokens of S sequences, decoding sequences (one token each) first, then prefilling ones.
 
-    The cache is a pool of blocks of `block_size` rows; a sequence's k-th token lies in block `block_tables[s, k //
-    block_size]`, row `k % block_size`. Sequences are causal: a token sees what its sequence holds up to itself.
+    The cache is a pool of blocks of `block_size` rows; a sequence's k-th token is in block `block_tables[s, k //
+    block_size]`, row `k % block_size`. Attention is causal: a token sees its sequence up to and including itself.
 
     Attributes:
-        positions: (num_tokens,) int64, place of each token in its sequence, from 0.
-        slot_mapping: (num_tokens,) int64, `block * block_size + row`: where each token's latent is written.
+        positions: (num_tokens,) int64, position of each token in its sequence, from 0.
+        slot_mapping: (num_tokens,) int64, `block * block_size + row`: destination of each token's latent.
         block_tables: (S, max_blocks) int32; entries beyond a sequence's length are 0 and never read.
         cu_seqlens_q: S + 1 ints on the host: sequence s has the tokens `cu_seqlens_q[s]:cu_seqlens_q[s + 1]`.
-        seq_lens: S ints on the host: tokens of each sequence in the cache once this step's are written.
-        num_decodes: How many sequences, from the first, have exactly one token and take the decode path.
+        seq_lens: S ints on the host: tokens of each sequence in the cache, including this step's.
+        num_decodes: Number of leading sequences that have exactly one token and use the decode path.
         block_size: Rows in a block.
     """
 
@@ -100,25 +100,25 @@ class ForwardBatch:
 
     @property
     def num_seqs(self) -> int:
-        """Sequences in the batch."""
+        """Number of sequences in the batch."""
         return len(self.seq_lens)
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in the batch."""
+        """Number of tokens in the batch."""
         return self.cu_seqlens_q[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillRun:
-    """Neighbouring prefilling sequences that take the same form of attention.
+    """Consecutive prefilling sequences with the same form of attention.
 
     Attributes:
-        tokens: Their tokens in the batch.
-        context_slots: (M,) int64, cache rows of their contexts, end to end.
+        tokens: Slice of their tokens in the batch.
+        context_slots: (M,) int64, cache rows of their contexts, concatenated.
         cu_seqlens_q: Bounds of the sequences in `tokens`, from 0.
         cu_seqlens_k: Bounds of the sequences in `context_slots`.
-        is_absorbed: Queries are brought to the latents, not latents to keys and values.
+        is_absorbed: True if queries are projected to the latents instead of latents to keys and values.
     """
 
     tokens: slice
@@ -130,14 +130,14 @@ class PrefillRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionPlan:
-    """One step as every layer's attention sees it.
+    """Data of one step for the attention of every layer.
 
     Attributes:
         rotations: (num_tokens, rope_dim / 2) complex64.
         slot_mapping: (num_tokens,) int64.
-        num_decodes: Sequences, and tokens, from the first, that decode.
-        decode: What `plan_decode` made of them, or None.
-        prefills: The others.
+        num_decodes: Number of leading sequences, and tokens, that decode.
+        decode: Result of `plan_decode` for them, or None.
+        prefills: The other sequences.
     """
 
     rotations: Tensor
@@ -148,7 +148,7 @@ class AttentionPlan:
 
 
 def make_plan(batch: ForwardBatch, cache: Tensor, text: TextConfig, rope: Rope, ops: Ops) -> AttentionPlan:
-    """Bring a batch into the form that all layers use; `cache` is any layer's."""
+    """Return the plan of a batch for all layers; `cache` is any layer's."""
     count = batch.num_decodes
     decode = ops.plan_decode(batch.block_tables[:count], batch.seq_lens[:count], cache) if count else None
     return AttentionPlan(
@@ -182,7 +182,7 @@ def _make_run(batch: ForwardBatch, seqs: Sequence[int], is_absorbed: bool) -> Pr
 
 
 def find_slots(batch: ForwardBatch, seq: int) -> Tensor:
-    """Cache rows of all tokens of a sequence: (seq_len,) int64."""
+    """Return the cache rows of all tokens of a sequence: (seq_len,) int64."""
     seq_len, size = batch.seq_lens[seq], batch.block_size
     blocks = batch.block_tables[seq, : -(-seq_len // size)].long()
     rows = torch.arange(size, device=blocks.device)
@@ -190,10 +190,10 @@ def find_slots(batch: ForwardBatch, seq: int) -> Tensor:
 
 
 def is_absorbed_cheaper(text: TextConfig, num_queries: int, num_keys: int) -> bool:
-    """Which form of attention takes fewer multiplications for the last queries of one sequence, per head.
+    """Return True if absorbed attention takes fewer multiplications for the last queries of one sequence, per head.
 
-    Plain: the latents of the whole context become keys and values. Absorbed: only the queries and the results pass
-    through those matrices, but every score and every sum is as wide as a latent.
+    Plain: the latents of the whole context are projected to keys and values. Absorbed: only the queries and the results
+    are projected, but every score and every sum is as wide as a latent.
     """
     pairs = num_queries * num_keys - num_queries * (num_queries - 1) // 2
     through = text.kv_lora_rank * (text.qk_nope_head_dim + text.v_head_dim)

@@ -1,4 +1,4 @@
-"""Kimi K2.5: decoder layers, the vision tower that gives rows in place of tokens, and how a folder becomes a model.
+"""Kimi K2.5: decoder layers, the vision tower, and loading from a folder.
 
 Source: Kimi K2.5 report (arXiv 2602.02276), section 2; Kimi K2 report (arXiv 2507.20534), section 2.3; a layer is that
 of Vaswani et al. 2017 with pre-norm as in DeepSeek-V3 (arXiv 2412.19437), section 2.1.
@@ -30,7 +30,7 @@ from model_runtime.vision.tower import VisionTower
 
 
 class DecoderLayer(nn.Module):
-    """Layer `layer`, from 0."""
+    """Decoder layer number `layer`, from 0."""
 
     def __init__(self, config: K25Config, layer: int, weights: Weights) -> None:
         super().__init__()
@@ -46,16 +46,17 @@ class DecoderLayer(nn.Module):
             self.mlp = Mlp(text.hidden_size, text.intermediate_size, weights.under("mlp"))
 
     def forward(self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor) -> tuple[Tensor, Tensor]:
-        """Two steps of the residual stream. The last summand is left for the next norm, which adds and reads at once.
+        """Apply attention and MLP. The result is not added to the residual yet: the next norm adds and normalizes in
+        one pass.
 
         Args:
-            x: (N, hidden), what the layer before adds.
-            residual: (N, hidden), the stream before that; None where x is all of it.
-            plan: The step.
+            x: (N, hidden), output of the previous layer.
+            residual: (N, hidden), residual stream without x; None if x is the whole stream.
+            plan: Plan of the step.
             cache: (blocks, block_size, latent_dim) of this layer, which is written.
 
         Returns:
-            What this layer adds, and the stream before that.
+            Output of this layer, and the residual stream without it.
         """
         normed, residual = (self.input_norm(x), x) if residual is None else self.input_norm.add(x, residual)
         attended = self.comm.all_reduce(self.attention(normed, plan, cache))
@@ -70,14 +71,14 @@ class K25Model(nn.Module):
     """One rank of the model.
 
     Args:
-        config: The model's numbers.
-        source: Its weights.
+        config: Configuration of the model.
+        source: Weights.
         placement: Device, dtype, ranks and operators.
-        vision: The loaded tower, or None for a model that takes text only.
+        vision: Loaded tower, or None for a text-only model.
 
     Raises:
-        CapacityError: Its parts cannot be split over so many ranks.
-        CheckpointError: A tensor is missing or misshapen.
+        CapacityError: If its parts cannot be split over the ranks.
+        CheckpointError: If a tensor is missing or misshapen.
     """
 
     def __init__(
@@ -98,20 +99,22 @@ class K25Model(nn.Module):
         self.head = Head(text, weights.under("lm_head"))
 
     def make_cache(self, num_blocks: int, block_size: int) -> Tensor:
-        """An empty latent cache: (layers, num_blocks, block_size, latent_dim) of the model's dtype."""
+        """Return an empty latent cache: (layers, num_blocks, block_size, latent_dim) of the model's dtype."""
         text = self.config.text
         shape = (text.num_hidden_layers, num_blocks, block_size, text.latent_dim)
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
     def embed(self, token_ids: Tensor) -> Tensor:
-        """(N,) int64 -> (N, hidden). Rows of media placeholders are to be replaced by `encode_media`'s."""
+        """Embed tokens, (N,) int64 -> (N, hidden). The caller replaces rows of media placeholders with those of
+        `encode_media`.
+        """
         return self.embedding(token_ids)
 
     def encode_media(self, items: Sequence[MediaItem]) -> list[Tensor]:
-        """Rows of each image or video chunk: (num_tokens, hidden).
+        """Encode images and video chunks to rows: (num_tokens, hidden) each.
 
         Raises:
-            ConfigError: The model was loaded without its vision tower.
+            ConfigError: If the model was loaded without its vision tower.
         """
         if self.vision is None:
             raise ConfigError("this model was loaded without a vision tower and takes text only")
@@ -119,29 +122,29 @@ class K25Model(nn.Module):
         return rows
 
     def forward(self, embeds: Tensor, batch: ForwardBatch, cache: Tensor | Sequence[Tensor]) -> Tensor:
-        """One step of all sequences of a batch.
+        """Compute one step of all sequences of a batch.
 
         Args:
             embeds: (num_tokens, hidden).
-            batch: Which token belongs where.
-            cache: Of `make_cache`, or as much for each layer; the tokens' latents are written.
+            batch: Layout of the tokens.
+            cache: Result of `make_cache`, or one tensor per layer; the tokens' latents are written.
 
         Returns:
-            (num_tokens, hidden), normed, ready for `logits`.
+            (num_tokens, hidden), normalized, input of `logits`.
         """
         return self.run_layers(
             embeds, make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops), cache
         )
 
     def run_layers(self, embeds: Tensor, plan: AttentionPlan, cache: Tensor | Sequence[Tensor]) -> Tensor:
-        """As `forward`, with a plan that was made before."""
+        """Compute a step like `forward`, with a given plan."""
         x, residual = embeds, None
         for layer, layer_cache in zip(self.layers, cache, strict=True):
             x, residual = layer(x, residual, plan, layer_cache)
         return self.norm(x) if residual is None else self.norm.add(x, residual)[0]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """(M, hidden) of `forward` -> (M, vocab) fp32."""
+        """Return logits of `forward`'s result: (M, hidden) -> (M, vocab) fp32."""
         return self.head(hidden)
 
 
@@ -159,22 +162,23 @@ def load_model(
     latent_norm_eps: float | None = None,
     kernel_cache_dir: Path | None = None,
 ) -> K25Model:
-    """Read a release-named folder; this rank's part goes straight from the files to the device.
+    """Load a folder in the release's layout; this rank's part is copied directly from the files to the device.
 
     Args:
         model_dir: Folder with config.json and safetensors.
-        device: Where the weights stay.
-        dtype: Of weights and cache, as torch's or its name; None is the checkpoint's. Packed experts stay packed.
-        comm: The ranks; None is this process alone.
-        config: In place of the folder's config.json.
-        kernels: Which operators: `auto`, `torch` or `triton`.
-        latent_norm_eps: Of the two norms inside MLA; None is the config's. See `TextConfig.latent_norm_eps`.
-        kernel_cache_dir: Where packed experts are kept in the form that Triton's kernels read; None keeps none.
+        device: Device of the weights.
+        dtype: Dtype of weights and cache, as torch's or its name; None for the checkpoint's. Packed experts stay
+            packed.
+        comm: Ranks; None for a single process.
+        config: Configuration instead of the folder's config.json.
+        kernels: Operators to use: `auto`, `torch` or `triton`.
+        latent_norm_eps: Epsilon of the two norms inside MLA; None for the config's. See `TextConfig.latent_norm_eps`.
+        kernel_cache_dir: Cache of packed experts in the layout of Triton's kernels; None for no cache.
 
     Raises:
-        ConfigError: config.json cannot be used, or the kernels asked for are not here.
-        CheckpointError: Tensors are missing, extra, misshapen or corrupt.
-        CapacityError: The parts cannot be split over so many ranks.
+        ConfigError: If config.json is invalid, or the requested kernels are not available.
+        CheckpointError: If tensors are missing, extra, misshapen or corrupt.
+        CapacityError: If the parts cannot be split over the ranks.
     """
     config = config or load_config(model_dir)
     if latent_norm_eps is not None:
@@ -193,15 +197,15 @@ def load_model(
     vision = VisionTower(config.vision, comm=place.comm, device=place.device, dtype=place.dtype, ops=place.ops)
     vision.load(source)
     model = K25Model(config, source, place, vision)
-    source.check_unchanged()  # half of one checkpoint and half of another would speak nonsense without a word
+    source.check_unchanged()  # a mix of two checkpoints would produce nonsense without an error
     return model
 
 
 def find_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    """Torch's dtype of that name.
+    """Return torch's dtype of that name.
 
     Raises:
-        ConfigError: There is none that a model can have.
+        ConfigError: If a model cannot have this dtype.
     """
     if isinstance(dtype, torch.dtype):
         return dtype

@@ -1,7 +1,7 @@
-"""RMSNorm, the SwiGLU MLP, embedding and output head, and where their weights come from.
+"""RMSNorm, the SwiGLU MLP, embedding and output head, and the loading of their weights.
 
-Source: Shazeer 2020, arXiv 2002.05202, section 2 (the dense layer's MLP, and the expert that every token takes); Kimi
-K2 report (arXiv 2507.20534), section 2.3.
+Source: Shazeer 2020, arXiv 2002.05202, section 2 (the dense layer's MLP, and the shared expert); Kimi K2 report (arXiv
+2507.20534), section 2.3.
 """
 
 from dataclasses import dataclass, replace
@@ -18,50 +18,50 @@ from model_runtime.placement import Placement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The tensors under one prefix. Reading copies this rank's part from the file to where it stays."""
+    """Tensors under one prefix. Reading copies this rank's part from the file to the device."""
 
     source: TensorSource
     placement: Placement
     prefix: str = ""
 
     def under(self, name: str) -> "Weights":
-        """The tensors of a part, for example `self_attn`."""
+        """Return the tensors of a part, for example `self_attn`."""
         return replace(self, prefix=f"{self.prefix}{name}.")
 
     def has(self, name: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Return True if there is a tensor of that name."""
         return self.source.has(self.prefix + name)
 
     def read(
         self, name: str, shape: tuple[int, ...], index: tuple[slice, ...] = (), *, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """A tensor, or the part `index` of it, on the device.
+        """Read a tensor, or its part `index`, to the device.
 
         Args:
             name: Name after the prefix.
-            shape: What the part must measure.
-            index: Which part.
-            dtype: Of the result; None is the model's.
+            shape: Expected shape of the part.
+            index: Part of the tensor; empty for all.
+            dtype: Dtype of the result; None for the model's.
 
         Raises:
-            CheckpointError: It is missing or has another shape.
+            CheckpointError: If it is missing or has another shape.
         """
         out = torch.empty(shape, dtype=dtype or self.placement.dtype, device=self.placement.device)
         self.read_into(out, name, index)
         return out
 
     def read_into(self, out: Tensor, name: str, index: tuple[slice, ...] = ()) -> None:
-        """As `read`, to the place `out` of exactly the part's shape.
+        """Read a tensor or its part into `out`, which has the part's shape.
 
         Raises:
-            CheckpointError: It is missing or has another shape.
+            CheckpointError: If it is missing or has another shape.
         """
         copy_into(out, self.source.get(self.prefix + name, index), self.prefix + name)
 
     def read_joined(
         self, names: tuple[str, ...], heights: tuple[int, ...], width: int, rows: slice | None = None
     ) -> Tensor:
-        """Matrices of equal width under each other, so that one matmul does for all: (sum of heights, width)."""
+        """Read matrices of equal width, stacked by rows for a single matmul: (sum of heights, width)."""
         out = torch.empty(sum(heights), width, dtype=self.placement.dtype, device=self.placement.device)
         for name, part in zip(names, out.split_with_sizes(heights), strict=True):
             self.read_into(part, name, () if rows is None else (rows,))
@@ -69,12 +69,12 @@ class Weights:
 
 
 def freeze(tensor: Tensor) -> nn.Parameter:
-    """A weight that serves; `module.requires_grad_()` has it trained."""
+    """Return a weight for inference; `module.requires_grad_()` makes it trainable."""
     return nn.Parameter(tensor, requires_grad=False)
 
 
 class RmsNorm(nn.Module):
-    """Source: Zhang and Sennrich 2019, arXiv 1910.07467; every rank holds it whole."""
+    """Root mean square norm, not split over ranks. Source: Zhang and Sennrich 2019, arXiv 1910.07467."""
 
     def __init__(self, size: int, eps: float, weights: Weights) -> None:
         super().__init__()
@@ -83,16 +83,18 @@ class RmsNorm(nn.Module):
         self._rms_norm, self._add_rms_norm = weights.placement.ops.rms_norm, weights.placement.ops.add_rms_norm
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, size) -> (N, size)."""
+        """Normalize rows: (N, size) -> (N, size)."""
         return self._rms_norm(x, self.weight, self.eps)
 
     def add(self, x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, size), (N, size) -> the norm of their sum, and the sum."""
+        """Add (N, size) and (N, size); return the norm of the sum, and the sum."""
         return self._add_rms_norm(x, residual, self.weight, self.eps)
 
 
 class Mlp(nn.Module):
-    """down(silu(gate x) * up x). Each rank holds a share of the inner columns; the ranks' results sum to the whole."""
+    """MLP down(silu(gate x) * up x). Each rank holds a share of the inner columns; the ranks' results sum to the
+    whole.
+    """
 
     def __init__(self, hidden_size: int, intermediate_size: int, weights: Weights) -> None:
         super().__init__()
@@ -103,13 +105,13 @@ class Mlp(nn.Module):
         self.down = freeze(weights.read("down_proj.weight", (hidden_size, width), (slice(None), share)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, hidden) -> (N, hidden), this rank's summand."""
+        """Apply the MLP: (N, hidden) -> (N, hidden), this rank's summand."""
         gate, up = F.linear(x, self.gate_up).chunk(2, dim=-1)
         return F.linear(F.silu(gate).mul_(up), self.down)
 
 
 class Embedding(nn.Module):
-    """Token ids to rows."""
+    """Embedding of token ids."""
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
         super().__init__()
@@ -119,7 +121,7 @@ class Embedding(nn.Module):
         self.weight = freeze(weights.read("weight", (height, text.hidden_size), (self.here,)))
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """(N,) int64 -> (N, hidden)."""
+        """Embed tokens: (N,) int64 -> (N, hidden)."""
         if self.comm.size == 1:
             return F.embedding(token_ids, self.weight)
         is_here = (token_ids >= self.here.start) & (token_ids < self.here.stop)
@@ -129,7 +131,7 @@ class Embedding(nn.Module):
 
 
 class Head(nn.Module):
-    """Hidden rows to logits of all words."""
+    """Output head: logits of all tokens of the vocabulary."""
 
     def __init__(self, text: TextConfig, weights: Weights) -> None:
         super().__init__()
@@ -138,5 +140,5 @@ class Head(nn.Module):
         self.weight = freeze(weights.read("weight", (here.stop - here.start, text.hidden_size), (here,)))
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(M, hidden) -> (M, vocab) fp32, whole on every rank."""
+        """Return logits: (M, hidden) -> (M, vocab) fp32, complete on every rank."""
         return self.comm.all_gather(F.linear(hidden, self.weight).float())

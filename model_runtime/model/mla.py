@@ -1,4 +1,5 @@
-"""Multi-head latent attention: all heads' keys and values come from one short row a token, and only it is cached.
+"""Multi-head latent attention: all heads' keys and values are projections of one short row per token; only it is
+cached.
 
 Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1; sizes: Kimi K2 report (arXiv 2507.20534), section 2.3.
 """
@@ -54,8 +55,8 @@ class Mla(nn.Module):
         """Write the tokens' latents, then attend.
 
         Args:
-            x: (N, hidden), normed.
-            plan: The step.
+            x: (N, hidden), normalized.
+            plan: Plan of the step.
             cache: (blocks, block_size, latent_dim) of this layer.
 
         Returns:
@@ -72,15 +73,17 @@ class Mla(nn.Module):
         return F.linear(parts[0] if len(parts) == 1 else torch.cat(parts), self.o)
 
     def find_queries(self, x: Tensor, rotations: Tensor) -> Tensor:
-        """Queries to compare with cache rows: normed (N, hidden), (N, rope_dim / 2) -> (N, heads, latent_dim)."""
+        """Return absorbed queries: normalized (N, hidden), (N, rope_dim / 2) -> (N, heads, latent_dim)."""
         return self._absorb(*self.make_queries(x, rotations))
 
     def make_queries(self, x: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor]:
-        """Their two parts before that: (N, hidden) -> (N, heads, nope), (N, heads, rope). Arguments as above."""
+        """Return queries before absorption: (N, hidden) -> (N, heads, nope), (N, heads, rope). Arguments as in
+        `find_queries`.
+        """
         return self._make_queries(F.linear(x, self.qkv_a[: self.split_a[0]]), rotations)
 
     def _make_queries(self, q_latent: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, q_lora_rank) -> (N, heads, nope), (N, heads, rope)."""
+        """Project latents to queries: (N, q_lora_rank) -> (N, heads, nope), (N, heads, rope)."""
         q = F.linear(self.q_norm(q_latent), self.q_b).view(len(q_latent), self.num_heads, -1)
         q_nope, q_rope = q.split_with_sizes((self.text.qk_nope_head_dim, self.text.qk_rope_head_dim), dim=-1)
         return q_nope, rotate(q_rope, rotations)
@@ -103,11 +106,11 @@ class Mla(nn.Module):
         return self.ops.mla_prefill(q, keys, values, run.cu_seqlens_q, run.cu_seqlens_k, self.scale).flatten(1)
 
     def _absorb(self, q_nope: Tensor, q_rope: Tensor) -> Tensor:
-        """Queries as wide as a latent: (N, heads, nope), (N, heads, rope) -> (N, heads, latent_dim)."""
+        """Project queries to the width of a latent: (N, heads, nope), (N, heads, rope) -> (N, heads, latent_dim)."""
         w_k = self.kv_b[:, : self.text.qk_nope_head_dim]
         return torch.cat((torch.bmm(q_nope.transpose(0, 1), w_k).transpose(0, 1), q_rope), dim=-1)
 
     def _leave(self, context: Tensor) -> Tensor:
-        """Weighted latents to values: (N, heads, kv_lora_rank) -> (N, heads * v_head_dim)."""
+        """Project weighted latents to values: (N, heads, kv_lora_rank) -> (N, heads * v_head_dim)."""
         w_v = self.kv_b[:, self.text.qk_nope_head_dim :]
         return torch.bmm(context.transpose(0, 1), w_v.transpose(1, 2)).transpose(0, 1).flatten(1)

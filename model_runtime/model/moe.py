@@ -1,4 +1,4 @@
-"""Mixture of experts: a few routed ones for each token, and a shared one for all.
+"""Mixture of experts: a few routed experts for each token, and a shared one for all.
 
 Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2; numbers: Kimi K2 report (arXiv 2507.20534), section 2.3.
 """
@@ -16,7 +16,10 @@ from model_runtime.parallel.comm import shard_slice
 
 
 class Moe(nn.Module):
-    """Each rank holds neighbouring experts whole and a share of the shared one; the ranks' results sum to the whole."""
+    """Mixture of experts on one rank.
+
+    Each rank holds contiguous whole experts and a share of the shared one; the ranks' results sum to the whole.
+    """
 
     def __init__(self, config: K25Config, weights: Weights) -> None:
         super().__init__()
@@ -34,22 +37,24 @@ class Moe(nn.Module):
         self.shared = Mlp(text.hidden_size, width, weights.under("shared_experts")) if width else None
 
     def set_experts(self, prepared: Any) -> None:
-        """Take the experts that the operator `prepare_experts` gave; dense ones become weights of this module."""
+        """Set the experts to a result of the operator `prepare_experts`; dense ones become weights of this module."""
         self._prepared = None if isinstance(prepared, DenseExperts) else prepared
         if isinstance(prepared, DenseExperts):
             self.gate_up, self.down = freeze(prepared.gate_up), freeze(prepared.down)
 
     @property
     def experts(self) -> Any:
-        """As the operator `experts` takes them."""
+        """Experts as input of the operator `experts`."""
         return self._prepared or DenseExperts(gate_up=self.gate_up, down=self.down)
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Each token's experts, of all ranks: (N, hidden) -> weights (N, top_k) fp32, ids (N, top_k) int64."""
+        """Return each token's experts among all ranks': (N, hidden) -> weights (N, top_k) fp32, ids (N, top_k)
+        int64.
+        """
         return self._route(x, self.router, self.bias, self.options)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, hidden) -> (N, hidden), this rank's summand."""
+        """Apply the experts: (N, hidden) -> (N, hidden), this rank's summand."""
         weights, ids = self.choose(x)
         if self.here.start:
             ids = ids - self.here.start
@@ -61,7 +66,7 @@ class Moe(nn.Module):
 
 
 def make_route_options(text: TextConfig) -> RouteOptions:
-    """The config's numbers for the router."""
+    """Return the router's options from the config."""
     return RouteOptions(
         top_k=text.num_experts_per_tok,
         n_group=text.n_group,
@@ -72,7 +77,7 @@ def make_route_options(text: TextConfig) -> RouteOptions:
 
 
 def prepare_experts(config: K25Config, here: slice, weights: Weights) -> Any:
-    """The rank's experts as the operator `experts` takes them, from an earlier start's files where there are."""
+    """Return the rank's experts as input of the operator `experts`, from the cache of an earlier start if possible."""
     place = weights.placement
 
     def make() -> Any:
@@ -82,7 +87,7 @@ def prepare_experts(config: K25Config, here: slice, weights: Weights) -> Any:
 
 
 def load_experts(config: K25Config, here: slice, weights: Weights) -> Experts:
-    """The rank's experts, packed where the checkpoint has them packed."""
+    """Load the rank's experts, packed if the checkpoint has them packed."""
     if weights.has(f"{here.start}.gate_proj.weight_packed"):
         return _load_packed(config.text, config.quantization or QuantizationConfig(), here, weights)
     return _load_dense(config.text, here, weights)
@@ -114,7 +119,7 @@ def _load_packed(text: TextConfig, scheme: QuantizationConfig, here: slice, weig
 
 
 def _find_scale_dtype(here: slice, weights: Weights) -> torch.dtype:
-    """The scales' own dtype: bf16 in the release."""
+    """Return the dtype of the scales: bf16 in the release."""
     return weights.source.get(f"{weights.prefix}{here.start}.gate_proj.weight_scale").dtype
 
 
@@ -129,7 +134,7 @@ def _allocate(
 
 
 def _fill(weights: Weights, here: slice, suffix: str, gate_up: Tensor, down: Tensor) -> None:
-    """Read every expert's three matrices to their places."""
+    """Read every expert's three matrices into the joined tensors."""
     for place, expert in enumerate(range(here.start, here.stop)):
         gate, up = gate_up[place].chunk(2)
         weights.read_into(gate, f"{expert}.gate_proj.{suffix}")

@@ -1,4 +1,4 @@
-"""Operators with one signature and one implementation for each kind of device."""
+"""Operators with one signature and one implementation per kind of device."""
 
 from model_runtime.ops.registry import (
     CuSeqlens,

@@ -1,7 +1,7 @@
-"""Which implementation of an operator a model uses, and what operators take beside tensors.
+"""Selection of an operator's implementation for a model, and the operators' arguments that are not tensors.
 
-An implementation registers itself under the operator's name and its backend; `find_ops` puts together, for one device,
-the set that one model then holds. Nothing global changes, so two models in one process may use different kernels.
+An implementation registers itself under the operator's name and its backend; `find_ops` collects, for one device, the
+set that one model then holds. There is no global state, so two models in one process may use different kernels.
 """
 
 import importlib
@@ -19,13 +19,13 @@ from model_runtime.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteOptions:
-    """How experts are chosen. Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2.
+    """Options for the choice of experts. Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2.
 
     Attributes:
-        top_k: Experts a token goes to.
-        n_group: Groups the experts fall into, in order; 1 means no groups.
-        topk_group: How many groups a token may choose from.
-        norm_topk_prob: Whether the chosen scores are divided by their sum.
+        top_k: Experts per token.
+        n_group: Number of contiguous groups of experts; 1 for no groups.
+        topk_group: Number of groups that a token may choose from.
+        norm_topk_prob: True to divide the chosen scores by their sum.
         scale: Factor on the weights.
     """
 
@@ -50,7 +50,7 @@ class DenseExperts:
 
     @property
     def num_experts(self) -> int:
-        """Experts held here."""
+        """Number of experts held here."""
         return self.gate_up.shape[0]
 
     @property
@@ -61,9 +61,9 @@ class DenseExperts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int4Experts:
-    """Experts as the release packs them: groups of `group_size` inputs share one scale.
+    """Experts as packed in the release: groups of `group_size` inputs share one scale.
 
-    Eight inputs stand in one int32, the first in the lowest four bits, each as value + 8.
+    One int32 holds eight inputs, the first in the lowest four bits, each as value + 8.
 
     Attributes:
         gate_up_packed: (E, 2 * intermediate, hidden / 8) int32.
@@ -81,7 +81,7 @@ class Int4Experts:
 
     @property
     def num_experts(self) -> int:
-        """Experts held here."""
+        """Number of experts held here."""
         return self.gate_up_packed.shape[0]
 
     @property
@@ -94,9 +94,9 @@ Experts = DenseExperts | Int4Experts
 
 
 class CuSeqlens:
-    """Where sequences laid end to end begin and end: sequence s has the rows `bounds[s]:bounds[s + 1]`.
+    """Bounds of concatenated sequences: sequence s has the rows `bounds[s]:bounds[s + 1]`.
 
-    The host's numbers and their copy on the device belong together, so that no layer has to wait for either.
+    The bounds are on the host, with a cached copy on the device, so that no layer has to wait for either.
     """
 
     __slots__ = ("_on_device", "bounds", "max_len")
@@ -108,18 +108,18 @@ class CuSeqlens:
 
     @classmethod
     def of_lengths(cls, lengths: Sequence[int]) -> "CuSeqlens":
-        """From the sequences' lengths."""
+        """Return the bounds for the sequences' lengths."""
         bounds = [0]
         for length in lengths:
             bounds.append(bounds[-1] + length)
         return cls(bounds)
 
     def spans(self) -> list[tuple[int, int]]:
-        """(first row, row after the last) of each sequence."""
+        """Return (first row, row after the last) of each sequence."""
         return list(zip(self.bounds[:-1], self.bounds[1:], strict=True))
 
     def on(self, device: torch.device) -> Tensor:
-        """(S + 1,) int32 on `device`; copied there once."""
+        """Return (S + 1,) int32 on `device`; copied there once."""
         if self._on_device is None or self._on_device.device != device:
             self._on_device = torch.tensor(self.bounds, dtype=torch.int32, device=device)
         return self._on_device
@@ -130,7 +130,7 @@ MODULES = {
     "triton": "model_runtime.kernels.operators",
     "autograd": "model_runtime.training.operators",
 }
-"""What registers the operators of a backend when it is imported."""
+"""Module of each backend, which registers the operators when it is imported."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -139,7 +139,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ops:
-    """The operators of one model. README.md beside this file says what each takes and gives."""
+    """Operators of one model. README.md in this folder documents their arguments and results."""
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
     add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
@@ -156,10 +156,10 @@ class Ops:
 
 
 def register(name: str, backend: str) -> Callable[[F], F]:
-    """Make the function below the backend's implementation of operator `name`.
+    """Return a decorator that registers a function as the backend's implementation of operator `name`.
 
     Raises:
-        KeyError: There is no such operator.
+        KeyError: If the operator does not exist.
     """
     if name not in {field.name for field in fields(Ops)}:
         raise KeyError(f"there is no operator {name!r}")
@@ -172,10 +172,10 @@ def register(name: str, backend: str) -> Callable[[F], F]:
 
 
 def find_backends(device: torch.device, kernels: str = "auto") -> tuple[str, ...]:
-    """Backends in order of preference: what the first does not have, the next one gives.
+    """Return backends in order of preference: an operator missing in the first comes from the next one.
 
     Raises:
-        ConfigError: `kernels` is none of `auto`, `torch`, `triton`, `autograd`.
+        ConfigError: If `kernels` is not one of `auto`, `torch`, `triton`, `autograd`.
     """
     if kernels not in ("auto", *MODULES):
         raise ConfigError(f"{kernels!r} are no operators of this runtime. Use one of: auto, {', '.join(MODULES)}")
@@ -185,10 +185,10 @@ def find_backends(device: torch.device, kernels: str = "auto") -> tuple[str, ...
 
 
 def find_ops(device: torch.device | str = "cpu", kernels: str = "auto") -> Ops:
-    """The operators for a model on `device`.
+    """Return the operators for a model on `device`.
 
     Raises:
-        ConfigError: The backend asked for cannot be had here.
+        ConfigError: If the requested backend is not available.
     """
     backends = find_backends(torch.device(device), kernels)
     if "triton" in backends and torch.device(device).type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
@@ -200,10 +200,10 @@ def find_ops(device: torch.device | str = "cpu", kernels: str = "auto") -> Ops:
 
 
 def get_op(name: str, backends: Sequence[str]) -> Callable[..., Any]:
-    """The first of the backends' implementations of an operator.
+    """Return the first of the backends' implementations of an operator.
 
     Raises:
-        KeyError: None of them has it.
+        KeyError: If none of them has it.
     """
     for backend in backends:
         if (name, backend) in _registered:

@@ -1,1 +1,1 @@
-"""Several processes for one model."""
+"""Model parallelism over several processes."""

@@ -1,6 +1,6 @@
-"""Ranks that share one model: who this process is, the two collectives, which part is whose; over `torch.distributed`.
+"""Ranks that share one model: rank and size, two collectives, and sharding; over `torch.distributed`.
 
-A model's parts fall to the ranks in equal, neighbouring shares in rank order.
+A model's parts are split into equal, contiguous shares in rank order.
 """
 
 from dataclasses import dataclass
@@ -16,48 +16,48 @@ from model_runtime.errors import CapacityError, ConfigError
 
 
 class Comm(Protocol):
-    """The ranks of one model. Attention heads, MLP columns, experts and the vocabulary are split over all of them."""
+    """Ranks of one model. Attention heads, MLP columns, experts and the vocabulary are split over all of them."""
 
     @property
     def rank(self) -> int:
-        """This process, from 0."""
+        """Rank of this process, from 0."""
         ...
 
     @property
     def size(self) -> int:
-        """How many processes hold the model together."""
+        """Number of processes that share the model."""
         ...
 
     def all_reduce(self, tensor: "Tensor") -> "Tensor":
-        """Sum over the ranks, in place; the same tensor back."""
+        """Sum over the ranks in place, and return the same tensor."""
         ...
 
     def all_gather(self, tensor: "Tensor", dim: int = -1) -> "Tensor":
-        """The ranks' tensors of equal shape, concatenated along `dim` in rank order."""
+        """Concatenate the ranks' tensors of equal shape along `dim` in rank order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OneRank:
-    """A model in one process: nothing to exchange."""
+    """Ranks of a model in one process, without communication."""
 
     rank: int = 0
     size: int = 1
 
     def all_reduce(self, tensor: "Tensor") -> "Tensor":
-        """The tensor as it is."""
+        """Return the tensor unchanged."""
         return tensor
 
     def all_gather(self, tensor: "Tensor", dim: int = -1) -> "Tensor":
-        """The tensor as it is."""
+        """Return the tensor unchanged."""
         return tensor
 
 
 def shard_slice(total: int, comm: Comm, what: str) -> slice:
-    """This rank's share of `total` things.
+    """Return this rank's share of `total` items.
 
     Raises:
-        CapacityError: They cannot be shared equally.
+        CapacityError: If they cannot be split equally.
     """
     if total % comm.size:
         fitting = ", ".join(str(size) for size in range(1, total + 1) if total % size == 0 and size <= 64)
@@ -69,10 +69,10 @@ def shard_slice(total: int, comm: Comm, what: str) -> slice:
 
 
 def check_ranks(config: K25Config, comm: Comm) -> None:
-    """Whether every part of the language model can be shared.
+    """Check that every part of the language model can be split over the ranks.
 
     Raises:
-        CapacityError: A part cannot, with the numbers of ranks that fit it.
+        CapacityError: If a part cannot; the text has the numbers of ranks that fit it.
     """
     text = config.text
     shard_slice(text.num_attention_heads, comm, "attention heads")
@@ -83,7 +83,7 @@ def check_ranks(config: K25Config, comm: Comm) -> None:
 
 
 PATIENCE = timedelta(minutes=5)
-"""For a partner to come to a collective; one that has ended is noticed earlier."""
+"""Timeout of a collective; a partner that has exited is detected earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,37 +94,38 @@ class TorchComm:
 
     @property
     def rank(self) -> int:
-        """This process, from 0."""
+        """Rank of this process, from 0."""
         return self.group.rank()
 
     @property
     def size(self) -> int:
-        """How many processes hold the model together."""
+        """Number of processes that share the model."""
         return self.group.size()
 
     def all_reduce(self, tensor: Tensor) -> Tensor:
-        """Sum over the ranks, in place; the same tensor back."""
+        """Sum over the ranks in place, and return the same tensor."""
         dist.all_reduce(tensor, group=self.group)
         return tensor
 
     def all_gather(self, tensor: Tensor, dim: int = -1) -> Tensor:
-        """The ranks' tensors of equal shape, concatenated along `dim` in rank order."""
+        """Concatenate the ranks' tensors of equal shape along `dim` in rank order."""
         parts = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(self.size)]
         dist.all_gather(parts, tensor.contiguous(), group=self.group)
         return torch.cat(parts, dim=dim)
 
 
 def open_group(rank: int, size: int, address: str, *, device: str = "cpu") -> TorchComm:
-    """Join the ranks of one model; returns when all have come.
+    """Join the ranks of one model; returns when all have joined.
 
     Args:
-        rank: This process, from 0.
-        size: How many there are.
-        address: Where rank 0 listens: `tcp://127.0.0.1:29500`, or `file:///path` of a file that all ranks see.
-        device: What the tensors live on; `cuda:1` takes NCCL, `cpu` gloo.
+        rank: Rank of this process, from 0.
+        size: Number of ranks.
+        address: Rendezvous address: `tcp://127.0.0.1:29500` for a port of rank 0, or `file:///path` of a file that all
+            ranks can access.
+        device: Device of the tensors; `cuda:1` uses NCCL, `cpu` gloo.
 
     Raises:
-        ConfigError: The rank is not one of them.
+        ConfigError: If the rank is out of range.
     """
     if not 0 <= rank < size:
         raise ConfigError(f"rank {rank} of {size} does not exist. Ranks count from 0 to {size - 1}")
@@ -136,6 +137,6 @@ def open_group(rank: int, size: int, address: str, *, device: str = "cpu") -> To
 
 
 def close_group() -> None:
-    """Leave the ranks; nothing happens outside of a group."""
+    """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()

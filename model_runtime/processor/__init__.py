@@ -1,4 +1,4 @@
-"""Images and videos to the model's input sizes.
+"""Conversion of images and videos to the model's input sizes.
 
 processor = Processor.load(model_dir)
 processor.image(png_bytes)                      # MediaItem

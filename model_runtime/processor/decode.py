@@ -1,13 +1,13 @@
-"""Foreign images: files cut down to what is drawn, then decoded within limits.
+"""Decoding of untrusted images: files are reduced to the drawn data, then decoded within limits.
 
-Colours follow PIL's plain `convert("RGB")`, as the release's processor: an alpha channel is dropped, not blended.
-Two things differ from it on purpose: images are turned upright by their EXIF or XMP tag (as transformers loads them),
-and of 16-bit grey the high byte is taken (PIL would cut everything above 255 to white).
+Colours follow PIL's plain `convert("RGB")`, as in the release's processor: an alpha channel is dropped, not blended.
+There are two intended differences: images are rotated upright by their EXIF or XMP tag (as transformers loads them),
+and of 16-bit grey the high byte is used (PIL would clip everything above 255 to white).
 
-Around its pixels a file may carry texts, profiles, tags and further images, which decoders unpack although nothing is
-drawn with them: half a million comments take seconds, a table of tags can name the same megabyte sixty thousand times.
-Here a file is walked once, in linear time and a bounded number of pieces, and only what changes pixels is passed on,
-byte for byte. The orientation is read on the way.
+In addition to its pixels, a file may have texts, profiles, tags and further images, which decoders unpack although they
+are not drawn: half a million comments take seconds, a table of tags can name the same megabyte sixty thousand times.
+Here a file is scanned once, in linear time and a bounded number of pieces, and only data that affects pixels is passed
+on, byte for byte. The orientation is read in the same pass.
 
 Sources: PNG: W3C REC png-3; JPEG: ITU-T T.81, annex B; GIF: GIF89a specification; WebP: RFC 9649; EXIF: CIPA DC-008.
 """
@@ -25,18 +25,18 @@ from model_runtime.errors import MediaError
 from model_runtime.processor.media_rules import MediaLimits
 
 MAX_PIECES = 20_000
-"""Chunks, segments or blocks of a file; an encoder writes a 32 MiB image in some thousands."""
+"""Maximum number of chunks, segments or blocks of a file; an encoder writes a 32 MiB image in some thousands."""
 MAX_SCANS = 100
-"""Scans of a JPEG; encoders write up to about twenty."""
+"""Maximum number of scans of a JPEG; encoders write up to about twenty."""
 MAX_SCANNED_PIXELS = 800_000_000
-"""Pixels times scans: what a progressive JPEG costs to decode."""
+"""Maximum number of pixels times scans, the cost of decoding a progressive JPEG."""
 MAX_RLE_BYTES = 2 * 2**20
-"""Of a run-length coded BMP, which Pillow decodes in Python."""
+"""Maximum size of a run-length coded BMP, which Pillow decodes in Python."""
 MAX_TAGS = 4096
 
 _PNG_DRAWN = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _JPEG_DROPPED = frozenset({*range(0xE1, 0xEE), 0xEF, 0xFE})
-"""Application data and comments, but for JFIF's and Adobe's, which say how colours are stored."""
+"""Dropped JPEG segments: application data and comments, except JFIF's and Adobe's, which define the colour encoding."""
 _JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\xff]")
@@ -50,7 +50,7 @@ _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 class Drawn:
     """The drawn part of a file: `data` of the same format with the same pixels.
 
-    `size` (width, height) in px is known as far as the header was found; `orientation` is 1 to 8, by EXIF or XMP.
+    `size` (width, height) in px is known if the header was found; `orientation` is 1 to 8, by EXIF or XMP.
     """
 
     data: bytes
@@ -60,10 +60,10 @@ class Drawn:
 
 
 def cut_down(data: bytes) -> Drawn:
-    """The part of an image file that is drawn; other files as they are.
+    """Return the drawn part of an image file; other files are returned unchanged.
 
     Raises:
-        MediaError: It is in too many pieces.
+        MediaError: If it has too many pieces.
     """
     try:
         if data.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -75,7 +75,7 @@ def cut_down(data: bytes) -> Drawn:
         if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
             return _read_webp(data)
         return _read_bmp(data) if data.startswith(b"BM") else Drawn(data=data)
-    except struct.error:  # it ends in the middle of a header; the decoder says so
+    except struct.error:  # it ends in the middle of a header; the decoder reports this
         return Drawn(data=data[:64])
 
 
@@ -133,7 +133,9 @@ def _cut_jpeg(data: bytes) -> Drawn:
 
 
 def _cut_gif(data: bytes) -> Drawn:
-    """All before the first image but its control block is dropped; what follows it is not looked at by a decoder."""
+    """Drop everything before the first image except its control block; decoders do not read the data after the
+    image.
+    """
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     pos = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     head, control = data[:pos], b""
@@ -155,7 +157,7 @@ def _cut_gif(data: bytes) -> Drawn:
 
 
 def _read_webp(data: bytes) -> Drawn:
-    """Nothing is dropped, as its library looks at images only; its size and its orientation are read."""
+    """Read size and orientation. Nothing is dropped, as the library decodes only the image."""
     size, orientation, pos = None, 1, 12
     for _ in _pieces("WebP", "chunks"):
         if pos + 8 > len(data):
@@ -200,7 +202,7 @@ def _pieces(kind: str, what: str) -> "_Counted":
 
 
 class _Counted:
-    """An iterator that raises after `MAX_PIECES` steps."""
+    """Iterator that raises after `MAX_PIECES` steps."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -216,7 +218,7 @@ class _Counted:
 
 
 def _exif_orientation(data: bytes) -> int:
-    """Of the first directory; 1 where it does not say or is damaged."""
+    """Return the orientation in the first directory; 1 if it is missing or damaged."""
     tiff = data.removeprefix(b"Exif\0\0")
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     if order is None:
@@ -241,7 +243,7 @@ def _xmp_orientation(data: bytes, start: int, end: int) -> int:
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 UNREADABLE = (
-    OSError,  # PIL's own errors and "image file is truncated" among them
+    OSError,  # PIL's own errors, including "image file is truncated"
     ValueError,
     SyntaxError,  # a broken PNG
     EOFError,
@@ -263,14 +265,14 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""How to turn an image with that orientation. Source: EXIF, tag 0x0112, as Pillow's `ImageOps.exif_transpose`."""
+"""Transposition of an image with that orientation. Source: EXIF, tag 0x0112, as Pillow's `ImageOps.exif_transpose`."""
 
 
 def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
     """Decode an image; of an animated one, its first frame.
 
     Raises:
-        MediaError: It is no image of a known format, is broken, or breaks a limit.
+        MediaError: If it is not an image of a known format, is broken, or exceeds a limit.
     """
     check_bytes(len(data), limits.max_image_bytes, "image")
     drawn = cut_down(data)
@@ -290,10 +292,10 @@ def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
 
 
 def _check_drawn(drawn: Drawn, limits: MediaLimits) -> None:
-    """Refuse by the header alone what would take long to open or to decode.
+    """Check by the header alone that an image does not take long to open or decode.
 
     Raises:
-        MediaError: It breaks a limit.
+        MediaError: If it exceeds a limit.
     """
     width, height = drawn.size or (1, 1)
     if width * height > limits.max_pixels:
@@ -304,7 +306,7 @@ def _check_drawn(drawn: Drawn, limits: MediaLimits) -> None:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """8-bit RGB of an image of any mode."""
+    """Convert an image of any mode to 8-bit RGB."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I"):
@@ -316,10 +318,10 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def check_bytes(size_bytes: int, limit_bytes: int, what: str) -> None:
-    """Refuse nothing at all, and too much.
+    """Check that data is not empty and not too large.
 
     Raises:
-        MediaError: The data are empty or too many.
+        MediaError: If it is.
     """
     if not size_bytes:
         raise MediaError(f"the {what} is empty: 0 bytes", code="invalid_media")
@@ -329,10 +331,10 @@ def check_bytes(size_bytes: int, limit_bytes: int, what: str) -> None:
 
 
 def check_pixels(width: int, height: int, limits: MediaLimits) -> None:
-    """Refuse what would take too much memory once decoded.
+    """Check that an image does not take too much memory when decoded.
 
     Raises:
-        MediaError: There are too many pixels, or none.
+        MediaError: If there are too many pixels, or none.
     """
     if width < 1 or height < 1:
         raise MediaError(f"the image has the size {width} x {height}", code="invalid_media")
@@ -342,5 +344,5 @@ def check_pixels(width: int, height: int, limits: MediaLimits) -> None:
 
 
 def _describe(data: bytes) -> str:
-    """The first bytes, for whoever sent something else."""
+    """Describe the first bytes, for the error text about an unknown format."""
     return f"what begins with {data[:8]!r} ({len(data)} bytes)"

@@ -1,9 +1,9 @@
-"""The sizes at which the model looks at images and videos.
+"""Sizes of images and videos for the model.
 
-Two frames a second are taken, evenly over the whole video, four to a chunk; a chunk is named by the time of its first
-frame. The arithmetic of the time is that of transformers 5.23, whose floats show in the last digit.
+A video is sampled evenly at two frames per second, with four frames per chunk; a chunk is named by the time of its
+first frame. The time is calculated as in transformers 5.23, since float rounding affects the last digit.
 
-Source: the release's image processor as transformers 5.23 has it (`kimi_k25/image_processing_kimi_k25.py`,
+Source: the release's image processor in transformers 5.23 (`kimi_k25/image_processing_kimi_k25.py`,
 `kimi_k25/processing_kimi_k25.py`), and `media_proc_cfg.sample_fps`, `timestamp_mode` of the release; Dehghani et al.
 2023 (NaViT), arXiv 2307.06304, for keeping the aspect ratio within a budget of patches.
 
@@ -44,19 +44,19 @@ FIXED: Mapping[str, Any] = MappingProxyType(
         "in_patch_limit_video": None,
     }
 )
-"""What the vision tower, the media item and the prompt are built on; another value is another model."""
+"""Values that the vision tower, the media item and the prompt depend on; other values are another model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaOptions:
-    """The model's part: changing a number here changes what the model sees.
+    """Media options of the model; a change changes the model's input.
 
     Attributes:
-        in_patch_limit: Patches of an image, before padding.
-        in_patch_limit_each_frame: Patches of a video frame, before padding.
-        patch_limit_on_one_side: Patches along one side.
-        sample_fps: Frames a second that are taken from a video.
-        extra: What the file held beside these.
+        in_patch_limit: Maximum patches of an image, before padding.
+        in_patch_limit_each_frame: Maximum patches of a video frame, before padding.
+        patch_limit_on_one_side: Maximum patches along one side.
+        sample_fps: Sampled frames per second of a video.
+        extra: Other values in the file.
     """
 
     in_patch_limit: int = 16_384
@@ -68,15 +68,15 @@ class MediaOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaLimits:
-    """The operator's part: how much a request may cost before it is refused.
+    """Media limits of the operator; requests above them are rejected.
 
     Attributes:
-        max_image_bytes: Of an encoded image.
-        max_pixels: Of an image or a video frame, decoded (64 million take 192 MB).
-        max_video_bytes: Of a video file.
-        max_source_frames: Frames in a video file; all up to the last sampled one may have to be decoded.
-        max_sampled_frames: Frames taken from a video; each takes at most 2.4 MB until it is encoded.
-        max_video_pixels: Of a video's frames together: eight minutes of 1080p at 60 frames a second.
+        max_image_bytes: Maximum size of an encoded image.
+        max_pixels: Maximum pixels of a decoded image or video frame (64 million take 192 MB).
+        max_video_bytes: Maximum size of a video file.
+        max_source_frames: Maximum frames in a video file; all up to the last sampled one may have to be decoded.
+        max_sampled_frames: Maximum sampled frames of a video; each takes at most 2.4 MB until it is encoded.
+        max_video_pixels: Maximum pixels of all frames of a video: eight minutes of 1080p at 60 frames per second.
     """
 
     max_image_bytes: int = 32 << 20
@@ -91,7 +91,7 @@ def load_media_options(model_dir: Path) -> MediaOptions:
     """Read `preprocessor_config.json` of a model folder.
 
     Raises:
-        ConfigError: The file is missing or not JSON, or asks for what this runtime does not do.
+        ConfigError: If the file is missing or not JSON, or requires something that this runtime does not support.
     """
     path = model_dir / FILE_NAME
     try:
@@ -104,10 +104,10 @@ def load_media_options(model_dir: Path) -> MediaOptions:
 
 
 def parse_media_options(content: object, where: str) -> MediaOptions:
-    """The object of the file as options.
+    """Parse the object of the file.
 
     Raises:
-        ConfigError: A value has the wrong type, or asks for what this runtime does not do.
+        ConfigError: If a value has the wrong type, or requires something that this runtime does not support.
     """
     found = content.get("media_proc_cfg") if isinstance(content, dict) else None
     if not isinstance(found, dict):
@@ -125,19 +125,19 @@ def parse_media_options(content: object, where: str) -> MediaOptions:
 
 
 def sample_indices(num_frames: int, fps: float, sample_fps: float) -> tuple[int, ...]:
-    """Indices of the frames that are taken, in order; at least one.
+    """Return the indices of the sampled frames, in order; at least one.
 
     Args:
-        num_frames: In the video, at least 1.
-        fps: Of the video.
-        sample_fps: Frames a second to take; a slower video keeps all of its frames.
+        num_frames: Frames in the video, at least 1.
+        fps: Frame rate of the video.
+        sample_fps: Frames per second to sample; all frames of a slower video are used.
     """
     count = max(round(num_frames * min(sample_fps, fps) / fps), 1)
     return tuple(int(index) for index in np.linspace(0, num_frames - 1, count).round())
 
 
 def format_timestamp(index: int, fps: float) -> str:
-    """Time of a frame as HH:MM:SS.mmm: milliseconds are cut off, not rounded, and after a day it begins anew."""
+    """Format the time of a frame as HH:MM:SS.mmm: milliseconds are truncated, and after a day it restarts from 0."""
     seconds = index / fps
     return time.strftime("%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}"
 
@@ -147,27 +147,27 @@ HASH_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Sizes in px, (width, height): after resizing, and with the black strips at the right and the bottom."""
+    """Sizes in px, (width, height): after resizing, and with the black padding on the right and at the bottom."""
 
     resized: tuple[int, int]
     padded: tuple[int, int]
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that an image, or a chunk of frames, of that size takes."""
+        """Number of tokens of an image, or a chunk of frames, of that size."""
         return (self.padded[0] // MERGED_PX) * (self.padded[1] // MERGED_PX)
 
 
 def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
-    """The largest size within the limits that is not above the original.
+    """Return the largest size within the limits that is not above the original.
 
-    The limits hold before padding; padding may exceed `patch_limit`, as in the release.
+    The limits apply before padding; padding may exceed `patch_limit`, as in the release.
 
     Args:
-        width: In px, at least 1.
-        height: In px, at least 1.
-        patch_limit: Patches in all.
-        side_limit: Patches along one side.
+        width: Width in px, at least 1.
+        height: Height in px, at least 1.
+        patch_limit: Maximum total patches.
+        side_limit: Maximum patches along one side.
     """
     side_px = side_limit * PATCH_PX
     patches = max(1, width // PATCH_PX) * max(1, height // PATCH_PX)
@@ -188,7 +188,7 @@ def make_item(images: list[Image.Image], fit: Fit) -> MediaItem:
 
 
 def hash_frames(frames: NDArray[np.uint8]) -> bytes:
-    """Hash of the shape and pixels of (t, height, width, 3) uint8, contiguous."""
+    """Return the hash of shape and pixels of (t, height, width, 3) uint8, contiguous."""
     digest = blake2b(repr(frames.shape).encode(), digest_size=HASH_BYTES)
     digest.update(frames.data)
     return digest.digest()

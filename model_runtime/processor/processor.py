@@ -1,7 +1,7 @@
-"""Bytes of images and videos to items for the vision tower; frames out of a video file, through PyAV (FFmpeg).
+"""Conversion of image and video files to items for the vision tower; videos are decoded with PyAV (FFmpeg).
 
-The file is walked through once without decoding, which gives each frame's time and the key frames, whatever its header
-says or leaves out. Then sampled frames are decoded in order, from the nearest key frame where that skips something.
+A video file is scanned once without decoding, which gives each frame's time and the key frames, regardless of its
+header. Then sampled frames are decoded in order, from the nearest key frame if that skips frames.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,20 +33,22 @@ from model_runtime.processor.media_rules import (
 
 CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "gif")
 OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file"}
-"""A playlist may name other files and addresses of the server: such containers are not opened."""
+"""Options for opening a file. A playlist may refer to other files and URLs of the server: such containers are not
+opened.
+"""
 SEEK_FRAMES = 8
-"""From so many frames on it is cheaper to jump over them than to decode them: a jump empties the decoder."""
+"""Minimum number of frames to skip for which seeking is cheaper than decoding: a seek flushes the decoder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoIndex:
-    """What walking through a file gave.
+    """Result of scanning a file.
 
     Attributes:
-        fps: Average frames a second.
-        times: Of each frame in the order they are shown, in the stream's unit; empty if the file does not say.
-        key_times: Those of key frames, ascending.
-        num_frames: How many frames there are.
+        fps: Average frames per second.
+        times: Time of each frame in display order, in the stream's unit; empty if the file has no times.
+        key_times: Times of key frames, ascending.
+        num_frames: Number of frames.
     """
 
     fps: float
@@ -55,32 +57,31 @@ class VideoIndex:
     num_frames: int
 
     def num_frames_between(self, start: int, end: int) -> int:
-        """Frames shown after the one at `start` and before the one at `end`."""
+        """Return the number of frames shown after the one at `start` and before the one at `end`."""
         return bisect_left(self.times, end) - bisect_right(self.times, start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledFrame:
-    """One frame that the model sees: its place in the video and 8-bit RGB pixels."""
+    """One sampled frame: its index in the video and 8-bit RGB pixels."""
 
     index: int
     image: Image.Image
 
 
 def sample_video(source: bytes | Path, sample_fps: float, limits: MediaLimits) -> tuple[float, Iterator[SampledFrame]]:
-    """Frames of a video, evenly over all of it.
+    """Sample frames evenly over a video.
 
     Args:
-        source: The file's bytes or its path.
-        sample_fps: Frames a second to take.
-        limits: What is refused.
+        source: Bytes or path of the file.
+        sample_fps: Frames per second to sample.
+        limits: Limits of the video.
 
     Returns:
-        The video's own frames a second, and the sampled frames, decoded as they are asked for. Frames at a damaged end
-        are left out.
+        The video's own frame rate, and the sampled frames, decoded lazily. Frames at a damaged end are left out.
 
     Raises:
-        MediaError: It is no video, has no image in it, or breaks a limit.
+        MediaError: If it is not a video, has no image in it, or exceeds a limit.
     """
     size_bytes = len(source) if isinstance(source, bytes) else source.stat().st_size
     check_bytes(size_bytes, limits.max_video_bytes, "video")
@@ -93,10 +94,10 @@ def sample_video(source: bytes | Path, sample_fps: float, limits: MediaLimits) -
 
 
 def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
-    """Walk through a file without decoding.
+    """Scan a file without decoding.
 
     Raises:
-        MediaError: It is no video, has no frames, or breaks a limit.
+        MediaError: If it is not a video, has no frames, or exceeds a limit.
     """
     with _open(source) as container:
         stream = _video_stream(container)
@@ -104,23 +105,23 @@ def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
         packets = list(_walk(container, stream, limits.max_source_frames))
         _check_work(stream.codec_context.width, stream.codec_context.height, len(packets), limits)
         fps = float(stream.average_rate or stream.guessed_rate or 0)
-        keeps_times = container.format.name != "avi"  # which stores the order of decoding only
+        keeps_times = container.format.name != "avi"  # AVI stores only the decoding order
     if not packets:
         raise MediaError("the video has no frames", code="invalid_media")
     if fps <= 0:
         raise MediaError("the video does not say how many frames a second it has", code="invalid_media")
     times = sorted(time for time, _ in packets if time is not None)
-    if not keeps_times or len(set(times)) != len(packets):  # no times, or one twice: frames are found by counting
+    if not keeps_times or len(set(times)) != len(packets):  # no times, or duplicates: frames are found by counting
         return VideoIndex(fps=fps, times=(), key_times=(), num_frames=len(packets))
     key_times = sorted(time for time, is_key in packets if is_key and time is not None)
     return VideoIndex(fps=fps, times=tuple(times), key_times=tuple(key_times), num_frames=len(packets))
 
 
 def _check_work(width: int, height: int, num_frames: int, limits: MediaLimits) -> None:
-    """Refuse what would take too long to decode.
+    """Check that a video does not take too long to decode.
 
     Raises:
-        MediaError: There are too many pixels in all frames together.
+        MediaError: If all frames together have too many pixels.
     """
     if width * height * num_frames > limits.max_video_pixels:
         text = (
@@ -130,7 +131,7 @@ def _check_work(width: int, height: int, num_frames: int, limits: MediaLimits) -
 
 
 def _walk(container: Any, stream: Any, limit: int) -> Iterator[tuple[int | None, bool]]:
-    """(time, is a key frame) of each frame, in the order they are stored."""
+    """Yield (time, True for a key frame) of each frame, in stored order."""
     count = 0
     for packet in _packets(container, stream):
         if not packet.size or packet.is_discard:
@@ -148,13 +149,13 @@ def decode_frames(
     """Decode the wanted frames, one at a time.
 
     Raises:
-        MediaError: None of them can be decoded.
+        MediaError: If none of them can be decoded.
     """
     found = 0
     with _open(source) as container:
         stream = _video_stream(container)
         stream.thread_type = "AUTO"
-        # a header may say less than the frames have; twice, since decoders round sizes up
+        # a header may understate the size of frames; twice, since decoders round sizes up
         stream.codec_context.options = {"max_pixels": str(2 * max_pixels)}
         reader = _by_time(container, stream, index, wanted) if index.times else _by_count(container, stream, wanted)
         for number, frame in reader:
@@ -165,7 +166,7 @@ def decode_frames(
 
 
 def _by_count(container: Any, stream: Any, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-    """Wanted frames of a file whose frames have no times: decode all, and count."""
+    """Yield wanted frames of a file without times: decode all, and count."""
     left = list(reversed(wanted))
     for number, frame in enumerate(_decode(container, stream)):
         while left and left[-1] <= number:
@@ -175,14 +176,14 @@ def _by_count(container: Any, stream: Any, wanted: tuple[int, ...]) -> Iterator[
 
 
 def _by_time(container: Any, stream: Any, index: VideoIndex, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-    """Wanted frames by their times. One that cannot be decoded is replaced by the next that can."""
+    """Yield wanted frames by their times. One that cannot be decoded is replaced by the next one that can."""
     frames, frame = _timed(container, stream), None
     for number in wanted:
         time = index.times[number]
         key_time = index.key_times[bisect_right(index.key_times, time) - 1] if index.key_times else time
         if index.num_frames_between(frame.pts if frame else index.times[0], key_time) >= SEEK_FRAMES:
             frames, frame = _seek(container, stream, key_time)
-            if frame is None or frame.pts > time:  # this file cannot be entered there
+            if frame is None or frame.pts > time:  # the file cannot be decoded from there
                 frames, frame = _seek(container, stream, index.times[0])
         while frame is None or frame.pts < time:
             frame = next(frames, None)
@@ -192,19 +193,19 @@ def _by_time(container: Any, stream: Any, index: VideoIndex, wanted: tuple[int, 
 
 
 def _seek(container: Any, stream: Any, time: int) -> tuple[Iterator[Any], Any]:
-    """Go to the key frame at or before a time: the frames from there on, and the first of them."""
+    """Seek to the key frame at or before a time; return the frames from there on, and the first of them."""
     container.seek(time, stream=stream, backward=True)
     frames = _timed(container, stream)
     return frames, next(frames, None)
 
 
 def _timed(container: Any, stream: Any) -> Iterator[Any]:
-    """Frames that say their time."""
+    """Yield frames with a time."""
     return (frame for frame in _decode(container, stream) if frame.pts is not None)
 
 
 def _decode(container: Any, stream: Any) -> Iterator[Any]:
-    """Frames in the order they are shown, without those that are damaged beyond decoding."""
+    """Yield frames in display order, except undecodable ones."""
     av = require("av")
     for packet in _packets(container, stream):
         try:
@@ -214,7 +215,7 @@ def _decode(container: Any, stream: Any) -> Iterator[Any]:
 
 
 def _packets(container: Any, stream: Any) -> Iterator[Any]:
-    """Packets up to the end of the file, or to where it is damaged; fewer when nobody waits for them any more."""
+    """Yield packets up to the end of the file or the first damaged one; stops if the work is cancelled."""
     av = require("av")
     try:
         for packet in container.demux(stream):
@@ -225,7 +226,7 @@ def _packets(container: Any, stream: Any) -> Iterator[Any]:
 
 
 def _open(source: bytes | Path) -> Any:
-    """A container to use in `with`."""
+    """Open a container, a context manager."""
     av = require("av")
     try:
         return av.open(BytesIO(source) if isinstance(source, bytes) else str(source), options=dict(OPEN_OPTIONS))
@@ -236,7 +237,7 @@ def _open(source: bytes | Path) -> Any:
 
 
 def _video_stream(container: Any) -> Any:
-    """The first video stream."""
+    """Return the first video stream."""
     if not container.streams.video:
         raise MediaError("the file has no video stream", code="invalid_media")
     stream = container.streams.video[0]
@@ -247,7 +248,7 @@ def _video_stream(container: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processor:
-    """Decodes, resizes and pads. It keeps no state: one serves any number of threads."""
+    """Processor that decodes, resizes and pads. It is stateless and thread-safe."""
 
     options: MediaOptions = field(default_factory=MediaOptions)
     limits: MediaLimits = field(default_factory=MediaLimits)
@@ -257,33 +258,36 @@ class Processor:
         """Read `preprocessor_config.json` of a model folder.
 
         Raises:
-            ConfigError: The file is missing, or asks for what this runtime does not do.
+            ConfigError: If the file is missing, or requires something that this runtime does not support.
         """
         return cls(options=load_media_options(Path(model_dir)), limits=limits or MediaLimits())
 
     def fit(self, width: int, height: int, *, is_frame: bool = False) -> Fit:
-        """Sizes to which an image (or a video frame) of `width` x `height` px is resized and padded."""
+        """Return the resized and padded sizes of an image (or a video frame) of `width` x `height` px."""
         limit = self.options.in_patch_limit_each_frame if is_frame else self.options.in_patch_limit
         return fit_size(width, height, limit, self.options.patch_limit_on_one_side)
 
     def count_tokens(self, width: int, height: int, *, is_frame: bool = False) -> int:
-        """Tokens of an image of `width` x `height` px, or of a chunk of such video frames, however many it has."""
+        """Return the number of tokens of an image of `width` x `height` px, or of a chunk of any number of such video
+        frames.
+        """
         return self.fit(width, height, is_frame=is_frame).num_tokens
 
     def image(self, data: bytes) -> MediaItem:
-        """An image file (PNG, JPEG, WebP, GIF, BMP) as an item.
+        """Convert an image file (PNG, JPEG, WebP, GIF, BMP) to an item.
 
         Raises:
-            MediaError: It is no image, is broken, or breaks a limit.
+            MediaError: If it is not an image, is broken, or exceeds a limit.
         """
         image = decode_image(data, self.limits)
         return make_item([image], self.fit(*image.size))
 
     def frames(self, frames: Sequence[NDArray[np.uint8]]) -> MediaItem:
-        """A chunk of one to four video frames, (height, width, 3) uint8 RGB each, as an item of the first one's size.
+        """Convert a chunk of one to four video frames, (height, width, 3) uint8 RGB each, to an item of the first one's
+        size.
 
         Raises:
-            MediaError: There are no frames, too many, or they are no RGB images.
+            MediaError: If there are no frames, too many, or they are not RGB images.
         """
         for frame in frames:
             if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
@@ -292,10 +296,10 @@ class Processor:
         return self._chunk([Image.fromarray(frame) for frame in frames])
 
     def video(self, source: bytes | Path) -> tuple[tuple[str, MediaItem], ...]:
-        """A video file as chunks, each with the time of its first frame (HH:MM:SS.mmm).
+        """Convert a video file to chunks, each with the time of its first frame (HH:MM:SS.mmm).
 
         Raises:
-            MediaError: It is no video, is broken, or breaks a limit.
+            MediaError: If it is not a video, is broken, or exceeds a limit.
         """
         fps, frames = sample_video(source, self.options.sample_fps, self.limits)
         chunks: list[tuple[str, MediaItem]] = []

@@ -3,9 +3,9 @@
 app = make_app(engine, processor, ServerOptions(api_keys=("secret",)))
 serve(app, host="127.0.0.1", port=8000)
 
-Reading order: `schemas.py` (what may be asked), `prompt.py`, `sampling.py` and `media.py` (JSON to prompts),
-`responses.py` (deadline, sequences, streams), `chat_completions.py` and `completions.py` (tokens to JSON),
-`app.py` (with what every request passes), `run.py`.
+Reading order: `schemas.py` (bodies of requests), `prompt.py`, `sampling.py` and `media.py` (JSON to prompts),
+`responses.py` (deadline, sequences, streams), `chat_completions.py` and `completions.py` (tokens to JSON), `app.py`
+(with the middleware), `run.py`.
 """
 
 from model_runtime.server.app import make_app

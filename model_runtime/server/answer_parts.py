@@ -1,4 +1,4 @@
-"""What chat answers and plain completions share: the head of every object, token counts, log-probabilities, events."""
+"""Common parts of chat answers and plain completions: head of objects, token counts, log-probabilities, events."""
 
 import hashlib
 import time
@@ -16,7 +16,7 @@ from model_runtime.tokenizer import Tokenizer
 
 @dataclass(slots=True)
 class Usage:
-    """Counts over all sequences of a request; a prompt that several choices share counts once."""
+    """Token counts over all sequences of a request; a prompt that several choices share counts once."""
 
     num_choices: int = 1
     num_completion: int = 0
@@ -24,23 +24,23 @@ class Usage:
     _prompts: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, index: int, output: EngineOutput) -> None:
-        """Add what one step brought to sequence `index`."""
+        """Add an output of sequence `index`."""
         self.num_completion += len(output.token_ids)
         if index % self.num_choices == 0 and output.num_prompt_tokens:
             self._prompts[index] = (output.num_prompt_tokens, output.num_cached_tokens)
 
     @property
     def num_prompt(self) -> int:
-        """Tokens of the prompts."""
+        """Number of prompt tokens."""
         return sum(prompt for prompt, _ in self._prompts.values())
 
     @property
     def num_cached(self) -> int:
-        """Of these, how many came from the prefix cache."""
+        """Number of prompt tokens from the prefix cache."""
         return sum(cached for _, cached in self._prompts.values())
 
     def to_json(self) -> dict[str, Any]:
-        """OpenAI's form."""
+        """Return the counts in OpenAI's form."""
         return {
             "prompt_tokens": self.num_prompt,
             "completion_tokens": self.num_completion,
@@ -54,7 +54,7 @@ Json = dict[str, Any]
 
 
 def chat_logprobs(logprobs: Iterable[TokenLogprob], tokenizer: Tokenizer, *, with_sampled: bool) -> list[Json]:
-    """Entries of `logprobs.content` of a chat answer; `with_sampled` says of each who chose it."""
+    """Return `logprobs.content` of a chat answer; `with_sampled` adds a flag for tokens chosen by the model."""
     return [
         _entry(one.token_id, one.logprob, tokenizer)
         | {"top_logprobs": [_entry(token_id, logprob, tokenizer) for token_id, logprob in one.top]}
@@ -71,7 +71,9 @@ def text_logprobs(
     *,
     with_sampled: bool,
 ) -> Json:
-    """`logprobs` of a plain completion, an entry a token; the first begins at `offset` in the text of the choice."""
+    """Return `logprobs` of a plain completion, with one entry per token; `offset` is that of the first in the choice's
+    text.
+    """
     texts = [token_text(token_id, tokenizer) for token_id in ids]
     offsets = []
     for text in texts:
@@ -92,7 +94,7 @@ def text_logprobs(
 
 
 def prompt_logprobs_json(logprobs: Sequence[TokenLogprob | None], tokenizer: Tokenizer) -> list[Json | None]:
-    """One entry for each token of a prompt: by id, its own first, then the likeliest; None for the first token."""
+    """Return one entry per prompt token: by id, its own first, then the most likely; None for the first token."""
     return [
         None
         if one is None
@@ -105,12 +107,12 @@ def prompt_logprobs_json(logprobs: Sequence[TokenLogprob | None], tokenizer: Tok
 
 
 def token_text(token_id: int, tokenizer: Tokenizer) -> str:
-    """A token as text; what is no whole character shows as U+FFFD."""
+    """Return a token as text; incomplete characters become U+FFFD."""
     return tokenizer.token_bytes(token_id).decode("utf-8", "replace")
 
 
 def finite(logprob: float) -> float:
-    """JSON has no infinity: what cannot happen gets the lowest value that OpenAI uses."""
+    """Replace minus infinity, which JSON does not support, by the lowest value that OpenAI uses."""
     return max(logprob, -9999.0)
 
 
@@ -123,24 +125,26 @@ DONE = b"data: [DONE]\n\n"
 
 
 def format_event(data: object) -> bytes:
-    """One server-sent event."""
+    """Format one server-sent event."""
     return b"data: " + dump(data) + b"\n\n"
 
 
 class Reply(Protocol):
-    """One answer in the making."""
+    """Interface of an answer in progress."""
 
     def take(self, index: int, output: EngineOutput) -> bytes:
-        """Add a step of sequence `index`; the events to stream now, nothing where the answer comes whole."""
+        """Add an output of sequence `index`, and return the events to stream now; none for an answer that is not
+        streamed.
+        """
         ...
 
     def end(self) -> bytes:
-        """The whole answer, or a stream's last events."""
+        """Return the whole answer, or a stream's last events."""
         ...
 
 
 class ReplyHead:
-    """What stands in every object of one answer."""
+    """Fields of every object of one answer."""
 
     def __init__(self, reply_id: str, kind: str, model: str) -> None:
         self._fields = {
@@ -153,36 +157,36 @@ class ReplyHead:
         self._opening = b"data: " + dump(self._fields).removesuffix(b"}") + b',"choices":['
 
     def to_json(self, choices: list[Json]) -> Json:
-        """An object with these choices."""
+        """Return an object with these choices."""
         return self._fields | {"choices": choices}
 
     def to_event(self, choice: Json, more: Json) -> bytes:
-        """An event of a stream: one choice, and further fields of the object."""
+        """Return an event of a stream: one choice, and further fields of the object."""
         rest = b"".join(b',"%s":%s' % (name.encode(), dump(value)) for name, value in more.items())
         return self._opening + dump(choice) + b"]" + rest + b"}\n\n"
 
 
 @lru_cache(maxsize=64)
 def fingerprint(model: str) -> str:
-    """The same for the same model name and version of this server."""
+    """Return a fingerprint that depends only on the model name and the version of this server."""
     return "fp_" + hashlib.sha256(f"model_runtime 1 {model}".encode()).hexdigest()[:12]
 
 
 def check_stream_options(asked: SamplingFields) -> None:
-    """Refuse options of a stream without a stream.
+    """Check that stream options are given only with a stream.
 
     Raises:
-        RequestError: There are some.
+        RequestError: If they are given without a stream.
     """
     if asked.stream_options is not None and not asked.stream:
         raise RequestError("stream_options is set; expected stream: true beside it", param="stream_options")
 
 
 def check_output(output: EngineOutput) -> None:
-    """Refuse to go on with a sequence that did not end by itself.
+    """Check that a sequence did not end with an error.
 
     Raises:
-        RequestError: It failed in the engine, or was cancelled there.
+        RequestError: If it failed in the engine, or was cancelled there.
     """
     if output.finish_reason == "error":
         raise RequestError(f"the engine failed: {output.error}", code="engine_error", status=500)

@@ -1,4 +1,4 @@
-"""The application: its routes, what operators ask, error answers; and the middleware that every request passes."""
+"""Application with its routes, operator endpoints, error answers, and the middleware of all requests."""
 
 import asyncio
 import hashlib
@@ -60,7 +60,7 @@ class RequestMiddleware:
         self._key_digests = [_digest(key) for key in options.api_keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
+        """Pass a request on, or answer it here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -151,7 +151,7 @@ _SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)
 
 
 def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOptions | None = None) -> FastAPI:
-    """An OpenAI-compatible server as an ASGI application, which closes the engine when it shuts down."""
+    """Return an OpenAI-compatible server as an ASGI application, which closes the engine when it shuts down."""
     options = options or ServerOptions()
     state = ServerState(
         engine=engine,
@@ -167,7 +167,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
         description="OpenAI-compatible. Unknown fields are ignored and named in the header `x-ignored-fields`.",
         lifespan=_lifespan,
         redirect_slashes=False,
-        docs_url=None,  # its page would load scripts from elsewhere
+        docs_url=None,  # its page would load external scripts
         redoc_url=None,
     )
     app.state.server = state
@@ -189,7 +189,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Empties the engine's lists of times while nobody scrapes them; closes the engine at the end."""
+    """Clear the engine's lists of times regularly, also without metrics requests; close the engine at the end."""
     state: ServerState = app.state.server
 
     async def poll() -> None:
@@ -224,7 +224,7 @@ def _add_routes(app: FastAPI) -> None:
             endpoint,
             methods=["GET"],
             response_model=None,
-            response_class=Response if text else JSONResponse,  # of which the document takes the media type
+            response_class=Response if text else JSONResponse,  # used only for the media type in the OpenAPI document
             responses=answers_of(answer, *statuses, text=text),
         )
 
@@ -253,7 +253,7 @@ async def _show_error(request: Request, error: Exception) -> Response:
 
 
 async def _show_nothing(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it; the log does
+    return Response(status_code=499)  # the answer is not read, but logged
 
 
 async def _show_http_error(request: Request, error: Exception) -> Response:
@@ -274,7 +274,7 @@ METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 async def show_health(request: Request) -> Response:
-    """200 while requests are taken, 503 with the reason while not."""
+    """Return 200 while requests are accepted, otherwise 503 with the reason."""
     state = state_of(request)
     reason = "the server is shutting down" if state.drain.is_draining else state.engine.fault
     if reason is None:
@@ -284,29 +284,29 @@ async def show_health(request: Request) -> Response:
 
 
 async def show_metrics(request: Request) -> Response:
-    """Prometheus' text format."""
+    """Return metrics in Prometheus' text format."""
     return Response(state_of(request).metrics.render(), headers={"content-type": METRICS_TYPE})
 
 
 async def show_version(request: Request) -> Response:
-    """The version of this package."""
+    """Return the version of this package."""
     return JSONResponse({"version": find_version()})
 
 
 async def list_models(request: Request) -> Response:
-    """The model, under each of its names."""
+    """List the model under each of its names."""
     state = state_of(request)
     return JSONResponse({"object": "list", "data": [_model(name, state) for name in state.model_names]})
 
 
 async def show_model(request: Request, name: str) -> Response:
-    """One model by its name, which may hold slashes."""
+    """Return one model by its name, which may contain slashes."""
     state = state_of(request)
     return JSONResponse(_model(state.check_model(name), state))
 
 
 def find_version() -> str:
-    """Of the installed distribution; `unknown` in a bare source tree."""
+    """Return the version of the installed distribution; `unknown` in a bare source tree."""
     try:
         return metadata.version("cua-k25")
     except metadata.PackageNotFoundError:

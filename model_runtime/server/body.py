@@ -1,4 +1,4 @@
-"""The body of a request: bytes to a checked pydantic model; and errors as OpenAI's JSON.
+"""Parsing of request bodies to validated pydantic models, and errors in OpenAI's JSON format.
 
 Source: platform.openai.com, API reference, error codes; the SDK picks its exception by the status alone.
 """
@@ -23,11 +23,11 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection; nobody reads the answer."""
+    """Exception for a client that closed the connection."""
 
 
 class DrainingError(BusyError):
-    """The server is about to leave; another one, or the next, will answer."""
+    """Exception for a server that is shutting down; the client should retry."""
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__("the server is shutting down; try again later", retry_after_s=retry_after_s)
@@ -35,7 +35,7 @@ class DrainingError(BusyError):
 
 
 def error_body(error: RequestError | RuntimeFault) -> Json:
-    """The body that tells a client what went wrong."""
+    """Return the error body for a client."""
     status = status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     if isinstance(error, RequestError):
@@ -44,19 +44,19 @@ def error_body(error: RequestError | RuntimeFault) -> Json:
 
 
 def status_of(error: RequestError | RuntimeFault) -> int:
-    """HTTP status: the request's own, or 503 for a fault of ours that another try may not meet."""
+    """Return the HTTP status: the request error's own, or 503 for a server error that may be temporary."""
     return error.status if isinstance(error, RequestError) else 503
 
 
 def error_headers(error: RequestError | RuntimeFault) -> dict[str, str]:
-    """Headers that go with it: when to come again."""
+    """Return the headers of an error: when to retry."""
     if isinstance(error, BusyError):
         return {"retry-after": str(max(1, round(error.retry_after_s)))}
     return {}
 
 
 def dump(body: Any) -> bytes:
-    """JSON as it goes over the wire, in one line also for readers that take Unicode's other line ends for one."""
+    """Serialize JSON in one line, also for readers that treat Unicode's other line separators as line ends."""
     text = _ENCODER.encode(body)
     return (text if text.isascii() else text.translate(_OTHER_LINE_ENDS)).encode()
 
@@ -69,11 +69,11 @@ _SHOWN_FIELDS = 20
 
 
 async def read_body(request: Request, model: type[Asked], *, timeout_s: float) -> Asked:
-    """Read and check a JSON body; large ones are read in a thread.
+    """Read and validate a JSON body; large ones are parsed in a thread.
 
     Raises:
-        RequestError: It is no JSON, nested too deep, or does not fit; the text names the first wrong field.
-        ClientGoneError: The client left while sending.
+        RequestError: If it is not JSON, nested too deep, or invalid; the text names the first invalid field.
+        ClientGoneError: If the client disconnected while sending.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -89,7 +89,7 @@ async def read_body(request: Request, model: type[Asked], *, timeout_s: float) -
 
 
 def parse_body(raw: bytes, model: type[Asked]) -> Asked:
-    """JSON text to a model.
+    """Parse JSON text to a model.
 
     Raises:
         RequestError: See `read_body`.
@@ -101,7 +101,7 @@ def parse_body(raw: bytes, model: type[Asked]) -> Asked:
 
 
 def ignored_fields(names: list[str]) -> str:
-    """Names of unknown fields, as the value of a header: printable ASCII without blanks at its ends, or nothing."""
+    """Return names of unknown fields as a header value: printable ASCII without spaces at its ends, or empty."""
     shown = [re.sub(r"[^\w.\-]", "?", name[:_SHOWN_CHARS], flags=re.ASCII) or "?" for name in names[:_SHOWN_FIELDS]]
     return ", ".join(shown + (["..."] if len(names) > _SHOWN_FIELDS else []))
 
@@ -112,7 +112,7 @@ def _wrong_field(error: ValidationError, raw: bytes) -> RequestError:
         return RequestError(
             f"the body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}", code="invalid_json"
         )
-    same_field = [one for one in others if one["loc"][:1] == first["loc"][:1]]  # branches of a union among them
+    same_field = [one for one in others if one["loc"][:1] == first["loc"][:1]]  # including branches of a union
     first = max([first, *same_field], key=lambda one: len(one["loc"]))
     path = ".".join(_path(first["loc"], raw))
     rest = f" ({len(others)} more)" if others else ""
@@ -121,7 +121,7 @@ def _wrong_field(error: ValidationError, raw: bytes) -> RequestError:
 
 
 def _say(error: ErrorDetails) -> str:
-    """What was found and what was expected."""
+    """Describe the found and the expected value."""
     said = error["msg"][:1].lower() + error["msg"][1:]
     match error["type"]:
         case "missing":
@@ -133,7 +133,7 @@ def _say(error: ErrorDetails) -> str:
 
 
 def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:
-    """Where an error is, without pydantic's own words for the branches of a union."""
+    """Return the path of an error, without pydantic's labels for the branches of a union."""
     try:
         here: Any = json.loads(raw)
     except (ValueError, RecursionError):

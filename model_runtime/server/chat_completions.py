@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: deltas of the engine through the parser to messages, whole or as chunks."""
+"""Endpoint `POST /v1/chat/completions`: engine deltas are parsed to messages, whole or streamed."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -70,7 +70,7 @@ class ChatChoice:
         self._token_ids: list[int] = []
 
     def take(self, output: EngineOutput) -> list[Event]:
-        """Add a step; what it says, calls that must not be passed on left out."""
+        """Add an output, and return its events without calls that must not be passed on."""
         self._count_reasoning(output.token_ids)
         self._logprobs += output.logprobs
         self._token_ids += output.token_ids
@@ -88,11 +88,11 @@ class ChatChoice:
         return events
 
     def keep(self, events: Iterable[Event]) -> None:
-        """Keep events for the whole message."""
+        """Store events for the whole message."""
         self._events += events
 
     def chunks(self, events: Iterable[Event]) -> list[Json]:
-        """Choices of the chunks that tell of these events, in order."""
+        """Return the stream choices for these events, in order."""
         deltas = [delta for event in join_texts(events) if (delta := self._delta(event))]
         choices = [self._chunk(delta) for delta in deltas]
         if not self._has_begun:
@@ -108,7 +108,7 @@ class ChatChoice:
         return {"index": self._index, "delta": delta, "finish_reason": None, "logprobs": None}
 
     def whole(self) -> Json:
-        """The choice of a whole answer."""
+        """Return the choice of an answer that is not streamed."""
         reply = collect_reply(self._events, Summary())
         message: Json = {"role": "assistant", "content": reply.content, "refusal": None}
         if reply.reasoning is not None:
@@ -128,7 +128,7 @@ class ChatChoice:
         return {"finish_reason": self.finish_reason, "stop_reason": self._stop_reason}
 
     def _extras(self) -> Json:
-        """Log-probabilities and ids that have not been shown yet."""
+        """Return log-probabilities and ids that have not been returned yet."""
         extras: Json = {}
         if self._asked.logprobs:
             content = chat_logprobs(self._logprobs, self._tokenizer, with_sampled=bool(self._asked.return_token_ids))
@@ -167,7 +167,7 @@ class ChatChoice:
 
 
 def join_texts(events: Iterable[Event]) -> list[Event]:
-    """The events with neighbours of one kind made one."""
+    """Join adjacent events of the same kind."""
     joined: list[Event] = []
     for event in events:
         last = joined[-1] if joined else None
@@ -184,7 +184,7 @@ def join_texts(events: Iterable[Event]) -> list[Event]:
 
 
 class ChatReply:
-    """The answer to a chat request."""
+    """Answer to a chat request."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class ChatReply:
         self._usage = record.usage = Usage(len(choices))
 
     def take(self, index: int, output: EngineOutput) -> bytes:
-        """Add a step of one choice. See `Reply.take`."""
+        """Add an output of one choice. See `Reply.take`."""
         choice = self._choices[index]
         self._usage.take(index, output)
         events = choice.take(output)
@@ -215,7 +215,7 @@ class ChatReply:
         return b"".join(self._head.to_event(chunk, self._extra_fields(chunk)) for chunk in choice.chunks(events))
 
     def end(self) -> bytes:
-        """The answer, or the end of the stream."""
+        """Return the answer, or the end of the stream."""
         if not self._asked.stream:
             body = self._head.to_json([choice.whole() for choice in self._choices]) | {"usage": self._count()}
             ids = {"prompt_token_ids": self._prompt_ids} if self._asked.return_token_ids else {}
@@ -228,7 +228,7 @@ class ChatReply:
         return self._usage.to_json()
 
     def _extra_fields(self, choice: Json) -> Json:
-        """Fields of a chunk other than its choice."""
+        """Return the fields of a chunk other than its choice."""
         extra: Json = {}
         if self._asked.return_token_ids and "role" in choice["delta"]:
             extra["prompt_token_ids"] = self._prompt_ids
@@ -238,7 +238,7 @@ class ChatReply:
 
 
 async def complete_chat(request: Request) -> Answer:
-    """Continue a conversation."""
+    """Handle a chat request."""
     state = state_of(request)
     asked = await read_body(request, ChatRequest, timeout_s=state.options.body_timeout_s)
     return make_answer(state, asked, lambda: _prepare(state, asked, record_of(request)))

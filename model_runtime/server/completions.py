@@ -1,4 +1,4 @@
-"""`POST /v1/completions`, `/tokenize` and `/detokenize`: text and token ids without a template."""
+"""Endpoints `POST /v1/completions`, `/tokenize` and `/detokenize`: text and token ids without a template."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 @dataclass(slots=True)
 class _Piece:
-    """What a choice has to show and has not shown yet."""
+    """Output of a choice that has not been returned yet."""
 
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -63,7 +63,7 @@ class TextChoice:
         self._stop_reason: str | int | None = None
 
     def take(self, output: EngineOutput) -> None:
-        """Add a step."""
+        """Add an output."""
         if not self._has_begun:
             self._begin(output)
         if self._asked.max_tokens != 0:
@@ -76,7 +76,7 @@ class TextChoice:
             self._stop_reason = output.stop_reason
 
     def pop(self) -> Json | None:
-        """The choice with what is new, or None where that is nothing."""
+        """Return the choice with its new output, or None if there is nothing new."""
         piece = self._piece
         if not (piece.text or self._first_extras or self.finish_reason):
             return None
@@ -122,7 +122,7 @@ class TextChoice:
 
 
 class TextReply:
-    """The answer to a completion request."""
+    """Answer to a completion request."""
 
     def __init__(self, head: ReplyHead, choices: list[TextChoice], asked: TextRequest, record: AccessLogRecord) -> None:
         self._head = head
@@ -132,7 +132,7 @@ class TextReply:
         self._usage = record.usage = Usage(asked.n or 1)
 
     def take(self, index: int, output: EngineOutput) -> bytes:
-        """Add a step of one choice. See `Reply.take`."""
+        """Add an output of one choice. See `Reply.take`."""
         choice = self._choices[index]
         if self._asked.max_tokens == 0:
             output = replace(output, token_ids=())
@@ -146,7 +146,7 @@ class TextReply:
         return b"" if shown is None else self._head.to_event(shown, self._extra_fields())
 
     def end(self) -> bytes:
-        """The answer, or the end of the stream."""
+        """Return the answer, or the end of the stream."""
         if not self._asked.stream:
             shown = [choice for choice in map(TextChoice.pop, self._choices) if choice is not None]
             return dump(self._head.to_json(shown) | {"usage": self._usage.to_json()})
@@ -154,14 +154,14 @@ class TextReply:
         return (format_event(last) if self._asked.usage_at_end else b"") + DONE
 
     def _extra_fields(self) -> Json:
-        """Fields of a chunk other than its choice."""
+        """Return the fields of a chunk other than its choice."""
         if not self._asked.usage_at_end:
             return {}
         return {"usage": self._usage.to_json() if self._asked.usage_always else None}
 
 
 async def complete_text(request: Request) -> Answer:
-    """Continue a text, or token ids."""
+    """Handle a completion request with text or token ids."""
     state = state_of(request)
     asked = await read_body(request, TextRequest, timeout_s=state.options.body_timeout_s)
     return make_answer(state, asked, lambda: _prepare(state, asked, record_of(request)))
@@ -189,10 +189,10 @@ async def _prepare(state: ServerState, asked: TextRequest, record: AccessLogReco
 
 
 def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:
-    """Token ids of each prompt.
+    """Return the token ids of each prompt.
 
     Raises:
-        RequestError: There are too many, one is empty or too long, or one holds placeholders of media.
+        RequestError: If there are too many, one is empty or too long, or one has media placeholders.
     """
     given = asked.prompt
     texts = [given] if isinstance(given, str) else [one for one in given if isinstance(one, str)]
@@ -216,11 +216,11 @@ def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> 
 
 
 MOST_CONTEXTS = 4
-"""So many times what the model takes is counted, to say by how much a prompt is too long."""
+"""Limit of tokenization in multiples of the model's context, to report by how much a prompt is too long."""
 
 
 async def tokenize(request: Request) -> Response:
-    """Token ids of a text, or of a conversation with everything the template adds; up to four times the context."""
+    """Return token ids of a text, or of a conversation rendered by the template; up to four times the context."""
     state = state_of(request)
     asked = await read_body(request, TokenizeRequest, timeout_s=state.options.body_timeout_s)
     state.check_model(asked.model)
@@ -243,7 +243,7 @@ async def _count(asked: TokenizeRequest, state: ServerState) -> list[int]:
 
 
 async def detokenize(request: Request) -> Response:
-    """Text of token ids, control tokens by their names."""
+    """Return the text of token ids, with control tokens by their names."""
     state = state_of(request)
     asked = await read_body(request, DetokenizeRequest, timeout_s=state.options.body_timeout_s)
     state.check_model(asked.model)
@@ -266,5 +266,5 @@ def _attend(request: Request, state: ServerState) -> RequestDeadline:
 
 
 async def _make_answer(make: Callable[[], Json]) -> Response:
-    """JSON that is made and written in a thread: it can be as long as what was asked."""
+    """Make and serialize JSON in a thread: it can be as long as the request."""
     return Response(await run_in_thread(lambda: dump(make())), media_type="application/json")

@@ -1,11 +1,11 @@
-"""Images and videos of a request: data URLs or URLs of the web, decoded in threads, kept for the next request.
+"""Images and videos of a request: data URLs or http(s) URLs, decoded in threads, cached for the next request.
 
-Data URLs are `data:image/png;base64,iVBORw0...` (RFC 2397). Blanks are dropped everywhere in the data: the model card's
-own example has one after the comma.
+Data URLs are `data:image/png;base64,iVBORw0...` (RFC 2397). Whitespace is ignored everywhere in the data: the model
+card's own example has a space after the comma.
 
-A server may allow URLs of the web. Names are resolved here, every address is looked at, and the connection goes to the
-very address that was looked at: a name that answers differently a second time gains nothing. Each redirect starts over.
-No proxies, no credentials.
+A server may allow http(s) URLs. Names are resolved here, every address is checked, and the connection uses exactly the
+checked address, so that a name that resolves differently the second time has no effect. Each redirect is checked in the
+same way. No proxies, no credentials.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ _MAX_HEAD_CHARS = 200
 
 
 def is_data_url(url: str) -> bool:
-    """Whether the URL carries its data."""
+    """Return True if the URL is a data URL."""
     return url[:5].lower() == "data:"
 
 
 def read_data_url(url: str, kind: str, *, max_bytes: int) -> bytes:
-    """The bytes of a data URL of an `image` or `video`; more than `max_bytes` are refused before they are decoded.
+    """Return the bytes of a data URL of an `image` or `video`; more than `max_bytes` are rejected before decoding.
 
     Raises:
-        MediaError: It is malformed, of another kind, or too large.
+        MediaError: If it is malformed, of another kind, or too large.
     """
     comma = url.find(",", 0, _MAX_HEAD_CHARS)
     head = _HEAD.match(url[:comma].strip()) if comma >= 0 else None
@@ -53,7 +53,7 @@ def read_data_url(url: str, kind: str, *, max_bytes: int) -> bytes:
     found = (head["type"] or _ANY_TYPE).lower()
     if found != _ANY_TYPE and not found.startswith(f"{kind}/"):
         raise MediaError(f"the data URL is of type {found}; expected {kind}/...", code="invalid_media_type")
-    if (len(url) - comma) * 3 // 4 > max_bytes + _MAX_HEAD_CHARS + len(url) // 50:  # room for line ends
+    if (len(url) - comma) * 3 // 4 > max_bytes + _MAX_HEAD_CHARS + len(url) // 50:  # allowance for line ends
         raise too_large(kind, max_bytes)
     data = _decode(url[comma + 1 :], kind)
     if len(data) > max_bytes:
@@ -62,7 +62,7 @@ def read_data_url(url: str, kind: str, *, max_bytes: int) -> bytes:
 
 
 def too_large(kind: str, max_bytes: int) -> MediaError:
-    """More bytes than one item may have."""
+    """Return the error for an item with more bytes than allowed."""
     return MediaError(f"the {kind} is larger than {max_bytes} bytes; send a smaller one", code="media_too_large")
 
 
@@ -84,10 +84,10 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
-    """The bytes of an `image` or `video` behind a URL of scheme http or https.
+    """Fetch the bytes of an `image` or `video` from an http or https URL.
 
     Raises:
-        MediaError: The URL is refused or malformed, cannot be fetched in time, or has too much behind it.
+        MediaError: If the URL is rejected or malformed, cannot be fetched in time, or its content is too large.
     """
     httpx = require("httpx")
     try:
@@ -108,7 +108,7 @@ async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
 
 
 async def _get(client: Any, url: str, kind: str, access: MediaAccess) -> bytes | str:
-    """The bytes, or where they are said to be."""
+    """Return the bytes, or the location of a redirect."""
     host, port, is_tls = _check_url(url, kind)
     address = await _find_address(host, port, access)
     request_url = client.build_request("GET", url).url.copy_with(host=str(address))
@@ -145,7 +145,7 @@ def _check_url(url: str, kind: str) -> tuple[str, int, bool]:
 
 
 async def _find_address(host: str, port: int, access: MediaAccess) -> Address:
-    """The first address of a name, all of them allowed."""
+    """Return the first address of a name, after checking that all of them are allowed."""
     rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
     if host not in access.private_hosts and not all(map(is_public, addresses)):
@@ -155,7 +155,7 @@ async def _find_address(host: str, port: int, access: MediaAccess) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet, also where IPv6 wraps another one."""
+    """Return True if an address is on the public internet; also checks addresses embedded in IPv6."""
     if isinstance(address, ipaddress.IPv6Address):
         is_nat64 = int(address) >> 32 == 0x64FF9B << 64  # RFC 6052
         spoken_to = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_nat64 else address.ipv4_mapped
@@ -177,21 +177,21 @@ Result = TypeVar("Result")
 
 
 class MediaProcessor(Protocol):
-    """Bytes of an image or video to what the model takes; may be called from several threads."""
+    """Interface for converting bytes to model input; may be called from several threads."""
 
     def image(self, data: bytes) -> MediaItem:
-        """An image."""
+        """Convert an image."""
         ...
 
     def video(self, data: bytes) -> Chunks:
-        """A video as chunks, each with the time of its first frame."""
+        """Convert a video to chunks, each with the time of its first frame."""
         ...
 
 
 class MediaReader:
-    """Reads the media of requests.
+    """Reader of the media of requests.
 
-    An agent sends its last screenshots with every step; decoded images are kept, so that only new ones cost time.
+    An agent sends its last screenshots with every step; decoded images are cached, so that only new ones are decoded.
     """
 
     def __init__(self, processor: MediaProcessor, access: MediaAccess) -> None:
@@ -205,8 +205,8 @@ class MediaReader:
         """Load parts, each with its path in the request, in their order.
 
         Raises:
-            RequestError: There are too many.
-            MediaError: One cannot be loaded; the first one in order is told.
+            RequestError: If there are too many.
+            MediaError: If one cannot be loaded; the first one in order is reported.
         """
         most = self._access.max_items
         if len(parts) > most:

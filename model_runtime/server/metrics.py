@@ -1,6 +1,6 @@
-"""The access log, and what Prometheus reads at `/metrics`: the engine's counters and times, and the server's own.
+"""Access log, and Prometheus metrics at `/metrics`: the engine's counters and times, and the server's own.
 
-A record holds what the log line and the metrics need of a request; never what was said in it.
+A record has the data of a request for the log line and the metrics; never its content.
 """
 
 import logging
@@ -25,15 +25,15 @@ _GIVEN_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 @dataclass(slots=True, kw_only=True)
 class AccessLogRecord:
-    """One request on its way.
+    """Log record of one request.
 
     Attributes:
-        request_id: The client's `X-Request-Id`, or one of ours.
-        status: Of the answer as sent.
-        late_status: What it would have been, had it not been streaming already; 499 for a client that left.
+        request_id: The client's `X-Request-Id`, or a generated one.
+        status: Status of the answer as sent.
+        late_status: Status that an error during streaming would have had; 499 for a client that disconnected.
         usage: Token counts so far.
-        finish_reasons: One for each choice.
-        problems: How replies left the model's format.
+        finish_reasons: Finish reason of each choice.
+        problems: Deviations of replies from the model's format.
     """
 
     request_id: str
@@ -48,16 +48,16 @@ class AccessLogRecord:
 
     @property
     def took_s(self) -> float:
-        """Since the request's head arrived."""
+        """Seconds since the request's head arrived."""
         return time.perf_counter() - self.started_s
 
     @property
     def shown_status(self) -> int:
-        """The status that tells how it ended."""
+        """Final status, including errors during streaming."""
         return self.late_status or self.status
 
     def log(self) -> None:
-        """The access log's line; what probes ask all day is for debugging only."""
+        """Write the access log's line; frequent probes are logged at debug level only."""
         usage = self.usage
         LOG.log(
             logging.DEBUG if self.path in _PROBED and self.status == 200 else logging.INFO,
@@ -68,7 +68,7 @@ class AccessLogRecord:
 
 
 def make_request_id(given: str) -> str:
-    """The client's id where it is short printable ASCII, else a new one."""
+    """Return the client's id if it is short printable ASCII, otherwise a new one."""
     return given if _GIVEN_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}"
 
 
@@ -99,7 +99,7 @@ _TIMES = {
 
 
 class _EngineCollector:
-    """The engine's counters as they stand."""
+    """Collector of the engine's current counters."""
 
     def __init__(self, metrics: "Metrics") -> None:
         self._metrics = metrics
@@ -117,7 +117,7 @@ class _EngineCollector:
 
 
 class Metrics:
-    """All figures of one server."""
+    """All metrics of one server."""
 
     def __init__(self, engine: EngineClient) -> None:
         self._engine = engine
@@ -140,7 +140,7 @@ class Metrics:
         self._registry.register(_EngineCollector(self))
 
     def poll(self) -> None:
-        """Fetch the engine's counters, and put the times it held into the histograms."""
+        """Read the engine's counters, and add its times to the histograms."""
         self.stats = self._engine.stats()
         for name, seconds in self.stats.histograms.items():
             if (histogram := self._times.get(name.removesuffix("_s"))) is not None:
@@ -148,7 +148,7 @@ class Metrics:
                     histogram.observe(value)
 
     def count(self, record: AccessLogRecord, route: str) -> None:
-        """Take note of a request that ended; `route` is `other` for unknown paths."""
+        """Count a finished request; `route` is `other` for unknown paths."""
         self._requests.labels(route, str(record.shown_status)).inc()
         self._e2e.observe(record.took_s)
         if record.shown_status == 499:
@@ -159,7 +159,7 @@ class Metrics:
             self._problems.labels(problem).inc()
 
     def render(self) -> bytes:
-        """Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         self.poll()
         return generate_latest(self._registry)
 

@@ -1,18 +1,18 @@
-"""Settings of the server. Nothing here changes what the model computes."""
+"""Settings of the server. They do not affect the model's results."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaAccess:
-    """Where images and videos may come from, and how many. Limits of pixels are the processor's.
+    """Allowed sources and number of images and videos. Pixel limits are the processor's.
 
     Attributes:
-        max_item_bytes: Of one, decoded from base64 or fetched.
-        allow_http: Whether `http` and `https` URLs are fetched at all; data URLs always work.
+        max_item_bytes: Maximum size of one item, decoded from base64 or fetched.
+        allow_http: True to fetch `http` and `https` URLs; data URLs always work.
         private_hosts: Hosts that may be fetched from although their addresses are loopback, private or link-local.
-        fetch_timeout_s: For one fetch with its redirects.
-        cache_bytes: Memory for decoded images that may come again with the next request; 0 for none.
+        fetch_timeout_s: Timeout of one fetch including redirects.
+        cache_bytes: Memory for decoded images that may be sent again; 0 for none.
     """
 
     max_items: int = 256
@@ -25,20 +25,20 @@ class MediaAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """How the server treats its clients.
+    """Settings for the handling of clients.
 
     Attributes:
-        model_names: Further names under which the model answers, beside the engine's own.
-        api_keys: Any of them opens everything; empty for no keys. `/health` is always open.
-        max_body_bytes: Of one request; more is refused with 413 before it is read.
-        max_tools: Tools that one request may declare.
-        media: Where images and videos may come from.
-        body_timeout_s: For a request to arrive.
-        request_timeout_s: For a whole request; None for no limit. Answered with 504.
-        queue_timeout_s: Until the engine says the first thing; None for no limit. Answered with 503.
-        ping_s: A stream that has been silent so long sends a comment, so that nobody on the way closes it.
-        drain_s: What requests in flight get to finish after SIGTERM.
-        retry_after_s: What clients are told who come while the server drains.
+        model_names: Names of the model, in addition to the engine's own.
+        api_keys: Keys that give full access; empty for no authentication. `/health` is always open.
+        max_body_bytes: Maximum size of one request; larger ones are rejected with 413 before they are read.
+        max_tools: Maximum number of tools in one request.
+        media: Allowed sources of images and videos.
+        body_timeout_s: Timeout for receiving a request.
+        request_timeout_s: Timeout of a whole request, answered with 504; None for no limit.
+        queue_timeout_s: Timeout for the engine's first output, answered with 503; None for no limit.
+        ping_s: Seconds without output after which a stream sends a comment, so that no proxy closes it.
+        drain_s: Seconds for requests in flight to finish after SIGTERM.
+        retry_after_s: Retry delay reported to clients while the server drains.
         cors_origins: Origins whose pages may call the server from a browser; empty for none.
     """
 

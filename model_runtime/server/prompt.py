@@ -1,4 +1,4 @@
-"""What a request asks for, as the engine takes it: prompt, tools, and sampling parameters."""
+"""Conversion of a request to engine input: prompt, tools, and sampling parameters."""
 
 import asyncio
 import json
@@ -32,16 +32,16 @@ from model_runtime.server.schemas import (
 from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 MAX_INLINE_CHARS = 2000
-"""Up to so much text, template and tokenizer take less time than the way into a thread and back."""
+"""Maximum characters that are rendered and tokenized on the event loop: for these, a thread would cost more time."""
 MAX_INLINE_MESSAGES = 20
 
 
 async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict[str, Loaded]:
-    """The media of a conversation by their paths in the request.
+    """Load the media of a conversation by their paths in the request.
 
     Raises:
-        RequestError: There are too many images and videos.
-        MediaError: An image or video cannot be loaded.
+        RequestError: If there are too many images and videos.
+        MediaError: If an image or video cannot be loaded.
     """
     found = list(_media(messages))
     loaded = await reader.read(found) if found else []
@@ -49,17 +49,17 @@ async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict
 
 
 def make_messages(messages: Sequence[MessageIn], loaded: Mapping[str, Loaded]) -> list[ChatMessage]:
-    """The conversation with its media."""
+    """Return the conversation with its media."""
     return [_message(index, message, loaded) for index, message in enumerate(messages)]
 
 
 def is_small(messages: Sequence[MessageIn]) -> bool:
-    """Whether it takes no thread to read a conversation: a few messages of little text, and no calls."""
+    """Return True if a conversation can be processed without a thread: a few messages of little text, and no calls."""
     return len(messages) <= MAX_INLINE_MESSAGES and sum(map(_num_chars, messages)) <= MAX_INLINE_CHARS
 
 
 def _num_chars(message: MessageIn) -> int:
-    """Characters of a message, or too many where it has parts that are not counted."""
+    """Return the number of characters of a message, or more than the limit if it has parts that are not counted."""
     if message.tool_calls or len(message.content or ()) > MAX_INLINE_MESSAGES:
         return MAX_INLINE_CHARS + 1
     texts = [message.reasoning_content, message.reasoning, message.name, message.tool_call_id]
@@ -107,7 +107,7 @@ _TEMPLATE_FLAGS = ("thinking", "preserve_thinking")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPrompt:
-    """A conversation as the engine takes it; `thinking`: the prompt ends inside an open reasoning block."""
+    """A conversation as engine input; `thinking`: the prompt ends inside an open reasoning block."""
 
     prompt: Prompt
     thinking: bool
@@ -115,10 +115,10 @@ class ChatPrompt:
 
 
 def read_flags(asked: ChatRequest) -> dict[str, bool]:
-    """The template's flags; `thinking` can be said in three ways.
+    """Return the template's flags; there are three ways to set `thinking`.
 
     Raises:
-        RequestError: A flag is not true or false, or is said twice and differently.
+        RequestError: If a flag is not a boolean, or is set to different values.
     """
     flags: dict[str, Any] = {}
     for name, value in (asked.chat_template_kwargs or {}).items():
@@ -147,10 +147,10 @@ async def read_prompt(
     *,
     most_tokens: int,
 ) -> ChatPrompt:
-    """The prompt of a chat request; one of more than `most_tokens` is refused before all of it is tokens.
+    """Return the prompt of a chat request; one of more than `most_tokens` is rejected before it is fully tokenized.
 
     Raises:
-        RequestError: A result answers no call, an image cannot be loaded, or the prompt is too long.
+        RequestError: If a result answers no call, an image cannot be loaded, or the prompt is too long.
     """
     loaded = await load_media(asked.messages, media)
 
@@ -174,7 +174,7 @@ def _make_prompt(
 
 
 NO_CALLS = GrammarSpec(kind="regex", text=r"(?s:.*)")
-"""Any text and no control token: for requests that declare tools and forbid calls."""
+"""Any text without control tokens: for requests that declare tools and forbid calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +182,11 @@ class ToolUse:
     """Tools of a request.
 
     Attributes:
-        declared: As the template takes them; they stay declared where calls are forbidden, so that the beginning of
-            a running conversation stays the same and keeps its place in the prefix cache.
-        with_calls: Whether calls are passed on.
-        max_calls: How many; None for any number.
-        grammar: What the answer must match, response format included.
+        declared: Tools for the template; also declared if calls are forbidden, so that the prompt of a running
+            conversation keeps its prefix in the cache.
+        with_calls: True to pass calls on.
+        max_calls: Maximum number of calls; None for any number.
+        grammar: Constraint on the answer, including the response format.
     """
 
     declared: tuple[ToolSpec, ...] = ()
@@ -196,7 +196,7 @@ class ToolUse:
 
 
 async def load_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
-    """The tools of a request; schemas are looked through in a thread.
+    """Return the tools of a request; schemas are checked in a thread.
 
     Raises:
         RequestError: See `read_tools`.
@@ -207,10 +207,10 @@ async def load_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
 
 
 def read_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
-    """The tools of a request.
+    """Return the tools of a request.
 
     Raises:
-        RequestError: There are too many, two have one name, or the choice names none of them.
+        RequestError: If there are too many, two have one name, or the choice is not one of them.
     """
     declared = _declared(asked, max_tools)
     choice = asked.tool_choice or ("auto" if declared else "none")
@@ -277,14 +277,14 @@ def _shown(choice: object) -> str:
 
 TOP_P = 0.95
 THINKING_TEMPERATURE, INSTANT_TEMPERATURE = 1.0, 0.6
-"""Source: README of moonshotai/Kimi-K2.5, recommended sampling."""
+"""Recommended temperatures. Source: README of moonshotai/Kimi-K2.5, recommended sampling."""
 
 
 def chat_params(asked: ChatRequest, *, thinking: bool, grammar: GrammarSpec | None) -> SamplingParams:
-    """Parameters of a chat request; temperature and top_p are the model card's where it names none.
+    """Return the parameters of a chat request; temperature and top_p default to the model card's.
 
     Raises:
-        RequestError: Fields contradict each other.
+        RequestError: If fields contradict each other.
     """
     _refuse_unsupported(asked)
     if asked.top_logprobs and not asked.logprobs:
@@ -306,10 +306,10 @@ def chat_params(asked: ChatRequest, *, thinking: bool, grammar: GrammarSpec | No
 
 
 def text_params(asked: TextRequest) -> SamplingParams:
-    """Parameters of a plain completion; temperature and top_p are 1 where it names none.
+    """Return the parameters of a plain completion; temperature and top_p default to 1.
 
     Raises:
-        RequestError: Fields contradict each other, or are not supported.
+        RequestError: If fields contradict each other, or are not supported.
     """
     _refuse_unsupported(asked)
     if asked.suffix:
@@ -350,10 +350,10 @@ def _common(asked: SamplingFields, *, temperature: float, top_p: float) -> Sampl
 
 
 def _refuse_unsupported(asked: SamplingFields) -> None:
-    """Refuse what would change the answer and is not there; what would not is ignored.
+    """Reject unsupported fields that would change the answer; others are ignored.
 
     Raises:
-        RequestError: A field asks for it.
+        RequestError: If such a field is used.
     """
     wrong: dict[str, object] = {"logit_bias": asked.logit_bias}
     if isinstance(asked, ChatRequest):

@@ -1,4 +1,4 @@
-"""One response from the read request to the last byte: deadline, sequences of the engine, whole or as events."""
+"""Processing of one response: deadline, engine sequences, and output, whole or as events."""
 
 import asyncio
 import uuid
@@ -23,16 +23,16 @@ from model_runtime.server.state import ServerState
 
 
 class RequestDeadline:
-    """An async context: its body is cancelled when a limit passes or the client leaves.
+    """Async context whose body is cancelled when a timeout expires or the client disconnects.
 
     Args:
-        receive: The request's channel; its body has been read.
-        timeout_s: For everything; None for no limit.
-        queue_timeout_s: Until `started` is called; None for no limit.
+        receive: Channel of the request; its body has been read.
+        timeout_s: Timeout of the whole request; None for no limit.
+        queue_timeout_s: Timeout until `started` is called; None for no limit.
 
     Raises:
-        RequestError: A limit passed: 503 before the engine began, 504 after.
-        ClientGoneError: The client left.
+        RequestError: If a timeout expired: 503 before the engine started, 504 after.
+        ClientGoneError: If the client disconnected.
     """
 
     def __init__(self, receive: Receive, *, timeout_s: float | None, queue_timeout_s: float | None) -> None:
@@ -44,7 +44,7 @@ class RequestDeadline:
         self._deadline: float | None = None
 
     def started(self) -> None:
-        """The engine has begun: the queue's limit no longer counts."""
+        """Record that the engine has started: the queue timeout no longer applies."""
         if not self._is_started:
             self._is_started = True
             if not self._is_client_gone:
@@ -73,7 +73,7 @@ class RequestDeadline:
             pass
         if not self._limit.expired():
             self._is_client_gone = True
-            self._limit.reschedule(0.0)  # a moment that has passed: cancels what runs
+            self._limit.reschedule(0.0)  # a time in the past: cancels the running body
 
     def _why(self) -> Exception:
         if self._is_client_gone:
@@ -92,12 +92,13 @@ _PING = b": waiting\n\n"
 
 
 class Answer(Response):
-    """Sends what `produce` yields. The status is decided by the first piece, so that early errors get their own.
+    """Response that sends the output of `produce`. The status is set with the first piece, so that early errors have
+    their own.
 
     Args:
-        produce: Yields the whole body at once, or the events of a stream.
-        options: Limits.
-        is_stream: Server-sent events; comments keep a silent stream open.
+        produce: Function that yields the whole body at once, or the events of a stream.
+        options: Timeouts.
+        is_stream: True for server-sent events; comments keep an idle stream open.
         headers: Further headers.
     """
 
@@ -121,9 +122,9 @@ class Answer(Response):
         """Answer the request.
 
         Raises:
-            RequestError: What went wrong before anything was sent.
-            RuntimeFault: The same, where it is ours.
-            ClientGoneError: Nobody is there to answer.
+            RequestError: If the request failed before anything was sent.
+            RuntimeFault: If the server failed before anything was sent.
+            ClientGoneError: If the client disconnected.
         """
         limits = self._options
         try:
@@ -136,7 +137,7 @@ class Answer(Response):
                 raise
             if self._is_stream:
                 scope["state"]["access_log_record"].late_status = status_of(error)
-                await self._write(send, format_event(error_body(error)))  # and no [DONE]: the answer is not whole
+                await self._write(send, format_event(error_body(error)))  # and no [DONE]: the answer is not complete
         except ClientGoneError:
             if not self._has_begun:
                 raise
@@ -177,7 +178,7 @@ Numbered = tuple[int, EngineOutput]
 
 
 def make_choices(request: EngineRequest, n: int) -> list[EngineRequest]:
-    """`n` sequences of one prompt; a seeded choice i samples with seed + i, so that choices differ."""
+    """Return `n` sequences of one prompt; with a seed, choice i samples with seed + i, so that choices differ."""
     seed = request.params.seed
     seeds = [None if seed is None else (seed + i + 2**63) % 2**64 - 2**63 for i in range(n)]
     return [
@@ -187,14 +188,14 @@ def make_choices(request: EngineRequest, n: int) -> list[EngineRequest]:
 
 
 async def run_sequences(engine: EngineClient, requests: Sequence[EngineRequest]) -> AsyncGenerator[Numbered, None]:
-    """Outputs of all sequences with their index. Closing it cancels those that still run.
+    """Yield outputs of all sequences with their index. Closing it cancels those that still run.
 
-    Each prompt's first sequence begins alone: by its first output the prompt is in the prefix cache, where its
-    other sequences find it.
+    Each prompt's first sequence starts alone: after its first output the prompt is in the prefix cache, where the other
+    sequences find it.
 
     Raises:
-        RequestError: The engine refuses one.
-        EngineDead: It ended.
+        RequestError: If the engine rejects one.
+        EngineDead: If the engine ended.
     """
     if len(requests) == 1:
         async with aclosing(_outputs(engine, requests[0])) as outputs:
@@ -243,28 +244,28 @@ Prepare = Callable[[], Awaitable[Prepared]]
 
 
 def state_of(request: Request) -> ServerState:
-    """The server's parts."""
+    """Return the server's state."""
     state: ServerState = request.app.state.server
     return state
 
 
 def record_of(request: Request) -> AccessLogRecord:
-    """What is noted of this request."""
+    """Return the log record of this request."""
     record: AccessLogRecord = request.state.access_log_record
     return record
 
 
 def make_reply_id(kind: str) -> str:
-    """A new id: `kind` and 32 hexadecimal digits."""
+    """Return a new id: `kind` and 32 hexadecimal digits."""
     return f"{kind}-{uuid.uuid4().hex}"
 
 
 def make_answer(state: ServerState, asked: SamplingFields, prepare: Prepare) -> Answer:
-    """The answer to a request that samples; `prepare` reads media and text within the request's limits."""
+    """Return the answer to a sampling request; `prepare` reads media and text within the request's limits."""
 
     async def produce(deadline: RequestDeadline) -> AsyncGenerator[bytes, None]:
         requests, reply = await prepare()
-        if requests[0].params.grammar is not None:  # compiled and kept here, off the event loop
+        if requests[0].params.grammar is not None:  # compiled and cached here, off the event loop
             await asyncio.to_thread(state.engine.check, requests[0])
         async with aclosing(run_sequences(state.engine, requests)) as outputs:
             async for index, output in outputs:

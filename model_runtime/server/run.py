@@ -1,4 +1,4 @@
-"""Serving an application: the listening line, signals, and leaving without dropping anybody."""
+"""Serving of an application: the listening line, signals, and graceful shutdown."""
 
 import asyncio
 import contextlib
@@ -16,23 +16,24 @@ _LAST_CALL_S = 5
 _POLL_S = 0.25
 _FAULT_SEEN_S = 3.0
 _KEEP_ALIVE_S = 75
-"""Longer than clients keep idle connections, so that it is they who close them."""
+"""Keep-alive timeout, longer than the clients', so that they close idle connections."""
 
 
 def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM; returns when everything has been answered or cancelled.
+    """Serve until SIGINT or SIGTERM; returns when all requests have been answered or cancelled.
 
-    Prints `listening on http://host:port` when requests are taken. The first signal lets requests in flight finish
-    within `drain_s`, turns new ones away with 503, then cancels what is left; a second one cancels at once.
+    Prints `listening on http://host:port` when requests are accepted. The first signal lets requests in flight finish
+    within `drain_s`, rejects new ones with 503, then cancels the rest; a second one cancels at once.
 
     Args:
-        app: Of `make_app`.
-        host: Address to listen at.
-        port: 0 for any free one.
+        app: Result of `make_app`.
+        host: Address to listen on.
+        port: Port to listen on; 0 for any free one.
 
     Raises:
-        RuntimeFault: The address cannot be listened at.
-        EngineDead: The engine ended by itself. Requests in flight were told, and `/health` for a few seconds.
+        RuntimeFault: If the server cannot listen on the address.
+        EngineDead: If the engine ended unexpectedly. This was reported to requests in flight, and by `/health` for a
+            few seconds.
     """
     server = make_server(app)
     listener = listen(host, port)
@@ -41,7 +42,7 @@ def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
 
 
 def make_server(app: FastAPI) -> Any:
-    """A `uvicorn.Server` with our settings, on uvloop where that is installed."""
+    """Return a `uvicorn.Server` with our settings, on uvloop if that is installed."""
     uvicorn = require("uvicorn")
     config = uvicorn.Config(
         app,
@@ -56,13 +57,13 @@ def make_server(app: FastAPI) -> Any:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening TCP socket.
+    """Return a listening TCP socket.
 
     Raises:
-        RuntimeFault: The address is taken, not of this machine, or not allowed.
+        RuntimeFault: If the address is taken, not of this machine, or not allowed.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's algorithm off only for sockets made with their protocol named
+    # asyncio disables Nagle's algorithm only for sockets with an explicit protocol
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -106,7 +107,7 @@ async def run_server(server: Any, state: ServerState, listener: socket.socket) -
 
 
 async def _wait_for_fault(state: ServerState) -> str:
-    """Until the engine has ended by itself: why it did, told once clients have had a moment to see it."""
+    """Wait until the engine ends unexpectedly; return the reason after clients have had time to receive it."""
     while state.drain.is_draining or state.engine.fault is None:
         await asyncio.sleep(_POLL_S)
     fault = state.engine.fault
@@ -119,5 +120,5 @@ async def _leave(server: Any, state: ServerState) -> None:
     try:
         await state.drain.wait(state.options.drain_s)
     finally:
-        await state.engine.close()  # what still runs ends here, with an error that says so
+        await state.engine.close()  # requests that still run end here, with an error text
         server.should_exit = True

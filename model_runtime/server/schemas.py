@@ -1,5 +1,5 @@
-"""Bodies of requests and answers of `/v1/chat/completions`, `/v1/completions`, `/tokenize` and `/detokenize`, and the
-OpenAPI document of both: answers do not pass through FastAPI's own models.
+"""Bodies of requests and answers of `/v1/chat/completions`, `/v1/completions`, `/tokenize` and `/detokenize`, and their
+OpenAPI document: answers do not pass through FastAPI's own models.
 """
 
 from typing import Annotated, Any, Literal
@@ -16,19 +16,19 @@ MAX_CHOICES = 128
 
 
 class StrictModel(BaseModel):
-    """Strings are not numbers, numbers are not booleans."""
+    """Base model without conversions between strings, numbers and booleans."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
 
 class OpenModel(StrictModel):
-    """A request: fields it does not know are kept aside, and named in the answer's header `x-ignored-fields`."""
+    """Base of requests: unknown fields are stored, and listed in the answer's header `x-ignored-fields`."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
 
 class StreamOptions(StrictModel):
-    """What a stream carries beside the deltas."""
+    """Content of a stream in addition to the deltas."""
 
     include_usage: StrictBool | None = Field(default=None, description="A last chunk with token counts and no choices.")
     continuous_usage_stats: StrictBool | None = Field(default=None, description="Token counts with every chunk.")
@@ -39,7 +39,7 @@ TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class SamplingFields(OpenModel):
-    """Sampling, ends of a sequence, streaming. Ranges are those of `engine.sampling.SamplingParams`."""
+    """Sampling, end conditions, streaming. For ranges see `engine.sampling.SamplingParams`."""
 
     model: str | None = Field(
         default=None, description="A name that /v1/models lists; left out, the only model answers."
@@ -80,25 +80,25 @@ class SamplingFields(OpenModel):
 
     @property
     def usage_at_end(self) -> bool:
-        """Whether a stream ends with token counts."""
+        """True if a stream ends with token counts."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     @property
     def usage_always(self) -> bool:
-        """Whether every chunk has token counts."""
+        """True if every chunk has token counts."""
         return (
             self.usage_at_end and self.stream_options is not None and bool(self.stream_options.continuous_usage_stats)
         )
 
     @property
     def unknown_fields(self) -> list[str]:
-        """Names of fields that were sent and are not looked at."""
+        """Names of fields that were sent and are ignored."""
         extra: dict[str, Any] = self.model_extra or {}
         return list(extra)
 
 
 class MediaUrl(StrictModel):
-    """Where an image or video is: a data URL, or http(s) where the server allows it."""
+    """Location of an image or video: a data URL, or http(s) if the server allows it."""
 
     url: str = Field(min_length=1)
     detail: Any = Field(
@@ -122,28 +122,28 @@ AnyUrl = Annotated[
 
 
 class TextIn(StrictModel):
-    """Text. Nothing in it becomes a control token."""
+    """Text. No part of it becomes a control token."""
 
     type: Literal["text"]
     text: str
 
 
 class RefusalIn(StrictModel):
-    """What an assistant said instead of an answer; read as text."""
+    """Refusal of an assistant; treated as text."""
 
     type: Literal["refusal"]
     refusal: str
 
 
 class ImageIn(StrictModel):
-    """An image, in any role's message, tool results included."""
+    """An image, in any role's message, including tool results."""
 
     type: Literal["image_url"]
     image_url: AnyUrl
 
 
 class VideoIn(StrictModel):
-    """A video; frames are sampled at 2 a second."""
+    """A video; frames are sampled at 2 per second."""
 
     type: Literal["video_url"]
     video_url: AnyUrl
@@ -163,7 +163,7 @@ class FunctionIn(StrictModel):
 
 
 class ToolCallIn(StrictModel):
-    """A call that an assistant made."""
+    """A call made by an assistant."""
 
     id: str = Field(min_length=1)
     type: Literal["function"] = "function"
@@ -171,7 +171,7 @@ class ToolCallIn(StrictModel):
 
 
 class MessageIn(StrictModel):
-    """One message; fields of other roles are not looked at."""
+    """One message; fields of other roles are ignored."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: ContentIn | None = None
@@ -207,14 +207,14 @@ class ChosenFunction(StrictModel):
 
 
 class ToolChoice(StrictModel):
-    """This function has to be called."""
+    """Choice of a function that must be called."""
 
     type: Literal["function"]
     function: ChosenFunction
 
 
 class Thinking(StrictModel):
-    """Moonshot's switch for reasoning."""
+    """Moonshot's option for reasoning."""
 
     type: Literal["enabled", "disabled"] | None = None
     budget_tokens: int | None = Field(default=None, ge=0, lt=2**31)
@@ -236,13 +236,13 @@ class TextFormat(StrictModel):
 
 
 class ObjectFormat(StrictModel):
-    """Some JSON object."""
+    """Any JSON object."""
 
     type: Literal["json_object"]
 
 
 class SchemaFormat(StrictModel):
-    """JSON that a schema allows; held to it while it is sampled."""
+    """JSON that matches a schema; enforced during sampling."""
 
     type: Literal["json_schema"]
     json_schema: SchemaSpec
@@ -283,8 +283,8 @@ class TextRequest(SamplingFields):
     """A prompt to continue, as text or as token ids.
 
     Tokens in, tokens out: send `prompt` as a list of ids and set `return_token_ids`; with `logprobs: 0`, `token_ids`,
-    `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal length, one entry for each token,
-    the end token included. `logprobs_mode` says of which distribution the log-probabilities are.
+    `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal length, with one entry per token,
+    including the end token. `logprobs_mode` selects the distribution of the log-probabilities.
     """
 
     prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(
@@ -307,7 +307,7 @@ class TextRequest(SamplingFields):
 
 
 class TokenizeRequest(OpenModel):
-    """A text, or a conversation as the chat endpoint takes it, to be counted."""
+    """A text, or a conversation as for the chat endpoint, to be tokenized."""
 
     model: str | None = None
     prompt: str | None = None
@@ -324,7 +324,7 @@ class TokenizeRequest(OpenModel):
 
 
 class DetokenizeRequest(OpenModel):
-    """Token ids to show."""
+    """Token ids to convert to text."""
 
     model: str | None = None
     tokens: list[TokenId]
@@ -334,7 +334,7 @@ FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 class ErrorFields(BaseModel):
-    """What went wrong: found, expected, and what to do, in one line."""
+    """An error: found, expected, and remedy, in one line."""
 
     message: str
     type: str
@@ -343,19 +343,19 @@ class ErrorFields(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """Every answer of 400 and above."""
+    """Body of every answer of 400 and above."""
 
     error: ErrorFields
 
 
 class PromptDetails(BaseModel):
-    """Tokens of the prompt that the prefix cache had."""
+    """Prompt tokens from the prefix cache."""
 
     cached_tokens: int
 
 
 class CompletionDetails(BaseModel):
-    """Tokens of the reasoning."""
+    """Reasoning tokens."""
 
     reasoning_tokens: int
 
@@ -371,7 +371,7 @@ class UsageAnswer(BaseModel):
 
 
 class CalledFunction(BaseModel):
-    """A function and its arguments as JSON text; the model wrote them, so check them."""
+    """A function and its arguments as JSON text; the model wrote them, so validate them."""
 
     name: str
     arguments: str
@@ -386,7 +386,7 @@ class CallAnswer(BaseModel):
 
 
 class MessageAnswer(BaseModel):
-    """The assistant's message; content is null while it only reasons or calls."""
+    """The assistant's message; content is null if it has only reasoning or calls."""
 
     role: Literal["assistant"]
     content: str | None
@@ -407,7 +407,7 @@ class ChatChoiceAnswer(BaseModel):
 
 
 class Headed(BaseModel):
-    """What every answer begins with."""
+    """First fields of every answer."""
 
     id: str
     created: int
@@ -417,7 +417,7 @@ class Headed(BaseModel):
 
 
 class ChatAnswer(Headed):
-    """A whole chat answer."""
+    """A complete chat answer."""
 
     object: Literal["chat.completion"]
     choices: list[ChatChoiceAnswer]
@@ -438,7 +438,7 @@ class TextChoiceAnswer(BaseModel):
 
 
 class TextAnswer(Headed):
-    """A whole completion."""
+    """A complete completion."""
 
     object: Literal["text_completion"]
     choices: list[TextChoiceAnswer]
@@ -462,7 +462,7 @@ class ModelsAnswer(BaseModel):
 
 
 class TokensAnswer(BaseModel):
-    """A tokenised prompt."""
+    """A tokenized prompt."""
 
     count: int
     max_model_len: int
@@ -476,13 +476,13 @@ class DetokenizedAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """The server takes requests."""
+    """Health of a server that accepts requests."""
 
     status: Literal["ok"]
 
 
 class VersionAnswer(BaseModel):
-    """The version of the package."""
+    """Version of the package."""
 
     version: str
 
@@ -494,13 +494,13 @@ Json = dict[str, Any]
 
 
 def body_of(model: type[BaseModel]) -> Json:
-    """A route's `openapi_extra` for a JSON body."""
+    """Return a route's `openapi_extra` for a JSON body."""
     schema = {"$ref": _REF.format(model=model.__name__)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def answers_of(model: type[BaseModel] | None, *statuses: int, text: str | None = None) -> dict[int | str, Json]:
-    """A route's `responses`: answers in JSON or of media type `text`, and errors of 401 and these statuses."""
+    """Return a route's `responses`: answers in JSON or of media type `text`, and errors of 401 and these statuses."""
     content: Json = {text: {"schema": {"type": "string"}}} if text else {}
     ok: Json = (
         {"description": "The answer"} | ({"model": model} if model else {}) | ({"content": content} if text else {})
@@ -512,7 +512,7 @@ def answers_of(model: type[BaseModel] | None, *statuses: int, text: str | None =
 
 
 def describe(app: FastAPI, *, has_keys: bool) -> Json:
-    """The whole document; `has_keys` says that requests need one."""
+    """Return the whole document; `has_keys` is True if requests need a key."""
     document: Json = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     _, definitions = models_json_schema([(model, "validation") for model in _BODIES], ref_template=_REF)
     document.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])

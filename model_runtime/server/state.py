@@ -1,4 +1,4 @@
-"""What the routes share: the engine, the reader of media, limits, and whether the server is leaving."""
+"""State shared by the routes: the engine, the media reader, limits, and the drain status."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from model_runtime.server.options import ServerOptions
 
 
 class Drain:
-    """Counts requests in flight; once `begin` was called, new ones are turned away."""
+    """Counter of requests in flight; after `begin`, new ones are rejected."""
 
     def __init__(self) -> None:
         self.is_draining = False
@@ -23,21 +23,21 @@ class Drain:
         self._is_idle.set()
 
     def begin(self) -> None:
-        """Take no more requests."""
+        """Stop accepting requests."""
         self.is_draining = True
 
     def check(self, retry_after_s: float) -> None:
-        """Turn a request away while the server drains.
+        """Reject a request while the server drains.
 
         Raises:
-            DrainingError: It does.
+            DrainingError: If the server drains.
         """
         if self.is_draining:
             raise DrainingError(retry_after_s)
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """One request in flight."""
+        """Count one request in flight."""
         self._num_in_flight += 1
         self._is_idle.clear()
         try:
@@ -48,7 +48,7 @@ class Drain:
                 self._is_idle.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether all requests ended within the time."""
+        """Wait for all requests to end; return False after the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._is_idle.wait()
@@ -59,7 +59,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """One server's parts, in `app.state.server`; `started_s` is Unix time."""
+    """Parts of one server, in `app.state.server`; `started_s` is Unix time."""
 
     engine: EngineClient
     media: MediaReader
@@ -70,14 +70,14 @@ class ServerState:
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Names that the model answers to, its own first."""
+        """Accepted model names, the model's own first."""
         return (self.engine.card.name, *self.options.model_names)
 
     def check_model(self, name: str | None) -> str:
-        """The name to answer with.
+        """Return the model name for the answer.
 
         Raises:
-            RequestError: No such model (404).
+            RequestError: If the model does not exist (404).
         """
         names = self.model_names
         if name is None:

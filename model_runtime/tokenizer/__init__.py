@@ -1,4 +1,4 @@
-"""Text to token ids and back.
+"""Conversion between text and token ids.
 
 tokenizer = load_tokenizer(model_dir)
 tokenizer.encode("untrusted text")          # never gives a control token

@@ -1,4 +1,4 @@
-"""Control tokens: 256 slots after the ordinary ranks, 23 with a name; `tokenizer_config.json` checked against them.
+"""Control tokens: 256 slots after the ordinary ranks, 23 of them named; checked against `tokenizer_config.json`.
 
 Source: `tokenizer_config.json` of the release, `added_tokens_decoder`. Slots are counted from the number of ordinary
 ranks (163,584 in the release), so that a tiny vocabulary has the same layout.
@@ -44,70 +44,70 @@ class SpecialTokens:
 
     Attributes:
         first_id: Id of the first slot.
-        extra: (text, slot) of names beyond `SLOT_OF`, where a checkpoint has given some.
+        extra: (text, slot) of names beyond `SLOT_OF`, if the checkpoint has some.
     """
 
     first_id: int = 163_584
     extra: tuple[tuple[str, int], ...] = ()
 
     def id_of(self, text: str) -> int:
-        """Id of a control token by its text, for example `"<|im_end|>"`; KeyError for others."""
+        """Return the id of a control token by its text, for example `"<|im_end|>"`; raises KeyError for others."""
         slot = SLOT_OF.get(text)
         return self.first_id + slot if slot is not None else self.ids[text]
 
     def text_of(self, token_id: int) -> str:
-        """Text of a control token; unnamed slots are `<|reserved_token_ID|>`."""
+        """Return the text of a control token; unnamed slots are `<|reserved_token_ID|>`."""
         slot = token_id - self.first_id
         named = _TEXT_OF.get(slot) or next((text for text, taken in self.extra if taken == slot), None)
         return named or f"<|reserved_token_{token_id}|>"
 
     def is_special(self, token_id: int) -> bool:
-        """Whether the id is one of the 256 slots."""
+        """Return True if the id is one of the 256 slots."""
         return self.first_id <= token_id < self.first_id + NUM_SLOTS
 
     @property
     def ids(self) -> dict[str, int]:
-        """Every slot: its text to its id, in order."""
+        """Ids of all slots by text, in order."""
         return {self.text_of(token_id): token_id for token_id in range(self.first_id, self.first_id + NUM_SLOTS)}
 
     @property
     def bos(self) -> int:
-        """`[BOS]`."""
+        """Id of `[BOS]`."""
         return self.first_id
 
     @property
     def eos(self) -> int:
-        """`[EOS]`."""
+        """Id of `[EOS]`."""
         return self.id_of("[EOS]")
 
     @property
     def im_end(self) -> int:
-        """`<|im_end|>`: ends a message; a stop token although config.json names `[EOS]`."""
+        """Id of `<|im_end|>`, which ends a message; a stop token although config.json names `[EOS]`."""
         return self.id_of("<|im_end|>")
 
     @property
     def media_pad(self) -> int:
-        """`<|media_pad|>`: stands where embeddings of media go."""
+        """Id of `<|media_pad|>`, the placeholder for embeddings of media."""
         return self.id_of("<|media_pad|>")
 
     @property
     def think_begin(self) -> int:
-        """`<think>`."""
+        """Id of `<think>`."""
         return self.id_of("<think>")
 
     @property
     def think_end(self) -> int:
-        """`</think>`."""
+        """Id of `</think>`."""
         return self.id_of("</think>")
 
     @property
     def section_begin(self) -> int:
-        """`<|tool_calls_section_begin|>`."""
+        """Id of `<|tool_calls_section_begin|>`."""
         return self.id_of("<|tool_calls_section_begin|>")
 
     @property
     def reasoning_ends(self) -> tuple[int, ...]:
-        """What ends reasoning: its own marker, a section of calls, and a call without one."""
+        """Ids that end reasoning: its own marker, a section of calls, and a call without one."""
         return self.think_end, self.section_begin, self.id_of("<|tool_call_begin|>")
 
 
@@ -115,10 +115,11 @@ _TEXT_OF = {slot: text for text, slot in SLOT_OF.items()}
 
 
 def read_special(path: Path, num_ranks: int) -> SpecialTokens:
-    """Control tokens of a checkpoint with `num_ranks` ordinary tokens; without the file, the slots of the release.
+    """Read the control tokens of a checkpoint with `num_ranks` ordinary tokens; without the file, the slots of the
+    release.
 
     Raises:
-        ConfigError: The file is malformed, or its table contradicts the slots.
+        ConfigError: If the file is malformed, or its table contradicts the slots.
     """
     plain = SpecialTokens(num_ranks)
     if not path.exists():
@@ -136,7 +137,7 @@ def read_special(path: Path, num_ranks: int) -> SpecialTokens:
 
 
 def _read_table(path: Path) -> dict[int, str]:
-    """Id to text of `added_tokens_decoder`; empty where there is none."""
+    """Return texts by id from `added_tokens_decoder`; empty if there is none."""
     try:
         table = json.loads(path.read_bytes()).get("added_tokens_decoder") or {}
         read = {int(token_id): entry["content"] for token_id, entry in table.items()}

@@ -1,11 +1,10 @@
-"""Text to tokens and back.
+"""Tokenizer that reads `tiktoken.model` directly.
 
-Going through a converted fast tokenizer shifts the ids of control tokens by one to three: gaps between named slots are
-lost on the way.
+A converted fast tokenizer would shift the ids of control tokens by one to three, as it loses gaps between named slots.
 
-`tiktoken.model` has one token on a line: its bytes in base64, a space, its rank. Texts that are too long for the
-regular expression engine are cut where the release's tokenizer cuts them. An agent sends its whole conversation again
-at every step, so ids are kept.
+`tiktoken.model` has one token per line: its bytes in base64, a space, its rank. Texts that are too long for the regular
+expression engine are cut as in the release's tokenizer. An agent sends its whole conversation again at every step, so
+ids are cached.
 """
 
 import base64
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Ordinary tokens and their ids.
+    """Read the ordinary tokens and their ids.
 
     Returns:
-        Bytes of each token to its rank, in the order of ranks, which run from 0 without gaps.
+        Ranks by the bytes of each token, in the order of ranks, which run from 0 without gaps.
 
     Raises:
-        ConfigError: The file is missing or malformed, a token or rank stands twice or is missing.
+        ConfigError: If the file is missing or malformed, or a token or rank is duplicated or missing.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -77,7 +76,7 @@ def _check_complete(ranks: dict[bytes, int], path: Path) -> None:
 
 MAX_CHARS = 400_000
 MAX_RUN_CHARS = 25_000
-"""Characters that are all spaces, or all not.
+"""Maximum length of a run of characters that are all spaces, or all not.
 
 Source: `tokenization_kimi.py` of moonshotai/Kimi-K2.5, `encode`; github.com/openai/tiktoken/issues/195.
 """
@@ -86,7 +85,7 @@ _LONG_RUN = re.compile(rf"(?<!\S)\S{{{MAX_RUN_CHARS + 1},}}|(?<!\s)\s{{{MAX_RUN_
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Parts of a text, in order; nearly always the text itself."""
+    """Split a text into parts, in order; nearly always only one."""
     if len(text) <= MAX_RUN_CHARS:
         yield text
         return
@@ -95,7 +94,7 @@ def split_text(text: str) -> Iterator[str]:
 
 
 def _split_runs(text: str) -> Iterator[str]:
-    """Cuts every `MAX_RUN_CHARS` inside longer runs of spaces or of other characters."""
+    """Yield cuts every `MAX_RUN_CHARS` inside longer runs of spaces or of other characters."""
     last = 0
     for run in _LONG_RUN.finditer(text):
         for cut in range(run.start() + MAX_RUN_CHARS, run.end(), MAX_RUN_CHARS):
@@ -105,11 +104,11 @@ def _split_runs(text: str) -> Iterator[str]:
 
 
 MAX_BYTES = 64 * 2**20
-"""About 80 conversations of 100 steps."""
+"""Size limit: about 80 conversations of 100 steps."""
 
 
 class TextCache:
-    """Texts and their ids, those not used for longest dropped first; safe among threads."""
+    """LRU cache of texts and their ids; thread-safe."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -118,14 +117,14 @@ class TextCache:
         self._ids: OrderedDict[str, array[int]] = OrderedDict()
 
     def get(self, text: str) -> list[int] | None:
-        """Ids of a text, or None where it is not known."""
+        """Return the ids of a text, or None if it is not cached."""
         with self._lock:
             if (ids := self._ids.get(text)) is not None:
                 self._ids.move_to_end(text)
         return None if ids is None else ids.tolist()
 
     def put(self, text: str, token_ids: list[int]) -> None:
-        """Keep the ids of a text; one that would push out a quarter of the others is left out."""
+        """Cache the ids of a text, unless it is larger than a quarter of the cache."""
         ids = array("I", token_ids)
         size = _size(text, ids)
         if size > self._max_bytes // 4:
@@ -144,13 +143,13 @@ def _size(text: str, ids: "array[int]") -> int:
 
 
 class TokenBudget:
-    """What is left for one prompt.
+    """Remaining token budget of one prompt.
 
-    A text has at least as many tokens as it has bytes over the length of the longest token, so that one which is far
-    too long is refused without a look at it, and another as soon as its tokens are too many.
+    A text has at least as many tokens as its bytes divided by the length of the longest token, so that a far too long
+    text is rejected without tokenization, and others as soon as they have too many tokens.
 
     Args:
-        most: Tokens of the whole prompt.
+        most: Maximum tokens of the whole prompt.
     """
 
     def __init__(self, most: int) -> None:
@@ -158,19 +157,19 @@ class TokenBudget:
         self._left = most
 
     def foresee(self, num_bytes: int, max_token_bytes: int) -> None:
-        """Refuse a text that has too many tokens, however they fall.
+        """Check a text's size before tokenization.
 
         Raises:
-            RequestError: It has.
+            RequestError: If the text must have too many tokens.
         """
         if num_bytes > self._left * max_token_bytes:
             raise self._error()
 
     def spend(self, num_tokens: int) -> None:
-        """Take tokens.
+        """Subtract tokens.
 
         Raises:
-            RequestError: There are not so many left.
+            RequestError: If there are not enough left.
         """
         self._left -= num_tokens
         if self._left < 0:
@@ -198,7 +197,7 @@ PATTERN = "|".join(
         r"\s+",
     )
 )
-"""What the release's tokenizer cuts text into before merging, tried in this order.
+"""Pattern by which the release's tokenizer splits text before merging; alternatives are tried in this order.
 
 Source: `tokenization_kimi.py` of moonshotai/Kimi-K2.5, `pat_str`.
 """
@@ -206,7 +205,7 @@ Source: `tokenization_kimi.py` of moonshotai/Kimi-K2.5, `pat_str`.
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """Token ids of text and back."""
+    """Conversion of text to token ids and back."""
 
     special: SpecialTokens
     tokens: tuple[bytes, ...] = field(repr=False)
@@ -219,20 +218,20 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Ordinary ranks and control slots."""
+        """Number of ordinary ranks and control slots."""
         return len(self.tokens)
 
     def encode(self, text: str, budget: TokenBudget | None = None) -> list[int]:
-        """Ids of untrusted text: whatever it spells, none is a control token.
+        """Return ids of untrusted text, which never include a control token.
 
-        Half a surrogate pair becomes U+FFFD. Texts that come again are remembered. Long ones stop between their parts
-        when they are cancelled (`model_runtime.cancellation`).
+        Lone surrogates become U+FFFD. Results are cached. Long texts check for cancellation between their parts
+        (`model_runtime.cancellation`).
 
         Raises:
-            RequestError: The budget has not so many tokens left.
+            RequestError: If the budget has not enough tokens left.
         """
         if budget is not None:
-            budget.foresee(len(text), self.max_token_bytes)  # as bytes it is no shorter
+            budget.foresee(len(text), self.max_token_bytes)  # not shorter in bytes
         if (known := self._seen.get(text)) is not None:
             if budget is not None:
                 budget.spend(len(known))
@@ -248,10 +247,10 @@ class Tokenizer:
         return ids
 
     def encode_with_special(self, text: str, budget: TokenBudget | None = None) -> list[int]:
-        """Ids of text that is trusted: names of control tokens in it become control tokens.
+        """Return ids of trusted text: names of control tokens in it become control tokens.
 
         Raises:
-            RequestError: The budget has not so many tokens left.
+            RequestError: If the budget has not enough tokens left.
         """
         ids = self.special.ids
         if budget is not None:
@@ -268,29 +267,29 @@ class Tokenizer:
         return encoded
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes of one token; for a control token, those of its name.
+        """Return the bytes of one token; for a control token, those of its name.
 
         Raises:
-            RequestError: There is no such token.
+            RequestError: If the token does not exist.
         """
         if not 0 <= token_id < len(self.tokens):
             raise RequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
         return self.tokens[token_id]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of ids, control tokens by their names; bytes that are no UTF-8 become U+FFFD.
+        """Return the text of ids, with control tokens by their names; invalid UTF-8 becomes U+FFFD.
 
         Raises:
-            RequestError: There is no such token.
+            RequestError: If the token does not exist.
         """
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
 
 
 def load_tokenizer(model_dir: Path) -> Tokenizer:
-    """Read `tiktoken.model`, and `tokenizer_config.json` where there is one, of a release folder.
+    """Read `tiktoken.model`, and optionally `tokenizer_config.json`, of a release folder.
 
     Raises:
-        ConfigError: A file is missing or malformed, or the ids of control tokens are not those of the release.
+        ConfigError: If a file is missing or malformed, or the ids of control tokens are not those of the release.
     """
     ranks = read_ranks(model_dir / "tiktoken.model")
     special = read_special(model_dir / "tokenizer_config.json", len(ranks))

@@ -1,1 +1,1 @@
-"""Training on the modules that serve: differentiable operators, losses, Muon, and export in the release's layout."""
+"""Training of the serving modules: differentiable operators, losses, Muon, and export in the release's layout."""

@@ -1,7 +1,7 @@
-"""What the heads of a layer look at, for losses on attention and for clipping its scores.
+"""Attention scores of a layer's heads, for losses on attention and for clipping.
 
-Fused attention gives neither scores nor shares; they are formed here a second time, for the rows that are asked for,
-from what the layer was given and the latents that it left in its cache.
+Fused attention returns neither scores nor shares; they are recomputed here for the requested rows, from the layer's
+input and the latents in its cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from model_runtime.training.batch import TrainingBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerInput:
-    """What one layer's attention was given.
+    """Input of one layer's attention.
 
     Attributes:
-        x: (N, hidden), normed.
-        plan: The step.
+        x: (N, hidden), normalized.
+        plan: Plan of the step.
         cache: (N, 1, latent_dim), written by the layer.
     """
 
@@ -32,7 +32,7 @@ class LayerInput:
 
 
 class AttentionInputs:
-    """Keeps, from the last forward pass, what the attention of some layers (None: all) was given."""
+    """Recorder of the attention input of some layers (None: all) in the last forward pass."""
 
     def __init__(self, model: K25Model, layers: Sequence[int] | None = None) -> None:
         self.of_layer: dict[int, LayerInput] = {}
@@ -49,23 +49,23 @@ class AttentionInputs:
         return hook
 
     def close(self) -> None:
-        """Keep nothing more; may be called twice."""
+        """Stop recording and drop the data; may be called twice."""
         for hook in self._hooks:
             hook.remove()
         self.of_layer.clear()
 
 
 def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor) -> Tensor:
-    """Scores before the softmax of some tokens with all that they see.
+    """Return scores of some tokens with all tokens they see, before the softmax.
 
     Args:
         mla: The layer's attention.
-        given: What it was given.
-        batch: The step.
+        given: Its input.
+        batch: Batch of the step.
         rows: (R,) int64, tokens of the batch.
 
     Returns:
-        (R, heads, keys) fp32: a token's k-th key is the k-th token of its sequence; minus infinity behind itself.
+        (R, heads, keys) fp32: a token's k-th key is the k-th token of its sequence; minus infinity after the token.
     """
     sequences, lengths = find_sequences(batch, rows)
     some, sequence_of = sequences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -78,7 +78,7 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
     queries = mla.find_queries(given.x.index_select(0, own), given.plan.rotations[own])  # (R, heads, latent_dim)
     order = sequence_of.argsort(stable=True)
     counts = sequence_of.bincount()
-    number = torch.empty_like(order)  # of a row among those of its sequence
+    number = torch.empty_like(order)  # index of a row in its sequence
     number[order] = torch.arange(len(order)) - (counts.cumsum(0) - counts)[sequence_of[order]]
     place_of = (sequence_of * int(counts.max()) + number).to(device)
     padded = queries.new_zeros(len(some) * int(counts.max()), *queries.shape[1:]).index_copy(0, place_of, queries)
@@ -89,10 +89,10 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
 
 
 def find_sequences(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each of some tokens, the sequence, from 0, and how many of its tokens it sees.
+    """Return the sequence, from 0, of some tokens, and the number of its tokens that each sees.
 
     Args:
-        batch: The step.
+        batch: Batch of the step.
         rows: (R,) int64, tokens of the batch.
 
     Returns:
@@ -104,12 +104,12 @@ def find_sequences(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def find_log_shares(scores: Tensor, targets: Tensor, *, head: int) -> Tensor:
-    """Logarithm of the share of its attention that a head gives, from each of some tokens, to a token that it sees.
+    """Return the log of a head's attention share from each of some tokens to a token that it sees.
 
     Args:
-        scores: (R, heads, keys) of `find_scores`, for the tokens that look.
-        targets: (R,) int64, what each is to look at, as places in its sequence.
-        head: From 0.
+        scores: (R, heads, keys), result of `find_scores` for the looking tokens.
+        targets: (R,) int64, the target of each, as an index in its sequence.
+        head: Head, from 0.
 
     Returns:
         (R,) fp32, at most 0.

@@ -1,8 +1,8 @@
-"""Examples as one step of the model: a prefix that all share, a trunk with images, and branches that go on from it.
+"""Examples as one step of the model: a shared prefix, trunks with images, and branches that continue a trunk.
 
-A trunk sees the prefix, a branch the prefix and its trunk, as sequences with a cached beginning do when the model
-serves: a system prompt costs a step once, and several questions about one image cost the image once. The latents of
-the step are its cache, a row a token, made anew for each step.
+A trunk sees the prefix, a branch the prefix and its trunk, like sequences with a cached prefix in serving: a system
+prompt is computed once per step, and an image once for several questions. The latents of the step are its cache, one
+row per token, newly created for each step.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from model_runtime.model import ForwardBatch, K25Model
 class Example:
     """Input of the model: a trunk of token ids with as many placeholders for each image as it has rows, and branches.
 
-    Each branch continues the trunk; without any it is a plain sequence.
+    Each branch continues the trunk; an example without branches is a plain sequence.
     """
 
     trunk: tuple[int, ...]
@@ -29,13 +29,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBatch:
-    """Examples laid end to end: the prefix, all trunks in order, then all branches in order; on the host.
+    """Concatenated examples on the host: the prefix, all trunks in order, then all branches in order.
 
     Attributes:
         token_ids: (N,) int64.
-        forward: Which token belongs where; blocks of the cache have one row.
-        prefix: Tokens that all examples begin with.
-        images: Of all examples, in order.
+        forward: Layout of the tokens; blocks of the cache have one row.
+        prefix: Tokens of the common prefix.
+        images: Images of all examples, in order.
         image_rows: (rows of all images,) int64: tokens that are placeholders.
         trunks: Tokens of each example's trunk.
         branches: Tokens of each branch, for each example.
@@ -52,11 +52,11 @@ class TrainingBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activations:
-    """What a forward pass gives to losses, on the model's device.
+    """Results of a forward pass for the losses, on the model's device.
 
     Attributes:
-        hidden: (N, hidden), normed, ready for `model.logits`.
-        images: (rows, hidden) of each image, as they stand in place of their tokens.
+        hidden: (N, hidden), normalized, input of `model.logits`.
+        images: (rows, hidden) of each image, as inserted in place of its tokens.
         caches: (N, 1, latent_dim) of each layer.
     """
 
@@ -66,15 +66,16 @@ class Activations:
 
 
 def make_batch(examples: Sequence[Example], placeholder_id: int, prefix: Sequence[int] = ()) -> TrainingBatch:
-    """Lay examples end to end.
+    """Concatenate examples.
 
     Args:
-        examples: One at least.
-        placeholder_id: The token that a image's rows replace.
+        examples: Examples, at least one.
+        placeholder_id: Token that an image's rows replace.
         prefix: Token ids that every example begins with, without images.
 
     Raises:
-        ValueError: The placeholders of an example are not as many as the rows of its images, or stand in a branch.
+        ValueError: If the number of placeholders of an example differs from the rows of its images, or a branch has
+            placeholders.
     """
     for number, example in enumerate(examples):
         _check_images(example, number, placeholder_id)
@@ -103,14 +104,15 @@ def run(
     image_gradient: float = 1.0,
     bf16: bool = False,
 ) -> Activations:
-    """The model's forward pass, the very one that serves.
+    """Run the model's forward pass, with the same code as in serving.
 
     Args:
-        model: Loaded with the operators `autograd` where gradients are wanted.
-        batch: Of `make_batch`.
-        trains_images: Whether gradients reach the vision tower and the projector.
-        image_gradient: Share of the language model's that do; what is read from `images` sends its own in full.
-        bf16: Whether these compute matrix products in bf16.
+        model: Model; for gradients, loaded with the operators `autograd`.
+        batch: Result of `make_batch`.
+        trains_images: True to pass gradients to the vision tower and the projector.
+        image_gradient: Share of the language model's gradient that is passed to them; gradients of losses on `images`
+            are passed in full.
+        bf16: True to compute the matrix products of tower and projector in bf16.
     """
     device = model.device
     embeds = model.embed(batch.token_ids.to(device))
@@ -128,7 +130,7 @@ def run(
 
 
 def see(model: K25Model, batch: TrainingBatch, *, bf16: bool = False) -> Activations:
-    """The vision tower and the projector alone: no row of the language model is computed."""
+    """Run only the vision tower and the projector, without the language model."""
     images = _encode(model, batch, bf16)
     return Activations(hidden=images[0].new_zeros((0, images[0].shape[1])), images=images, caches=())
 
@@ -136,7 +138,7 @@ def see(model: K25Model, batch: TrainingBatch, *, bf16: bool = False) -> Activat
 def _encode(model: K25Model, batch: TrainingBatch, bf16: bool) -> tuple[Tensor, ...]:
     assert model.vision is not None
     embed = model.vision.patch_embed
-    hook = embed.register_forward_hook(lambda _module, _inputs, rows: rows.float())  # what blocks add up
+    hook = embed.register_forward_hook(lambda _module, _inputs, rows: rows.float())  # residual stream of the blocks
     with hook, torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
         return tuple(rows.float() for rows in model.encode_media(batch.images))
 

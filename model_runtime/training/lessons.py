@@ -1,6 +1,6 @@
-"""Examples with what is to be learnt from them, and a batch of them as rows and targets for the losses.
+"""Examples with labels, and a batch of them as rows and targets for the losses.
 
-Labels speak of places in their own example; `make_targets` turns them into rows of the batch.
+Labels have indices in their own example ("places"); `make_targets` converts them to rows of the batch.
 """
 
 import math
@@ -18,13 +18,13 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A token that says a number, and where the model is to look while it finds it.
+    """A number token, and the image token that the model should look at to find it.
 
     Attributes:
-        place: Of the token in its branch, from 1: it is predicted from the token before it.
-        value: What it says, not rounded, in the units of `NumberTokens`.
-        look_at: Place in the trunk of the image's token that shows the target; None has no image.
-        axis: Which of the numbers of a point it is, from 0: each axis has a head of attention of its own.
+        place: Index of the token in its branch, from 1: it is predicted from the token before it.
+        value: Exact value, not rounded, in the units of `NumberTokens`.
+        look_at: Index in the trunk of the image's token that shows the target; None without an image.
+        axis: Index of the number in a point, from 0: each axis has its own attention head.
     """
 
     place: int
@@ -35,12 +35,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A token that is not a number, and what the model is to look at while it finds it.
+    """A token that is not a number, and the token that the model should look at to find it.
 
     Attributes:
-        place: Of the token in its branch, from 1: it is predicted from the token before it.
-        at: What it looks at, as a place in the trunk with the branch behind it.
-        head: Which of the heads that are taught, from 0.
+        place: Index of the token in its branch, from 1: it is predicted from the token before it.
+        at: Index of the target in the trunk followed by the branch.
+        head: Index of the trained head, from 0.
     """
 
     place: int
@@ -50,11 +50,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A token of a part of a request that asks for several things, or one that acts for it.
+    """A token of one part of a request that asks for several things, or an answer token for that part.
 
     Attributes:
-        place: Of the token, in its branch.
-        number: Of the part, from 0.
+        place: Index of the token in its branch.
+        number: Number of the part, from 0.
     """
 
     place: int
@@ -63,15 +63,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A word, to be read from one token.
+    """A word that is read from one token.
 
     Attributes:
-        place: Of the image's token on which the word is centred, in the trunk; of a word of the request, in the
-            branch.
-        letters: Class of each letter, `IGNORED` where there is none to be read.
-        aim: Where what is called so is clicked, as shares of the screenshot's width and height; None says nothing.
-        is_away: Whether that is elsewhere than the word, as of a field that has a label.
-        is_on: Whether that is ticked, chosen, open or filled; None says nothing.
+        place: Index of the image's token on which the word is centred, in the trunk; for a word of the request, index
+            in the branch.
+        letters: Class of each letter, `IGNORED` for no label.
+        aim: Click position of the named element, as shares of the screenshot's width and height; None for no label.
+        is_away: True if that position is not at the word, as for a field with a label.
+        is_on: True if the element is ticked, chosen, open or filled; None for no label.
     """
 
     place: int
@@ -82,16 +82,16 @@ class Word:
 
 
 Placed = TypeVar("Placed", Number, Look, Part, Word)
-"""A label of a token of a branch."""
+"""Label of a token in a branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchLetters:
-    """Which letters patches show, one in each of some parts side by side; `IGNORED` where nothing is asked.
+    """Letters that patches show, one in each of several adjacent parts; `IGNORED` for no label.
 
     Attributes:
         classes: (patches, parts) int64.
-        orders: (patches, parts) int64, how many letters of its word follow each.
+        orders: (patches, parts) int64, number of letters that follow each in its word.
     """
 
     classes: Tensor
@@ -99,25 +99,25 @@ class PatchLetters:
 
     @classmethod
     def unknown(cls, num_patches: int, num_parts: int = 1) -> "PatchLetters":
-        """Nothing is asked."""
+        """Return labels that are all `IGNORED`."""
         nothing = torch.full((num_patches, num_parts), IGNORED)
         return cls(classes=nothing, orders=nothing)
 
     @classmethod
     def join(cls, pieces: Sequence["PatchLetters"]) -> "PatchLetters":
-        """Of images end to end; all have as many parts."""
+        """Join the labels of consecutive images; all have the same number of parts."""
         classes, orders = ([getattr(piece, name) for piece in pieces] for name in ("classes", "orders"))
         return cls(classes=torch.cat(classes), orders=torch.cat(orders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchLook:
-    """A patch, and which other one of its image a head of the vision tower is to look at from there.
+    """A patch, and the other patch of its image that a head of the vision tower should look at.
 
     Attributes:
-        place: Of the patch, counted over all images of the lesson end to end.
-        at: Of that which shows what is missing here.
-        head: From 0.
+        place: Index of the patch, counted over all images of the lesson.
+        at: Index of the target patch.
+        head: Head, from 0.
     """
 
     place: int
@@ -127,27 +127,27 @@ class PatchLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """An example, and what is asked of it.
+    """An example with its labels.
 
     Attributes:
-        example: What the model reads.
-        spoken: For each branch, from which place on its tokens are to be predicted (1 at least).
-        numbers: For each branch, the tokens among them that are numbers.
-        choices: For each branch, the places of those by which one answer begins to differ from others; none where
-            nothing is said of them. The tokens behind them follow of themselves.
-        copies: For each branch, the places of those that are copied from the request.
-        looks: For each branch, what others than numbers look at.
-        names: For each branch, the words of its request that the answer is about, where they end.
-        sought: For each branch, the same words, at the tokens that look for them.
-        seeks: For each branch, tokens that look for such a word, and where the request has named it.
-        parts: For each branch, tokens whose part of the request is known.
-        letters: In the patches of all its images, or None.
-        words: To be read from the images.
-        patch_looks: Letters that patches are to look at.
-        reaches: Where what words name is clicked, which patches are to look at.
-        marks: Where what says whether that is on is drawn, which patches are to look at.
-        shown: For each image, which shares of its width and height are a screenshot, the rest being the processor's
-            padding; all of it where nothing is said.
+        example: Input of the model.
+        spoken: First index of each branch's predicted tokens (at least 1).
+        numbers: Predicted tokens of each branch that are numbers.
+        choices: Indices of each branch's predicted tokens at which answers begin to differ; may be empty. The tokens
+            after them are determined.
+        copies: Indices of each branch's predicted tokens that are copied from the request.
+        looks: Looks of each branch's tokens that are not numbers.
+        names: Words of each branch's request that the answer is about, at their last tokens.
+        sought: The same words for each branch, at the tokens that look for them.
+        seeks: Tokens of each branch that look for such a word, with its position in the request.
+        parts: Tokens of each branch with a known part of the request.
+        letters: Letters in the patches of all its images, or None.
+        words: Words to be read from the images.
+        patch_looks: Looks of patches at letters.
+        reaches: Looks of patches at the click position of a named element.
+        marks: Looks of patches at the mark that shows if the element is on.
+        shown: Shares of each image's width and height that are a screenshot, the rest being the processor's padding;
+            empty if there is no padding.
     """
 
     example: Example
@@ -170,38 +170,37 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Labels as rows of a batch, on the host: torch takes rows of a GPU's tensors by them, and to ask how many there
-    are of a kind costs no wait for the GPU.
+    """Labels as rows of a batch, on the host: they can index a GPU's tensors, and counting them needs no
+    synchronization.
 
     Attributes:
-        rows: (T,) int64, tokens whose next token is to be predicted, numbers left out.
+        rows: (T,) int64, tokens whose next token is predicted, without numbers.
         tokens: (T,) int64, those next tokens.
         number_rows: (K,) int64, tokens whose next token is a number.
-        numbers: (K,) fp32, which.
+        numbers: (K,) fp32, the numbers.
         choice_rows: (C,) int64, tokens whose next token chooses between answers.
         copy_rows: (P,) int64, tokens whose next token is copied from the request.
-        look_rows: (L,) int64, tokens that are to look at another one.
-        look_at: (L,) int64, that one, as a place in its trunk with the branch behind it.
-        look_heads: (L,) int64, which of the heads that are taught is to look; of numbers that of their axis.
-        look_numbers: (L,) fp32, the number that they look for, NaN where it is none.
-        name_rows: (A,) int64, tokens with which words end that the answer is about.
+        look_rows: (L,) int64, tokens that should look at another one.
+        look_at: (L,) int64, the target, as an index in the trunk followed by the branch.
+        look_heads: (L,) int64, index of the trained head; for numbers, that of their axis.
+        look_numbers: (L,) fp32, the number that they look for, NaN if it is not a number.
+        name_rows: (A,) int64, last tokens of words that the answer is about.
         names: (A, letters) int64, those words, padded with `IGNORED`.
         sought_rows: (S,) int64, tokens that look for such words.
         sought: (S, letters) int64, those words, padded with `IGNORED`.
-        seek_rows: (E,) int64, tokens that look for where the request has named such a word.
-        seek_at: (E,) int64, that place, in the trunk with the branch behind it.
-        part_rows: (Q,) int64, tokens whose part of the request is known.
-        parts: (Q,) int64, which, from 0.
-        letters: In the patches of all images end to end.
+        seek_rows: (E,) int64, tokens that look for the position of such a word in the request.
+        seek_at: (E,) int64, that position, as an index in the trunk followed by the branch.
+        part_rows: (Q,) int64, tokens with a known part of the request.
+        parts: (Q,) int64, number of the part, from 0.
+        letters: Letters in the patches of all images.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
-        aims: (W, 2) fp32, where what is called so is clicked, NaN where nothing is said.
-        are_away: (W,) bool, whether that is elsewhere than the word.
-        states: (W,) int64, 1 where that is on, 0 where it is off, `IGNORED` where nothing is said.
-        patch_looks: (G, 3) int64: a patch that looks, the one that it is to look at, both counted over all images end
-            to end, and the head.
-        reaches: (R, 3) int64, the same.
-        marks: (M, 3) int64, the same.
+        aims: (W, 2) fp32, click position of the named element, NaN for no label.
+        are_away: (W,) bool, True if that position is not at the word.
+        states: (W,) int64, 1 if the element is on, 0 if it is off, `IGNORED` for no label.
+        patch_looks: (G, 3) int64: a looking patch, its target, both counted over all images, and the head.
+        reaches: (R, 3) int64, as `patch_looks`.
+        marks: (M, 3) int64, as `patch_looks`.
         shown: (images, 2) fp32, shares of width and height that are not padding.
     """
 
@@ -236,10 +235,10 @@ class Targets:
 
 
 def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
-    """Labels of lessons as rows of the batch that was made of their examples.
+    """Convert labels of lessons to rows of the batch that was made of their examples.
 
     Raises:
-        ValueError: A label speaks of a place that its example does not have.
+        ValueError: If a label has an index that its example does not have.
     """
     spoken = [row for lesson, spans in _pair(lessons, batch) for row in _find_spoken(lesson, spans)]
     numbers = [(row - 1, number) for row, number in _find_in_branches([lesson.numbers for lesson in lessons], batch)]
@@ -306,7 +305,7 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
 
 
 def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) -> Tensor:
-    """Rows from which the tokens at these places are predicted; places of each branch of each lesson."""
+    """Return the rows from which the tokens at these indices are predicted, for each branch of each lesson."""
     rows = [
         span.start + place - 1
         for of_lesson, spans in zip(places, batch.branches, strict=True)
@@ -319,14 +318,14 @@ def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) 
 def _find_in_branches(
     labels: Sequence[Sequence[Sequence[Placed]]], batch: TrainingBatch
 ) -> Iterator[tuple[int, Placed]]:
-    """Labels of each branch of each lesson, with the rows that they are of."""
+    """Yield labels of each branch of each lesson, with their rows."""
     for of_lesson, spans in zip(labels, batch.branches, strict=True):
         for of_branch, span in zip(of_lesson, spans, strict=False):
             yield from ((span.start + label.place, label) for label in of_branch)
 
 
 def _find_words(words: Sequence[Sequence[Sequence[Word]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-    """Rows of words in branches, and their letters."""
+    """Return rows of words in branches, and their letters."""
     found = list(_find_in_branches(words, batch))
     return torch.tensor([row for row, _ in found], dtype=torch.int64), _pad([word.letters for _, word in found])
 
@@ -357,7 +356,7 @@ def _class_of(state: bool | None) -> int:
 
 
 def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchLook]]) -> Tensor:
-    """Those of each lesson, its patches behind those of the lessons before it."""
+    """Join the looks of all lessons, with patches counted over all lessons."""
     found, start = [], 0
     for lesson, own in zip(lessons, looks, strict=True):
         found += [(start + look.place, start + look.at, look.head) for look in own]

@@ -1,57 +1,54 @@
-"""How much each loss counts."""
+"""Weights of the losses."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossWeights:
-    """How much each part counts.
+    """Weight of each loss.
 
     Attributes:
         token: Cross-entropy of the next token.
-        number: The same for tokens that are numbers, against a bell over the numbers near the right one.
-        choice: The same for tokens by which one answer begins to differ from others, which `token` counts as one of
-            many.
-        copy: The same for tokens that are copied from the request.
-        letter: Which letter each part of a patch shows, read behind the vision tower's middle block.
-        order: How many letters of its word follow that one, read from the same rows: by that it is found.
-        word: Which word is centred on a image's token, read from what the projector gives.
-        match: Which of all tokens of its image that word is centred on, found by a product of a code of its letters
-            and a key of each token, where `place` is read: a head of attention can compare no better than so.
-        aim: Where what the word names is clicked, read from the same rows and, where the language model is run, from
-            the same token as it comes to the layer that is taught to look; names that stand elsewhere, as labels of
-            fields, count as much as all others.
-        state: Whether that is ticked, chosen, open or filled, read from the same rows.
-        gather: How much of its attention a head behind the tower's middle block gives, from a patch on which a word is
-            centred, to the patch that shows one of its letters: reading a word is bringing its letters together.
-        reach: The same, in the last block, from the patch beside it to the patch that is clicked when that word is
-            asked for.
-        mark: The same, there, from the fourth patch of its token to the one that shows whether what it names is on,
-            such as the box left of it.
-        place: Where in its screenshot each of the image's tokens lies, as coordinates say it: padding does not count.
-            Read from what the projector gives and, where the language model is run, from the same token as it comes to
-            the layer that is taught to look.
-        pointer: Which of the image's tokens is meant, by the product of two projections of hidden rows.
-        attention: How much of its attention the head of an axis gives to the image's token meant, at the token before
-            a number of that axis; before numbers of others, to the first token, which says nothing. So for the heads
-            that look before a choice and before what is copied; each head counts the same.
-        again: As `attention` for the numbers of a point, by the same heads of the layer behind: what was looked at can
-            be compared with what is sought once more.
-        code: In the heads that are taught to look at the target, the products of a code of a word's letters with the
-            keys of all tokens of its image, as in `match`, and with the queries that seek a word, where other words of
-            the step must have less: of each screen all words teach them, and not the few that are asked for.
-        name: What the target is called, read from the same token as it comes to that head's layer, by the very layer
-            that reads words from images: what is asked for and what is seen are written alike. Read, too, where the
-            request has named it, a layer before.
-        spell: How much of their attention the heads of the layers before that give, from each token of a name in the
-            request, to the tokens before it: the first head to the last one, the second to the one before that, and
-            so on.
-        seek: How much of its attention each of some heads gives, a layer before, from the same token to the one with
-            which the request has named the target.
-        part: Which part of the request a token belongs to or acts for, read where that layer takes it: of several
-            things that are asked for, one is next.
-        target: Where the target is clicked along the number's axis, read from that token behind that layer, by the
-            very layer that reads where what a word names is clicked: it has only to be copied.
+        number: Cross-entropy of number tokens, against a bell over the numbers near the right one.
+        choice: Cross-entropy of tokens at which answers begin to differ, which `token` weights like all others.
+        copy: Cross-entropy of tokens that are copied from the request.
+        letter: Letter in each part of a patch, read after the vision tower's middle block.
+        order: Number of letters that follow that one in its word, read from the same rows; heads find the letter by it.
+        word: Word centred on an image's token, read from the projector's output.
+        match: Token of the image on which that word is centred, found by the product of a code of its letters and a key
+            of each token, at the rows of `place`: an attention head can only compare by such products.
+        aim: Click position of the named element, read from the same rows and, if the language model is run, from the
+            same token as input of the layer that is trained to look. Names away from that position, such as field
+            labels, have the same total weight as all others.
+        state: State of that element (ticked, chosen, open or filled), read from the same rows.
+        gather: Attention share of a head after the tower's middle block, from a patch on which a word is centred to the
+            patch that shows one of its letters: reading a word means collecting its letters.
+        reach: Attention share in the last block, from the neighbouring patch to the patch of the word's click position.
+        mark: Attention share in the last block, from the fourth patch of the word's token to the patch that shows if
+            the element is on, such as the box on its left.
+        place: Position of each of the image's tokens in its screenshot, in coordinates without padding. Read from the
+            projector's output and, if the language model is run, from the same token as input of the layer that is
+            trained to look.
+        pointer: Image token of the target, by the product of two projections of hidden rows.
+        attention: Attention share of an axis's head on the target's image token, at the token before a number of that
+            axis; before numbers of other axes, on the first token, which has no information. The same for the heads
+            that look before a choice and before copied text; each head has the same weight.
+        again: Loss `attention` for the numbers of a point, by the same heads of the next layer, where the result of the
+            first look can be compared with the request again.
+        code: Products of a code of a word's letters with the keys of all tokens of its image in the heads that look at
+            the target, as in `match`, and with the queries that seek a word, where the other words of the step must
+            have smaller products: all words of each screen are used, not only the few in questions.
+        name: Name of the target, read from the same token as input of that head's layer, by the layer that reads words
+            from images: request and image then have the same representation. Also read at its position in the request,
+            one layer earlier.
+        spell: Attention share of heads in earlier layers from each token of a name in the request to the tokens before
+            it: the first head to the previous one, the second to the one before that, and so on.
+        seek: Attention share of some heads, one layer earlier, from the same token to the last token of the target's
+            name in the request.
+        part: Part of the request that a token belongs to or acts for, read at the input of that layer: of several
+            requested things, one is next.
+        target: Click position of the target along the number's axis, read from that token after that layer, by the
+            layer that reads click positions from images: the position then only has to be copied.
     """
 
     token: float = 1.0
@@ -80,12 +77,12 @@ class LossWeights:
 
     @classmethod
     def only(cls, *parts: str) -> "LossWeights":
-        """These count 1, the others nothing."""
+        """Return weights of 1 for these losses, 0 for all others."""
         return cls(**{field.name: float(field.name in parts) for field in fields(cls)})
 
     @property
     def is_of_images(self) -> bool:
-        """Whether only what the vision tower and the projector give is asked for."""
+        """True if all losses with a weight use only the output of the vision tower and the projector."""
         of_text = (self.token, self.number, self.choice, self.copy)
         looks = (self.pointer, self.attention, self.again, self.code, self.seek, self.target)
         return not any((*of_text, *looks, self.name, self.spell, self.part))

@@ -1,8 +1,8 @@
-"""What a model is taught by: its next tokens, and, beside them, losses on what lies inside that make it learn sooner.
+"""Training losses: next tokens, and auxiliary losses on internal representations that speed up learning.
 
-The parts are separate: each has its weight, 0 leaves it out, and the model that is exported has none of the heads here.
+The losses are separate: each has a weight, 0 disables it, and the exported model has none of the heads here.
 
-The vision tower takes images by their size and in several passes; in `PatchRows` patches lie as the images do.
+The vision tower processes images sorted by size in several passes; `PatchRows` restores the order of the images.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,15 @@ from model_runtime.vision.tower import VisionTower, make_groups
 
 
 class PatchRows:
-    """Keeps, from each forward pass, the rows behind the middle block and what attention in two later ones was given.
+    """Recorder of the rows after the tower's middle block, and of the attention input of two later blocks, per forward
+    pass.
 
     Args:
-        tower: On one rank.
+        tower: Vision tower on one rank.
 
     Attributes:
-        gathering: The block whose heads bring a word's letters together, the one behind the middle.
-        reaching: The one whose heads look from a word to what it names, the last.
+        gathering: Block whose heads collect a word's letters, the one after the middle.
+        reaching: Block whose heads look from a word to the named element, the last.
     """
 
     def __init__(self, tower: VisionTower) -> None:
@@ -59,20 +60,20 @@ class PatchRows:
         return lambda module, inputs: self._inputs.setdefault(number, []).append(inputs)
 
     def _keep(self, rows: Tensor) -> None:
-        self._middle.append(rows if rows.requires_grad else rows.clone())  # without gradients, blocks write over them
+        self._middle.append(rows if rows.requires_grad else rows.clone())  # without gradients, blocks overwrite them
 
     def find_middle(self, images: Sequence[MediaItem]) -> Tensor:
-        """Rows behind the middle block: (patches of all images, width)."""
+        """Return the rows after the middle block: (patches of all images, width)."""
         return self._sort(images, self._middle)
 
     def find_log_shares(self, images: Sequence[MediaItem], looks: Tensor, *, block: int) -> Tensor:
-        """Logarithms of the shares of its attention that a head of a block gives from a patch to another one.
+        """Return the logs of a block's attention shares from one patch to another.
 
         Args:
-            images: Of the last forward pass.
+            images: Images of the last forward pass.
             block: `gathering` or `reaching`.
-            looks: (G, 3) int64: the patch that looks and the one that is looked at, both counted over all images end
-                to end and of the same image, and the head.
+            looks: (G, 3) int64: the looking patch and its target in the same image, both counted over all images, and
+                the head.
 
         Returns:
             (G,) fp32, at most 0, in another order.
@@ -88,7 +89,7 @@ class PatchRows:
         return find(queries, keys, looks, [image.num_patches for image in images])
 
     def _sort(self, images: Sequence[MediaItem], passes: Sequence[Tensor]) -> Tensor:
-        """Rows of passes, which are the tower's, in the order of the images."""
+        """Return the rows of the tower's passes in the order of the images."""
         sizes = [image.num_patches for image in images]
         rows: dict[int, Tensor] = {}
         for group, output in zip(make_groups(sizes, self.tower.max_patches_per_pass), passes, strict=True):
@@ -96,18 +97,18 @@ class PatchRows:
         return torch.cat([rows[index] for index in range(len(sizes))])
 
     def close(self) -> None:
-        """Keep nothing more; may be called twice."""
+        """Stop recording and drop the data; may be called twice."""
         for hook in self._hooks:
             hook.remove()
         self._forget()
 
 
 def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Logarithms of shares of attention, image by image and head by head: on a processor nothing is computed in vain.
+    """Return the logs of attention shares, calculated per image and head, without padding: for a CPU.
 
     Args:
-        queries: (N, heads, dim), of the patches of all images end to end.
-        keys: The same.
+        queries: (N, heads, dim), of the patches of all images.
+        keys: (N, heads, dim), of the same patches.
         looks: See `PatchRows.find_log_shares`.
         sizes: Patches of each image.
 
@@ -115,7 +116,7 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
         (G,) fp32, sorted by image and head.
     """
     shares, start = [], 0
-    # split, not sliced: the gradient of a slice is as large as the whole, once for each image and head
+    # split instead of slices: the gradient of a slice has the size of the whole, once for each image and head
     for own_queries, own_keys in zip(queries.split_with_sizes(sizes), keys.split_with_sizes(sizes), strict=True):
         end = start + len(own_keys)
         of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)] - torch.tensor([start, start, 0])
@@ -128,12 +129,14 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
 
 
 def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The same in one product for all images and heads, padded: on a GPU few calls are worth more than few products."""
+    """Return the same as `share_each` by one padded product over all images and heads: on a GPU, fewer calls are
+    faster.
+    """
     device, heads = queries.device, queries.shape[1]
     ends = torch.tensor(sizes).cumsum(0)
     starts = ends - torch.tensor(sizes)
     image = torch.searchsorted(ends, looks[:, 0].contiguous(), right=True)
-    pair = image * heads + looks[:, 2]  # an image and a head
+    pair = image * heads + looks[:, 2]  # pair of image and head
     order = pair.argsort(stable=True)
     (place, at, head), pair, image = looks[order].T, pair[order], image[order]
     counts = torch.bincount(pair, minlength=heads * len(sizes))
@@ -141,7 +144,7 @@ def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence
     asked = queries.new_zeros(len(counts), int(counts.max()), queries.shape[-1])
     asked = asked.index_put((pair, column), queries[place, head])
     patches = torch.arange(max(sizes))
-    rows = (starts[:, None] + patches).clamp(max=int(ends[-1]) - 1)  # (images, patches); what is too much is masked
+    rows = (starts[:, None] + patches).clamp(max=int(ends[-1]) - 1)  # (images, patches); padding is masked
     seen = keys.index_select(0, rows.flatten().to(device)).view(*rows.shape, heads, -1)
     scores = asked @ seen.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5  # (pairs, looks, patches)
     own = scores[pair, column].float()
@@ -153,25 +156,25 @@ CODE_DIM = 64
 
 
 class WordCodes(nn.Embedding):
-    """Codes of words: a sum of rows, one for each letter at its place.
+    """Codes of words: the sum of one row per letter and position.
 
-    So what tells words apart has to lie in the tokens' hidden states in directions that add up, where attention finds
-    it; a word can be read from a state, letter by letter behind a softmax each, without.
+    The information that distinguishes words must therefore be in additive directions of the tokens' hidden states,
+    where attention can find it; reading a word letter by letter with a softmax each does not require that.
 
     Args:
-        dim: Of a code.
-        num_letters: Classes of a letter.
-        word_length: Letters of a word that count.
-        scale: Size of the numbers that a row begins with: by it goes what the codes teach others at first.
+        dim: Width of a code.
+        num_letters: Number of letter classes.
+        word_length: Number of letters of a word that are used.
+        scale: Initial scale of the rows, which determines their initial influence.
     """
 
     def __init__(self, dim: int, *, num_letters: int, word_length: int, scale: float = 1.0) -> None:
-        super().__init__(word_length * (num_letters + 1), dim)  # behind the letters, that there is none
+        super().__init__(word_length * (num_letters + 1), dim)  # last class: no letter
         self.weight.data *= scale
         self.num_letters, self.word_length = num_letters, word_length
 
     def forward(self, words: Tensor) -> Tensor:
-        """(W, letters) int64, padded with `IGNORED` -> (W, dim)."""
+        """Return codes: (W, letters) int64, padded with `IGNORED` -> (W, dim)."""
         letters = F.pad(words, (0, self.word_length - words.shape[1]), value=IGNORED)
         classes = torch.where(letters == IGNORED, self.num_letters, letters)
         numbers = classes + torch.arange(self.word_length) * (self.num_letters + 1)
@@ -179,7 +182,7 @@ class WordCodes(nn.Embedding):
 
 
 class WordMatcher(nn.Module):
-    """Codes of words and keys of tokens, whose product says on which token a word is centred."""
+    """Codes of words and keys of tokens, whose product predicts the token on which a word is centred."""
 
     def __init__(self, hidden: int, *, num_letters: int, word_length: int) -> None:
         super().__init__()
@@ -187,15 +190,16 @@ class WordMatcher(nn.Module):
         self.key = nn.Linear(hidden, CODE_DIM)
 
     def forward(self, rows: Tensor, counts: Sequence[int], places: Tensor, words: Tensor) -> Tensor:
-        """`find_match_loss` of the tokens of all images end to end, (T, hidden)."""
+        """Return `find_match_loss` for the tokens of all images, (T, hidden)."""
         return find_match_loss(self.code(words) @ self.key(rows).T / CODE_DIM**0.5, counts, places, words)
 
 
 def find_match_loss(scores: Tensor, counts: Sequence[int], places: Tensor, words: Tensor) -> Tensor:
-    """Mean of -log of the share that a word's code gives, of all tokens of its image, to those it is centred on.
+    """Return the mean of -log of the share of a word's code on the tokens it is centred on, among all tokens of its
+    image.
 
     Args:
-        scores: (W, T), of each word with the tokens of all images end to end.
+        scores: (W, T), of each word with the tokens of all images.
         counts: Tokens of each image.
         places: (W,) int64, the token that each word is centred on.
         words: (W, letters) int64, padded with `IGNORED`.
@@ -215,16 +219,18 @@ def find_match_loss(scores: Tensor, counts: Sequence[int], places: Tensor, words
 
 POINTER_DIM = 64
 CODE_SCALE = 0.25
-"""A quarter of `WordMatcher`'s: these are compared with what heads of attention make of everything else, too."""
+"""Initial scale, a quarter of `WordMatcher`'s: these codes are compared with all other content of attention heads,
+too.
+"""
 NUM_AXES = 2
-"""Of a point: the heads that look for one come first."""
+"""Number of axes of a point: the heads that look for one come first."""
 MAX_PARTS = 4
-"""Of a request, that are told apart."""
+"""Maximum number of distinguished parts of a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTokens:
-    """The tokens that say numbers, in order, and how wide the bell of what is nearly right is.
+    """Number tokens in order, and the width of the bell of tolerated values.
 
     Attributes:
         ids: (count,) int64.
@@ -237,16 +243,16 @@ class NumberTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisedHeads:
-    """The heads of attention that are taught to look at the target, one for each number of a point.
+    """Attention heads trained to look at the target, one for each number of a point.
 
-    One for both would bring both to each token: which is meant had to be sorted out behind it.
+    A single head for both would bring both numbers to each token, and a later layer would have to separate them.
 
     Attributes:
-        layer: Theirs, from 0; another one follows it.
-        heads: By axis; behind them those of `Look`, each for one purpose.
-        seekers: The heads of the layer before that are taught to look for what the request names.
-        sharpness: Scores are divided by it where the loss on attention is taken. Above 1, heads look at less than what
-            might be meant, each as likely as it is: what they bring is less of a mixture.
+        layer: Layer of the heads, from 0; at least one layer follows it.
+        heads: Heads by axis, followed by those of `Look`, each for one purpose.
+        seekers: Heads of the previous layer that are trained to look for the requested name.
+        sharpness: Divisor of the scores in the loss on attention. Above 1, heads concentrate on fewer candidates than
+            their probability suggests, so that their result is less of a mixture.
     """
 
     layer: int
@@ -256,7 +262,7 @@ class SupervisedHeads:
 
 
 class AuxiliaryHeads(nn.Module):
-    """Small layers that the losses read the model's inside with; they are trained with it and left behind."""
+    """Small layers with which the losses read internal representations; trained with the model and not exported."""
 
     def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
         super().__init__()
@@ -278,7 +284,7 @@ class AuxiliaryHeads(nn.Module):
 
 
 class Losses:
-    """The losses of a model."""
+    """Losses of a model."""
 
     def __init__(
         self,
@@ -295,7 +301,7 @@ class Losses:
         self._inputs = AttentionInputs(model, range(supervised.layer + 2))
 
     def read_letters(self, images: Sequence[MediaItem]) -> Tensor:
-        """Scores of the letters in each part of each patch, of all images end to end: (patches, parts, letters)."""
+        """Return scores of the letters in each part of each patch of all images: (patches, parts, letters)."""
         return self._read_patches(self.heads.letter, images, self.heads.num_letters)
 
     def _read_patches(self, head: nn.Linear, images: Sequence[MediaItem], num_classes: int) -> Tensor:
@@ -303,7 +309,7 @@ class Losses:
         return scores.view(len(scores), -1, num_classes)
 
     def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
-        """The parts that count, each an average over what it is asked for; 0 where nothing is."""
+        """Return the losses with a weight, each the mean over its labels; 0 without labels."""
         parts = {}
         for field in fields(LossWeights):
             if getattr(self.weights, field.name):
@@ -311,11 +317,11 @@ class Losses:
         return parts
 
     def total(self, parts: dict[str, Tensor]) -> Tensor:
-        """The parts by their weights."""
+        """Return the weighted sum of the losses."""
         return torch.stack([getattr(self.weights, name) * part for name, part in parts.items()]).sum()
 
     def close(self) -> None:
-        """Watch the model no longer; may be called twice."""
+        """Remove the hooks from the model; may be called twice."""
         self._inputs.close()
         self._patches.close()
 
@@ -465,12 +471,12 @@ class Losses:
         return max(self.supervised.layer - 1, 0)
 
     def _read_words(self, rows: Tensor, words: Tensor) -> Tensor:
-        """Rows (W, hidden), words (W, letters)."""
+        """Return the loss of words read from rows: rows (W, hidden), words (W, letters)."""
         scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : words.shape[1]]
         return cross_entropy(scores.flatten(0, 1), words.flatten())
 
     def _find_place(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        """Column and row as shares of the screenshot's, against a bell over bins one bin wide."""
+        """Return the loss of column and row as shares of the screenshot, against a bell that is one bin wide."""
         if not seen.images:
             return seen.hidden.new_zeros(())
         rows = [torch.cat(seen.images)]
@@ -489,7 +495,7 @@ class Losses:
         return compare_places(self.heads.aim(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
 
     def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        """Among the image's tokens of the trunk that the looking token goes on from."""
+        """Return the loss of the pointed-at image token, among those of the trunk that the looking token continues."""
         losses, is_number = [], ~targets.look_numbers.isnan()
         for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
             if not branches:
@@ -533,14 +539,14 @@ class Losses:
 
 
 def cross_entropy(scores: Tensor, classes: Tensor) -> Tensor:
-    """Mean over what is asked for; 0 where nothing is. Arguments as torch's, `IGNORED` classes left out."""
+    """Return the mean cross-entropy without `IGNORED` classes; 0 if there are no others. Arguments as in torch."""
     if not bool((classes != IGNORED).any()):
         return scores.new_zeros(())
     return F.cross_entropy(scores.float(), classes.to(scores.device), ignore_index=IGNORED)
 
 
 def _find_distinct(*words: Tensor) -> tuple[Tensor, Tensor]:
-    """Each (W, letters): all that differ, padded to one width, and which of these each word is, in the order given."""
+    """Return the distinct rows of several (W, letters), padded to one width, and the index of each word among them."""
     width = max(some.shape[1] for some in words)
     padded = torch.cat([F.pad(some, (0, width - some.shape[1]), value=IGNORED) for some in words])
     distinct, which = padded.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
@@ -548,12 +554,12 @@ def _find_distinct(*words: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
-    """What the projector has given for some of the images' tokens."""
+    """Return the projector's output for some of the images' tokens."""
     return torch.cat(seen.images)[_find_places_of(batch, rows)]
 
 
 def _find_places_of(batch: TrainingBatch, rows: Tensor) -> Tensor:
-    """Of the images' tokens in these rows, counted over all images end to end."""
+    """Return the indices of these rows among the tokens of all images."""
     place_of = torch.full((len(batch.token_ids),), -1)
     place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
     return place_of[rows]

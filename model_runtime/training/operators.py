@@ -1,7 +1,7 @@
-"""Operators that gradients pass through: the backend `autograd`.
+"""Differentiable operators: the backend `autograd`.
 
-What the backend `torch` has without writing to memory that a gradient needs is taken from there: norms, routing,
-writing latents, pooling. The functions here are for small models: nothing is fused, and equal shapes share a call.
+Operators of the backend `torch` that do not overwrite memory needed by a gradient are reused: norms, routing, writing
+latents, pooling. The functions here are for small models: nothing is fused, and equal shapes share a call.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from model_runtime.ops.registry import CuSeqlens, DenseExperts, Experts, registe
 
 @register("experts", "autograd")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
-    """Differentiable `run_experts`; see `model_runtime.ops.reference.moe`. All ids are of experts that are here.
+    """Run experts differentiably; see `model_runtime.ops.reference.moe`. All ids must be of experts held here.
 
     Raises:
-        TypeError: The experts are packed, and have no gradient.
+        TypeError: If the experts are packed, and have no gradient.
     """
     if not isinstance(experts, DenseExperts):
         raise TypeError(f"{type(experts).__name__} cannot be trained; unpack the experts first")
@@ -28,7 +28,7 @@ def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) 
     order = flat.argsort(stable=True)
     tokens = order // ids.shape[1]
     counts = torch.bincount(flat, minlength=experts.num_experts).tolist()
-    # unbound once: the gradient of an index would be as large as all experts, once for each of them
+    # unbound once: the gradient of each index would have the size of all experts
     matrices = zip(experts.gate_up.unbind(), experts.down.unbind(), strict=True)
     rows = hidden.index_select(0, tokens).split_with_sizes(counts)
     outputs = torch.cat([_run_one(x, *pair) for x, pair in zip(rows, matrices, strict=True) if len(x)])  # (N * K, H)
@@ -43,11 +43,11 @@ def _run_one(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """How far sequences are padded to be one batch; one that would bring more starts a new batch.
+    """Limits for padding sequences to one batch; a sequence that would exceed them starts a new batch.
 
     Attributes:
-        max_waste: Pairs of queries and keys in a padded batch over pairs that are needed.
-        max_pairs: In a batch of several sequences.
+        max_waste: Ratio of pairs of queries and keys in a padded batch to the required pairs.
+        max_pairs: Maximum pairs in a batch of several sequences.
     """
 
     max_waste: float
@@ -55,20 +55,20 @@ class Padding:
 
 
 ON_CPU = Padding(max_waste=1.5, max_pairs=70_000)
-"""The scores of four heads stay in a core's cache."""
+"""Limits on a CPU: the scores of four heads fit in a core's cache."""
 ON_GPU = Padding(max_waste=8.0, max_pairs=1 << 25)
-"""There few large products are sooner done; 128 MiB of scores a head."""
+"""Limits on a GPU, where fewer, larger products are faster; 128 MiB of scores per head."""
 
 
 @register("mla_prefill", "autograd")
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:
-    """Differentiable `mla_prefill`, see `model_runtime.ops.reference.attention`; neighbours are padded to one shape."""
+    """Attend differentiably; see `model_runtime.ops.reference.attention`. Neighbours are padded to one shape."""
     groups = group_sequences(list(zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True)), _find_padding(q))
     sizes_q = [group[-1][0][1] - group[0][0][0] for group in groups]
     sizes_k = [group[-1][1][1] - group[0][1][0] for group in groups]
-    # split, not sliced: the gradient of a slice is as large as the whole
+    # split instead of slices: the gradient of a slice has the size of the whole
     parts = zip(q.split_with_sizes(sizes_q), k.split_with_sizes(sizes_k), v.split_with_sizes(sizes_k), strict=True)
     return torch.cat([_attend(*part, group, scale) for part, group in zip(parts, groups, strict=True)])
 
@@ -82,7 +82,7 @@ def _find_padding(x: Tensor) -> Padding:
 
 
 def group_sequences(spans: list[Spans], padding: Padding) -> list[list[Spans]]:
-    """Neighbours that are padded to one shape without much waste."""
+    """Group consecutive sequences that can be padded to one shape within the limits."""
     groups: list[list[Spans]] = []
     for span in spans:
         if groups and _fit([*groups[-1], span], padding):
@@ -93,7 +93,7 @@ def group_sequences(spans: list[Spans], padding: Padding) -> list[list[Spans]]:
 
 
 def _fit(group: list[Spans], padding: Padding) -> bool:
-    """Whether sequences are padded to one shape."""
+    """Return True if sequences can be padded to one shape within the limits."""
     sizes = [(q_end - q_start, k_end - k_start) for (q_start, q_end), (k_start, k_end) in group]
     needed = sum(queries * keys for queries, keys in sizes)
     padded = len(sizes) * max(queries for queries, _ in sizes) * max(keys for _, keys in sizes)
@@ -101,7 +101,7 @@ def _fit(group: list[Spans], padding: Padding) -> bool:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -> Tensor:
-    """One padded batch: rows of its queries, keys and values to rows of results."""
+    """Compute one padded batch: rows of its queries, keys and values to rows of results."""
     q_lengths = torch.tensor([end - start for (start, end), _ in group])
     k_lengths = torch.tensor([end - start for _, (start, end) in group])
     q_rows, q_real = _pad(q_lengths)  # (sequences, longest)
@@ -116,34 +116,36 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, group: list[Spans], scale: float) -
 
 
 def _weigh(q: Tensor, k: Tensor, v: Tensor, scale: float, unseen: Tensor | None = None) -> Tensor:
-    """Attention by matrix products alone: in bf16, its gradients cost a processor half of those of the fused form.
+    """Compute attention by matrix products only: in bf16 on a CPU, its gradients cost half of those of the fused form.
 
-    Heads that share one key are taken as more queries, so that it is not copied for each.
+    Heads that share one key are treated as more queries, so that the key is not copied for each.
 
     Args:
         q: (sequences, heads, queries, key_dim).
         k: (sequences, heads or 1, keys, key_dim).
         v: (sequences, heads or 1, keys, value_dim).
         scale: Factor on the scores.
-        unseen: (sequences, 1, queries, keys), which keys a query does not see; None is none.
+        unseen: (sequences, 1, queries, keys), keys that a query does not see; None for none.
     """
     shape = q.shape[:3]
     scores = (q.reshape(len(q), k.shape[1], -1, q.shape[-1]) * scale @ k.transpose(-1, -2)).view(*shape, -1)
     if unseen is not None:
-        # outside of autograd: the softmax gives no gradient to what has no share, so that it need not be masked again
+        # outside of autograd: the softmax has no gradient for entries with share 0, so no second mask is needed
         scores.detach().masked_fill_(unseen, -torch.inf)
     shares = scores.softmax(-1).view(len(q), k.shape[1], -1, k.shape[2])
     return (shares @ v).view(*shape, -1)
 
 
 def _spread(x: Tensor, rows: Tensor) -> Tensor:
-    """(N, heads, dim), (sequences, longest) -> (sequences, heads, longest, dim). Rows that are taken again add up."""
+    """Gather (N, heads, dim) by (sequences, longest) to (sequences, heads, longest, dim). Gradients of repeated rows
+    add up.
+    """
     taken = x if rows.numel() == len(x) else x.index_select(0, rows.flatten().to(x.device))
     return taken.view(*rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
 def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of sequences laid end to end as a rectangle: (sequences, longest) row numbers, and which are real."""
+    """Return concatenated sequences as a rectangle: (sequences, longest) row numbers, and which are valid."""
     places = torch.arange(int(lengths.max()))
     is_real = places < lengths[:, None]
     rows = (lengths.cumsum(0) - lengths)[:, None] + places.minimum(lengths[:, None] - 1)
@@ -152,11 +154,11 @@ def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 @register("vision_attention", "autograd")
 def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
-    """Differentiable `vision_attention`; see `model_runtime.ops.reference.attention`."""
+    """Attend differentiably over patches; see `vision_attention` in `model_runtime.ops.reference.attention`."""
     heads = qkv.shape[1] // 3
     runs = list(find_runs(cu_seqlens.bounds))
     sizes = [count * length for _, count, length in runs]
-    # split, not sliced: the gradient of a slice is as large as the whole
+    # split instead of slices: the gradient of a slice has the size of the whole
     queries_and_keys, all_values = qkv.split_with_sizes((2 * heads, heads), dim=1)
     turned = rotate(queries_and_keys, rotations)
     parts = zip(runs, turned.split_with_sizes(sizes), all_values.split_with_sizes(sizes), strict=True)
@@ -176,5 +178,5 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
 
 
 def _by_head(x: Tensor, count: int) -> Tensor:
-    """Rows of `count` items: (count * length, heads, dim) -> (count, heads, length, dim)."""
+    """Reshape rows of `count` items: (count * length, heads, dim) -> (count, heads, length, dim)."""
     return x.view(count, -1, *x.shape[1:]).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Places in an image as bins along its width and height, and bells over them."""
+"""Positions in an image as bins along its width and height, and bells over them."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,12 @@ PLACE_BINS = 32
 
 
 def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of bins along width and height against bells one bin wide.
+    """Return the mean cross-entropy of bins along width and height against bells that are one bin wide.
 
     Args:
         scores: (R, 2 * `PLACE_BINS`), those along the width first.
         wanted: (R, 2) fp32, shares of width and height; (R, 1) with `axes`.
-        axes: (R, 1) int64, the one axis of each row that is asked for, 0 or 1.
+        axes: (R, 1) int64, the single axis used in each row, 0 or 1.
 
     Returns:
         () fp32.
@@ -25,13 +25,15 @@ def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -
 
 
 def find_places(grid: tuple[int, int, int]) -> Tensor:
-    """Middles of an image's tokens, as shares of its width and height: (tokens, 2); two by two patches are a token."""
+    """Return the centres of an image's tokens, as shares of width and height: (tokens, 2); a token is two by two
+    patches.
+    """
     _, rows, columns = grid
     y, x = torch.meshgrid(torch.arange(rows // 2), torch.arange(columns // 2), indexing="ij")
     return torch.stack([(x.flatten() + 0.5) * 2 / columns, (y.flatten() + 0.5) * 2 / rows], dim=1)
 
 
 def make_bells(centers: Tensor, count: int, width: float) -> Tensor:
-    """Normal densities over whole numbers below `count`, (K, count) fp32, around (K,) centers; rows sum to 1."""
+    """Return normal densities over integers below `count`, (K, count) fp32, around (K,) centers; rows sum to 1."""
     distances = torch.arange(count) - centers.float().unsqueeze(1)
     return (-0.5 * (distances / width).square()).softmax(-1)

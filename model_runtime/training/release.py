@@ -1,9 +1,9 @@
-"""A model's weights under the names of the release, as views: what is written to one is written to the other.
+"""A model's weights as views under the names of the release: writes to a view change the weight, and vice versa.
 
-One place that says which rows of a joined weight are which tensor, for export, for the optimizer, which treats each of
-the release's matrices by itself, and for whatever else speaks of tensors by their names.
+The mapping from joined weights to tensors is used for export, for the optimizer, which updates each of the release's
+matrices separately, and for all other code that needs tensor names.
 
-A trained model is written as a folder in the release's layout, in bf16 or with its experts packed to INT4.
+A trained model is exported to a folder in the release's layout, in bf16 or with its experts packed to INT4.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,9 +30,10 @@ Named = Iterator[tuple[str, Tensor]]
 
 
 def release_tensors(model: K25Model, of: Of = lambda weight: weight.data) -> dict[str, Tensor]:
-    """Views of every tensor of the release but packed experts, in the order of the model, which is on one rank.
+    """Return views of every tensor of the release except packed experts, in the order of the model, which is on one
+    rank.
 
-    `of` gives what is wanted of a weight: itself, or something of its shape such as its gradient.
+    `of` selects the data of a weight: itself, or a tensor of the same shape such as its gradient.
     """
     named: dict[str, Tensor] = {}
     body = "language_model.model."
@@ -85,7 +86,7 @@ def _name_moe(moe: Moe, prefix: str, of: Of) -> Named:
 
 
 def find_trained(module: nn.Module, name: str) -> nn.Parameter:
-    """The weight behind an attribute that something such as rounding stands before (torch's `parametrize`)."""
+    """Return the trained weight of an attribute that may have a parametrization such as rounding."""
     if is_parametrized(module, name):
         return cast(nn.Parameter, cast(Any, module.parametrizations)[name].original)
     return cast(nn.Parameter, getattr(module, name))
@@ -93,7 +94,7 @@ def find_trained(module: nn.Module, name: str) -> nn.Parameter:
 
 def _name_vision(tower: VisionTower, of: Of) -> Named:
     embed, size = tower.patch_embed, tower.patch_embed.patch_size
-    pixels = of(embed.weight).view(-1, size, size, CHANNELS)  # as they lie in a image
+    pixels = of(embed.weight).view(-1, size, size, CHANNELS)  # memory order of an image
     yield "vision_tower.patch_embed.proj.weight", pixels.permute(0, 3, 1, 2)
     yield "vision_tower.patch_embed.proj.bias", of(embed.bias)
     yield "vision_tower.patch_embed.pos_emb.weight", of(tower.position.weight)
@@ -128,20 +129,20 @@ def export_model(
     dtype: DType = "bfloat16",
     group_size: int | None = None,
 ) -> K25Config:
-    """Write a model.
+    """Export a model.
 
     Args:
-        model: On one rank, with dense experts.
-        model_dir: Folder to make; files in it are overwritten.
+        model: Model on one rank, with dense experts.
+        model_dir: Folder to create; files in it are overwritten.
         ranks: Content of its `tiktoken.model`.
-        dtype: Of all that is not packed.
-        group_size: Inputs that share a scale, for experts in INT4; None leaves them in `dtype`.
+        dtype: Dtype of all tensors that are not packed.
+        group_size: Inputs that share a scale, for experts in INT4; None to keep them in `dtype`.
 
     Returns:
         The config as written.
 
     Raises:
-        ConfigError: The sizes contradict each other.
+        ConfigError: If the sizes contradict each other.
     """
     scheme = QuantizationConfig(group_size=group_size, ignore=IGNORE) if group_size else None
     config = replace(model.config, dtype=dtype, quantization=scheme)
@@ -158,6 +159,6 @@ def _tensors(model: K25Model, config: K25Config) -> Iterator[tuple[str, Tensor]]
     for name, tensor in weights.items():
         if name in expected:
             yield name, tensor.to(getattr(torch, dtype_of(expected[name], config.dtype)))
-        else:  # an expert's matrix, where those are packed
+        else:  # matrix of a packed expert
             assert config.quantization is not None
             yield from pack_named(name, tensor.to(getattr(torch, config.dtype)), config.quantization.group_size)

@@ -1,7 +1,7 @@
-"""Steps of training: forward, losses, gradients, both optimizers, clipped heads, balanced experts; saved and resumed.
+"""Training steps: forward, losses, gradients, both optimizers, QK-clip and expert balance; with checkpoints.
 
-A step on the same processor, from the same state and lessons, gives the same weights to the last bit, so a run that was
-interrupted and resumed ends where one that was not ends. On a GPU sums are not always formed in one order.
+A step on the same CPU, from the same state and lessons, gives bit-identical weights, so a resumed run has the same
+result as an uninterrupted one. On a GPU, the order of sums may vary.
 
 Source: Kimi K2 report (arXiv 2507.20534), section 2.1 (MuonClip) and 2.5 (warm-up, constant rate, decay, weight decay
 0.1); gradient clipping: Pascanu et al. 2013, arXiv 1211.5063, algorithm 1.
@@ -33,31 +33,31 @@ OF_IMAGES = ("vision_tower.", "mm_projector.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingOptions:
-    """How a model is trained.
+    """Options of a training.
 
     Attributes:
-        num_steps: Of the whole schedule.
-        muon_lr: Highest learning rate of the hidden matrices, on the scale of AdamW's.
-        adam_lr: Highest learning rate of everything else.
-        row_rate: Of tokens' rows, by which they are read and said, as a share of `adam_lr`. Each step moves all rows
-            that are said, whether their tokens occur or not: rows of rare tokens forget at a high rate what they are.
-        filter_rate: Of the patch embedding, as a share of `adam_lr`. Its numbers are a tenth of others in size, and
-            what is added to them at random is added to all that is seen.
+        num_steps: Steps of the whole schedule.
+        muon_lr: Peak learning rate of the hidden matrices, on the scale of AdamW's.
+        adam_lr: Peak learning rate of all other weights.
+        row_rate: Rate of the tokens' embedding and head rows, as a share of `adam_lr`. Each step changes all head rows,
+            whether their tokens occur or not: at a high rate, rows of rare tokens are forgotten.
+        filter_rate: Rate of the patch embedding, as a share of `adam_lr`. Its values are a tenth of others in size, and
+            noise in them affects the whole input.
         warmup_steps: Steps in which the rates rise from 0.
-        decay_share: Share of the schedule, at its end, in which they fall to `final_share` of their height.
-        final_share: Of the highest rates, at the end.
-        momentum: Muon's.
-        adam_betas: AdamW's.
-        weight_decay: Of both.
-        max_grad_norm: Of all gradients together.
-        clip_threshold: Largest score of attention; 0 leaves QK-clip out.
-        clip_every: Steps between two looks at the scores.
-        balance_speed: Of the routers' biases.
-        image_gradient: Share of the language model's gradients that goes on into the rows that images have become. At
-            0, the vision tower and the projector learn from losses that are read from them alone.
-        in_bf16: Whether the vision tower's matrix products and Muon's iteration are computed in bf16; weights, the sum
-            over the tower's blocks and losses stay in fp32. `is_bf16_faster` says whether that pays. The language
-            model's are of ever new and small shapes, for each of which a kernel would be made first.
+        decay_share: Share of the schedule, at its end, in which the rates fall to `final_share` of their peak.
+        final_share: Final rates as a share of the peak.
+        momentum: Momentum of Muon.
+        adam_betas: Betas of AdamW.
+        weight_decay: Weight decay of both optimizers.
+        max_grad_norm: Maximum norm of all gradients together.
+        clip_threshold: Maximum attention score; 0 disables QK-clip.
+        clip_every: Interval of QK-clip in steps.
+        balance_speed: Step size of the routers' biases.
+        image_gradient: Share of the language model's gradients that is passed to the image rows. At 0, the vision tower
+            and the projector learn only from losses on their own output.
+        in_bf16: True to compute the vision tower's matrix products and Muon's iteration in bf16; weights, the sum over
+            the tower's blocks and losses stay in fp32. `is_bf16_faster` measures whether it is faster. The language
+            model's products have many different small shapes, each of which would need a new kernel.
     """
 
     num_steps: int
@@ -81,9 +81,10 @@ class TrainingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """Report of one step: losses before it, the gradients' norm before clipping, the share of the highest rates.
+    """Report of one step: losses before it, the gradients' norm before clipping, the rate as a share of the peak.
 
-    `imbalance` is the tokens of the busiest expert over the mean; `num_clipped` counts heads whose scores were scaled.
+    `imbalance` is the number of tokens of the busiest expert over the mean; `num_clipped` counts heads whose scores
+    were scaled.
     """
 
     losses: dict[str, float]
@@ -95,15 +96,15 @@ class StepReport:
 
 
 class Trainer:
-    """A model in training.
+    """Trainer of a model.
 
     Args:
-        model: With the operators `autograd`, in fp32.
-        losses: Its losses, with the heads that are trained beside it, on the model's device.
-        options: See there.
+        model: Model with the operators `autograd`, in fp32.
+        losses: Its losses, with the auxiliary heads, on the model's device.
+        options: Options of the training.
         prefix: Token ids that every lesson begins with, such as a system prompt.
-        comm: The processes that train it together: each has the same weights and learns from lessons of its own, and
-            gradients are averaged over them.
+        comm: Processes that train together: each has the same weights and its own lessons, and gradients are averaged
+            over them.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Trainer:
         )
 
     def _find_rest(self) -> tuple[list[Tensor], ...]:
-        """Weights of which no part is a hidden matrix: of images, others, tokens' rows, and the patch embedding."""
+        """Return weights without hidden matrices: of the vision part, others, tokens' rows, and the patch embedding."""
         assert self.model.vision is not None
         taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
         rows: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
@@ -161,14 +162,14 @@ class Trainer:
         image_rate: float = 1.0,
         rate: float | None = None,
     ) -> StepReport:
-        """Learn from some lessons.
+        """Train on some lessons.
 
         Args:
-            lessons: One at least.
-            has_prefix: Whether they begin with the prefix; without it a step costs less.
-            image_rate: Of the vision tower and the projector, as a share of the others' learning rates; at 0 they stay
-                as they are, and a step costs less.
-            rate: Share of the highest learning rates; None is what the schedule says.
+            lessons: Lessons, at least one.
+            has_prefix: True if they begin with the prefix; a step without it costs less.
+            image_rate: Rate of the vision tower and the projector, as a share of the others' learning rates; at 0 they
+                do not change, and a step costs less.
+            rate: Share of the peak learning rates; None for the schedule's.
         """
         rate = find_rate(self.step_number, self.options) if rate is None else rate
         with _deterministic() if self.model.device.type == "cpu" else nullcontext():
@@ -213,7 +214,7 @@ class Trainer:
         return dict(zip(parts, (self.comm.all_reduce(values) / self.comm.size).tolist(), strict=True))
 
     def _look_after(self, batch: TrainingBatch) -> tuple[float, int]:
-        """Clip attention and balance experts: how uneven they were, and how many heads were clipped."""
+        """Clip attention and balance experts; return the imbalance before, and the number of clipped heads."""
         for counts in self._balance.counts:
             self.comm.all_reduce(counts)
         imbalance, num_clipped = self._balance.find_imbalance(), self._clip(batch)
@@ -221,7 +222,7 @@ class Trainer:
         return imbalance, num_clipped
 
     def _update(self, rate: float, image_rate: float, *, sees_only: bool) -> None:
-        rates = {True: rate * image_rate, False: rate}  # by whether images pass through them
+        rates = {True: rate * image_rate, False: rate}  # keyed by True for weights of the vision part
         shares = (*rates.values(), rate * self.options.row_rate, rate * image_rate * self.options.filter_rate)
         for group, share in zip(self._adam.param_groups, shares, strict=True):
             group["lr"] = share * self.options.adam_lr
@@ -245,7 +246,7 @@ class Trainer:
         )
 
     def save(self, folder: Path) -> None:
-        """Keep all that the next step depends on but its lessons; a crash leaves the old file or the new one."""
+        """Save the training state except the lessons; a crash leaves either the old or the new file."""
         folder.mkdir(parents=True, exist_ok=True)
         state = {
             "step": self.step_number,
@@ -262,10 +263,10 @@ class Trainer:
         part.replace(folder / STATE)
 
     def load(self, folder: Path) -> None:
-        """Go on from what `save` kept: `step_number` says how many steps were made.
+        """Load the state written by `save`, including `step_number`.
 
         Raises:
-            CheckpointError: Nothing is kept there, or of another model or another schedule.
+            CheckpointError: If there is none, or it is of another model or another schedule.
         """
         state = _read_state(folder, self.model.device)
         if json.loads(state["options"]) != json.loads(json.dumps(asdict(self.options))):
@@ -282,10 +283,10 @@ class Trainer:
 
 
 def read_options(folder: Path) -> dict[str, Any]:
-    """The options that what `Trainer.save` kept was trained with, by name.
+    """Return the training options of a state written by `Trainer.save`, by name.
 
     Raises:
-        CheckpointError: Nothing is kept there that can be read.
+        CheckpointError: If there is no readable state.
     """
     return dict(json.loads(_read_state(folder, torch.device("cpu"))["options"]))
 
@@ -295,12 +296,14 @@ def _read_state(folder: Path, device: torch.device) -> dict[str, Any]:
         return dict(torch.load(folder / STATE, weights_only=True, map_location=device))
     except FileNotFoundError:
         raise CheckpointError(f"no {STATE} in {folder}: nothing was saved there") from None
-    except Exception as error:  # whatever unpickling a damaged file raises
+    except Exception as error:  # unpickling a damaged file may raise any exception
         raise CheckpointError(f"{folder / STATE} cannot be read: {error}") from error
 
 
 def average_gradients(weights: Sequence[Tensor], comm: Comm) -> None:
-    """Replace the gradients by their means over the processes; one that has none counts as zero if another has."""
+    """Replace gradients by their means over the processes; a missing gradient counts as zero if another process has
+    one.
+    """
     if comm.size == 1:
         return
     has_any = comm.all_reduce(torch.tensor([float(weight.grad is not None) for weight in weights]))
@@ -313,12 +316,12 @@ def average_gradients(weights: Sequence[Tensor], comm: Comm) -> None:
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Sums in one order: else gradients of rows that were taken twice are added as the threads come."""
+    """Make sums deterministic: otherwise gradients of repeated rows are added in the order of threads."""
     before = torch.are_deterministic_algorithms_enabled()
     settings: Any = torch.utils.deterministic
     fills = settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    settings.fill_uninitialized_memory = False  # a twentieth of a step, for what nobody reads
+    settings.fill_uninitialized_memory = False  # saves a twentieth of a step; uninitialized memory is not read
     try:
         yield
     finally:
@@ -327,23 +330,23 @@ def _deterministic() -> Iterator[None]:
 
 
 def is_hidden_matrix(name: str, tensor: Tensor) -> bool:
-    """Whether Muon updates a tensor of the release: two dimensions, and not what meets words, pixels or places.
+    """Return True if Muon updates a tensor: two-dimensional, and not an input or output of words, pixels or positions.
 
-    Source: Kimi K2 report, section 2.1; arXiv 2502.16982, section 2.2. The routers' gates are left to AdamW, too.
+    Source: Kimi K2 report, section 2.1; arXiv 2502.16982, section 2.2. The routers' gates are updated by AdamW, too.
     """
     others = ("embed_tokens.weight", "lm_head.weight", "mlp.gate.weight", "patch_embed.")
     return tensor.dim() == 2 and not any(other in name for other in others)
 
 
 def find_rate(step: int, options: TrainingOptions) -> float:
-    """Share of the highest learning rates at a step: up in a line, level, and down in a line."""
+    """Return the share of the peak learning rates at a step: linear warm-up, constant, linear decay."""
     decay_steps = options.decay_share * options.num_steps
     left = max(options.num_steps - step, 0) / decay_steps if decay_steps else 1.0
     return min(1.0, (step + 1) / max(options.warmup_steps, 1)) * min(1.0, max(left, options.final_share))
 
 
 def _gradient_of(weight: torch.nn.Parameter) -> Tensor:
-    """Its gradient; zeros where it took no part, as an expert that no token went to."""
+    """Return the gradient; zeros if there is none, as for an expert without tokens."""
     return torch.zeros_like(weight.data) if weight.grad is None else weight.grad
 
 

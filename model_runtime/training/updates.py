@@ -1,21 +1,21 @@
-"""Updates of weights that AdamW does not make: Muon, momentum whose matrices are made orthogonal before it is applied.
+"""Weight updates in addition to AdamW: Muon (orthogonalized momentum), QK-clip, and the balance of experts.
 
-torch has a Muon of its own, which takes whole two-dimensional parameters one by one. Here a matrix is a tensor of the
-release (`training.release`): the halves of a joined weight and each of the experts' matrices are updates of their own,
-and all matrices of one shape are one batched product. On the same matrices both give the same (tests). Processes that
-train together share the iteration out among them: each makes some of the updates, and all get all of them.
+torch's Muon updates whole two-dimensional parameters one by one. Here a matrix is a tensor of the release
+(`training.release`): the halves of a joined weight and each of the experts' matrices are updated separately, and all
+matrices of one shape are one batched product. On the same matrices both give the same result (tests). Processes that
+train together split the iteration: each computes some of the updates, and all receive all of them.
 
 Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks" (momentum, Newton-Schulz iteration
 and its coefficients); Liu et al. 2025, "Muon is scalable for LLM training" (Moonlight), arXiv 2502.16982, equations 3
 and 4: decoupled weight decay, and an update scaled to the root mean square of AdamW's, 0.2 * sqrt(max(rows, columns)).
 
-After Muon's step, QK-clip scales down the weights of heads whose attention scores grow too large, and a bias on their
-choice keeps experts equally busy. Source of QK-clip: Kimi K2 report (arXiv 2507.20534), section 2.1: in MLA, parts
-of a query and a key that belong to one head alone take the square root of the factor each; the rotary part of the
-query, whose key all heads share, takes all of it. Source of the bias: Wang et al. 2024, "Auxiliary-loss-free load
+After Muon's step, QK-clip scales down the weights of heads whose attention scores grow too large, and a routing bias
+balances the load of experts. Source of QK-clip: Kimi K2 report (arXiv 2507.20534), section 2.1: in MLA, parts of a
+query and a key that belong to one head are scaled by the square root of the factor each; the rotary part of the query,
+whose key all heads share, by the whole factor. Source of the bias: Wang et al. 2024, "Auxiliary-loss-free load
 balancing", arXiv 2408.15664, algorithm 1; DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2: after a step, the bias
-of an expert that had more tokens than the mean falls by a fixed amount, and that of one that had fewer rises by as
-much.
+of an expert with more tokens than the mean is decreased by a fixed amount, and that of one with fewer is increased by
+the same amount.
 """
 
 from collections import defaultdict
@@ -36,18 +36,18 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 NUM_ITERATIONS = 5
 EPS = 1e-7
 RMS = 0.2
-"""Root mean square of an update at learning rate 1, as AdamW's usually is. Source: arXiv 2502.16982, section 2.2."""
+"""Root mean square of an update at learning rate 1, typical of AdamW. Source: arXiv 2502.16982, section 2.2."""
 
 
 class Muon:
-    """Updates matrices in place.
+    """Optimizer that updates matrices in place.
 
     Args:
-        matrices: By name, each (rows, columns), a view of a weight or a weight.
+        matrices: Matrices by name, each (rows, columns), a view of a weight or a weight.
         lr: Learning rate, on the scale of AdamW's.
-        momentum: Nesterov's.
-        weight_decay: Decoupled, times `lr`.
-        dtype: Of the iteration. bf16 moves an update by a hundredth of its length, and costs half on some processors.
+        momentum: Nesterov momentum.
+        weight_decay: Decoupled weight decay, multiplied by `lr`.
+        dtype: Dtype of the iteration. bf16 changes an update by a hundredth of its length, and costs half on some CPUs.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Muon:
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], comm: Comm | None = None) -> None:
-        """Update once by gradients under the matrices' names; matrices without one stay as they are."""
+        """Update once by gradients under the matrices' names; matrices without a gradient do not change."""
         comm = comm or OneRank()
         shapes = {name: matrix.shape for name, matrix in self._matrices.items() if name in gradients}
         owners = share_out(shapes, comm.size)
@@ -101,7 +101,7 @@ class Muon:
                 matrix.mul_(1 - self.lr * self.weight_decay).add_(change.view_as(matrix), alpha=-self.lr * scale)
 
     def state_dict(self) -> dict[str, Any]:
-        """The averages of the gradients, by name."""
+        """Return the averages of the gradients, by name."""
         return {
             name: average
             for shape, names in self._by_shape.items()
@@ -109,17 +109,17 @@ class Muon:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take what `state_dict` gave.
+        """Load the result of `state_dict`.
 
         Raises:
-            KeyError: A matrix is not in it.
+            KeyError: If a matrix is missing in it.
         """
         for shape, names in self._by_shape.items():
             self._averages[shape] = torch.stack([state[name] for name in names])
 
 
 def share_out(shapes: Mapping[str, Sequence[int]], count: int) -> dict[str, int]:
-    """Which of some processes iterates which matrix: the costliest first, each to who has least to do."""
+    """Assign matrices to processes: the most expensive first, each to the process with the least work."""
     costs = {name: min(shape) ** 2 * max(shape) for name, shape in shapes.items()}
     loads, owners = [0] * count, {}
     for name in sorted(costs, key=lambda name: (-costs[name], name)):
@@ -129,7 +129,7 @@ def share_out(shapes: Mapping[str, Sequence[int]], count: int) -> dict[str, int]
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Bring the singular values of each of (count, rows, columns) matrices near to 1: U V^T, roughly, 0.7 to 1.2."""
+    """Orthogonalize (count, rows, columns) matrices, U V^T, approximately: singular values from 0.7 to 1.2."""
     a, b, c = COEFFICIENTS
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.transpose(1, 2) if is_tall else matrices
@@ -141,22 +141,23 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 THRESHOLD = 100.0
-"""Source: Kimi K2 report, section 2.1: tau."""
+"""Threshold of attention scores. Source: Kimi K2 report, section 2.1: tau."""
 MAX_ROWS = 256
-"""Tokens of a step whose scores are formed: enough to see a head that grows, and little beside the step itself."""
+"""Maximum number of tokens per step whose scores are computed: enough to detect growing heads, at a low cost."""
 
 
 @torch.no_grad()
 def find_score_maxima(model: K25Model, inputs: AttentionInputs, batch: TrainingBatch) -> list[Tensor]:
-    """The largest score of each head in the last forward pass, over some evenly spaced tokens and all that they see.
+    """Return the largest score of each head in the last forward pass, over evenly spaced tokens and all tokens they
+    see.
 
     Args:
-        model: One rank.
-        inputs: Of all layers.
-        batch: The step.
+        model: One rank of the model.
+        inputs: Attention inputs of all layers.
+        batch: Batch of the step.
 
     Returns:
-        For each layer (heads,) fp32, with the softmax's own scale; masked pairs do not count.
+        (heads,) fp32 for each layer, with the softmax's own scale; masked pairs do not count.
     """
     rows = torch.linspace(0, len(batch.token_ids) - 1, min(MAX_ROWS, len(batch.token_ids))).long()
     return [
@@ -167,7 +168,7 @@ def find_score_maxima(model: K25Model, inputs: AttentionInputs, batch: TrainingB
 
 @torch.no_grad()
 def clip_heads(mla: Mla, maxima: Tensor, threshold: float = THRESHOLD) -> int:
-    """Scale heads of a layer whose largest score, of (heads,), is above the threshold down to it; their number."""
+    """Scale down heads of a layer whose largest score, of (heads,), exceeds the threshold; return their number."""
     nope = mla.text.qk_nope_head_dim
     too_large = maxima > threshold
     if not too_large.any():
@@ -184,7 +185,7 @@ SPEED = 0.001
 
 
 class RouterBalance:
-    """Counts the tokens of each expert during forward passes, and moves the biases."""
+    """Counter of each expert's tokens in forward passes, which adjusts the biases."""
 
     def __init__(self, model: K25Model, speed: float = SPEED) -> None:
         self.speed = speed
@@ -197,17 +198,17 @@ class RouterBalance:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move the biases by what was counted since the last time, and count anew."""
+        """Adjust the biases by the counts since the last call, and reset the counts."""
         for router, counts in zip(self.routers, self.counts, strict=True):
             router.bias += self.speed * (counts.mean() - counts).sign()
             counts.zero_()
 
     def find_imbalance(self) -> float:
-        """Tokens of the busiest expert over the mean, in the worst layer; 1 is even, 0 where none were counted."""
+        """Return the tokens of the busiest expert over the mean, in the worst layer; 1 is even, 0 without counts."""
         return max((float(counts.max() / counts.mean()) for counts in self.counts if counts.any()), default=0.0)
 
     def close(self) -> None:
-        """Count nothing more; may be called twice."""
+        """Stop counting; may be called twice."""
         for hook in self._hooks:
             hook.remove()
 

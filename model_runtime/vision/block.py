@@ -3,7 +3,7 @@
 Source: Dosovitskiy et al. 2020, arXiv 2010.11929, equations 2 and 3; Kimi-VL report, arXiv 2504.07491, section 2.1.
 
 Source: Shoeybi et al. 2019, "Megatron-LM", arXiv 1909.08053, section 3: the first matrix of a pair is split by rows of
-its weight (outputs), the second by columns (inputs), so that one sum over the ranks ends the pair.
+its weight (outputs), the second by columns (inputs), so that a pair needs one sum over the ranks.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from model_runtime.placement import Placement
 
 
 def make_weight(placement: Placement, *shape: int) -> nn.Parameter:
-    """Memory for a weight that serves; `module.requires_grad_()` has it trained."""
+    """Allocate a weight for inference; `module.requires_grad_()` makes it trainable."""
     return nn.Parameter(torch.empty(shape, device=placement.device, dtype=placement.dtype), requires_grad=False)
 
 
 class LayerNorm(nn.Module):
-    """Layer normalisation, whole on every rank."""
+    """Layer normalization, not split over ranks."""
 
     def __init__(self, width: int, placement: Placement, eps: float = 1e-5) -> None:
         super().__init__()
@@ -33,20 +33,20 @@ class LayerNorm(nn.Module):
         self.weight, self.bias = make_weight(placement, width), make_weight(placement, width)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill the weights from `name`.weight and `name`.bias."""
+        """Load the weights from `name`.weight and `name`.bias."""
         copy_into(self.weight, source.get(f"{name}.weight"), f"{name}.weight")
         copy_into(self.bias, source.get(f"{name}.bias"), f"{name}.bias")
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., width) -> (..., width)."""
+        """Normalize rows: (..., width) -> (..., width)."""
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 class ColumnLinear(nn.Module):
-    """x W^T + b, of which this rank computes some outputs.
+    """Linear layer x W^T + b with a part of the outputs on this rank.
 
-    Which ones, `shard_slice` says, here as in the language model, whose layers read several matrices into one and have
-    no bias.
+    `shard_slice` defines the part, as in the language model, whose layers read several matrices into one and have no
+    bias.
     """
 
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
@@ -56,40 +56,40 @@ class ColumnLinear(nn.Module):
         self.weight, self.bias = make_weight(placement, width, in_features), make_weight(placement, width)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill this rank's rows from `name`.weight and `name`.bias."""
+        """Load this rank's rows from `name`.weight and `name`.bias."""
         copy_into(self.weight, source.get(f"{name}.weight", (self.rows,)), f"{name}.weight")
         copy_into(self.bias, source.get(f"{name}.bias", (self.rows,)), f"{name}.bias")
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, in) -> (N, out / ranks)."""
+        """Apply the layer: (N, in) -> (N, out / ranks)."""
         return F.linear(x, self.weight, self.bias)
 
 
 class RowLinear(nn.Module):
-    """x W^T + b, of which this rank has some inputs; the sum over the ranks is the result."""
+    """Linear layer x W^T + b with a part of the inputs on this rank; the ranks' results are summed."""
 
     def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
         super().__init__()
         self.comm = placement.comm
         self.columns = shard_slice(in_features, placement.comm, "inputs of a vision layer")
         self.weight = make_weight(placement, out_features, self.columns.stop - self.columns.start)
-        self.bias = make_weight(placement, out_features)  # zero on all ranks but the first, so that the sum has it once
+        self.bias = make_weight(placement, out_features)  # zero except on the first rank, so the sum has it once
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill this rank's columns from `name`.weight, and the bias on the first rank from `name`.bias."""
+        """Load this rank's columns from `name`.weight, and the bias on the first rank from `name`.bias."""
         copy_into(self.weight, source.get(f"{name}.weight", (slice(None), self.columns)), f"{name}.weight")
         copy_into(self.bias, source.get(f"{name}.bias"), f"{name}.bias")
         if self.comm.rank:
             self.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, in / ranks) -> (N, out)."""
+        """Apply the layer: (N, in / ranks) -> (N, out)."""
         return self.comm.all_reduce(F.linear(x, self.weight, self.bias))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """How items lie in the rows of a batch.
+    """Layout of items in the rows of a batch.
 
     Attributes:
         cu_seqlens: Bounds of the items.
@@ -101,7 +101,7 @@ class Packing:
 
 
 class Attention(nn.Module):
-    """Every patch of an item sees every patch of that item. Heads are split over the ranks."""
+    """Full attention between the patches of an item. Heads are split over the ranks."""
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Attention(nn.Module):
         self.wo = RowLinear(config.hidden_size, config.hidden_size, placement)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill this rank's heads; stored rows are (3, heads, head_dim), all queries first."""
+        """Load this rank's heads; stored rows are (3, heads, head_dim), all queries first."""
         for kind, target in (("weight", self.qkv_weight), ("bias", self.qkv_bias)):
             stored = f"{name}.wqkv.{kind}"
             bounds = (
@@ -125,14 +125,14 @@ class Attention(nn.Module):
         self.wo.load(source, f"{name}.wo")
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """(N, width) -> (N, width)."""
+        """Attend within items: (N, width) -> (N, width)."""
         rows = F.linear(x, self.qkv_weight, self.qkv_bias)
         qkv = rows.view(len(x), 3 * self.num_heads, self.head_dim)
         return self.wo(self.attend(qkv, packing.rotations, packing.cu_seqlens).flatten(1))
 
 
 class Mlp(nn.Module):
-    """Two linear layers with a GELU (tanh) between; its width is split over the ranks."""
+    """Two linear layers with a GELU (tanh) between; the inner width is split over the ranks."""
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
@@ -140,17 +140,17 @@ class Mlp(nn.Module):
         self.fc1 = RowLinear(config.intermediate_size, config.hidden_size, placement)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill both layers."""
+        """Load both layers."""
         self.fc0.load(source, f"{name}.fc0")
         self.fc1.load(source, f"{name}.fc1")
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, width) -> (N, width)."""
+        """Apply the MLP: (N, width) -> (N, width)."""
         return self.fc1(_gelu(self.fc0(x)))
 
 
 class Block(nn.Module):
-    """x + attention(norm0(x)), then x + mlp(norm1(x))."""
+    """Transformer block: x + attention(norm0(x)), then x + mlp(norm1(x))."""
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
@@ -160,26 +160,26 @@ class Block(nn.Module):
         self.mlp = Mlp(config, placement)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill the block from tensors under `name`."""
+        """Load the block from tensors under `name`."""
         self.norm0.load(source, f"{name}.norm0")
         self.norm1.load(source, f"{name}.norm1")
         self.attention.load(source, name)
         self.mlp.load(source, f"{name}.mlp")
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """(N, width) -> (N, width), two steps on, in x's memory where that may be."""
+        """Apply the block, in place if possible: (N, width) -> (N, width)."""
         x = add(x, self.attention(self.norm0(x), packing))
         return add(x, self.mlp(self.norm1(x)))
 
 
 def add(x: Tensor, summand: Tensor) -> Tensor:
-    """X + summand, in x's memory where nobody needs x for gradients."""
+    """Add `summand` to x, in place unless gradients need x."""
     is_traced = torch.is_grad_enabled() and (x.requires_grad or summand.requires_grad)
     return x + summand if is_traced else x.add_(summand)
 
 
 def _gelu(x: Tensor) -> Tensor:
-    """GELU (tanh), in x's memory where nobody needs x for gradients."""
+    """Apply GELU (tanh), in place unless gradients need x."""
     if torch.is_grad_enabled() and x.requires_grad:
         return F.gelu(x, approximate="tanh")
     return torch.ops.aten.gelu_(x, approximate="tanh")

@@ -1,10 +1,11 @@
-"""MoonViT-3D: images and chunks of up to four frames, in any mix, to rows for the language model, projector included.
+"""MoonViT-3D with its projector: any mix of images and chunks of up to four frames to rows of the language model.
 
 Source: Kimi K2.5 report, section 4.2; Kimi-VL report, arXiv 2504.07491, section 2.1 (tower and MLP projector); Dehghani
 et al. 2023 (NaViT), arXiv 2307.06304, section 2.1 for packing items of any size into one batch.
 
-Rotary positions have two dimensions: columns and rows take turns over the pairs of a head. Pair 2i turns by
-column * f_i, pair 2i + 1 by row * f_i, with f_i = 10000^(-4i / head_dim). All frames of a chunk have the same angles.
+Rotary positions have two dimensions: columns and rows alternate over the pairs of a head. Pair 2i is rotated by f_i
+times the column, pair 2i + 1 by f_i times the row, with f_i = 10000^(-4i / head_dim). All frames of a chunk have the
+same angles.
 
 Source: Dosovitskiy et al. 2020, arXiv 2010.11929, section 3.2 (resampling a learned table); Vaswani et al. 2017,
 arXiv 1706.03762, section 3.5 (sinusoid); Su et al. 2021, arXiv 2104.09864, equation 34, and Kimi-VL report,
@@ -34,14 +35,16 @@ GRIDS_KEPT = 8
 
 
 def make_sinusoid(num_frames: int, width: int, device: torch.device) -> Tensor:
-    """(num_frames, width) fp32: sines of frame * 10000^(-2i / width), then their cosines."""
+    """Return (num_frames, width) fp32: sines of frame * 10000^(-2i / width), then their cosines."""
     frequencies = BASE ** -(torch.arange(0, width, 2, device=device, dtype=torch.float32) / width)
     angles = torch.arange(num_frames, device=device, dtype=torch.float32)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 class PositionTable(nn.Module):
-    """What is added to each patch. Tables of the last few grids are kept: screenshots of one agent have one size."""
+    """Learned position table, added to patches. Tables of the last few grids are cached: an agent's screenshots have
+    one size.
+    """
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
@@ -50,16 +53,18 @@ class PositionTable(nn.Module):
         self._kept = lru_cache(maxsize=GRIDS_KEPT)(self._resample)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill the table from `name`.weight."""
+        """Load the table from `name`.weight."""
         copy_into(self.weight, source.get(f"{name}.weight"), f"{name}.weight")
         self._kept.cache_clear()
 
     def spatial(self, h: int, w: int) -> Tensor:
-        """The table for a grid of h x w patches: (h * w, width) fp32. Kept, unless the table is being trained."""
+        """Return the table for a grid of h x w patches: (h * w, width) fp32. Cached, unless the table is being
+        trained.
+        """
         return self._resample(h, w) if self.weight.requires_grad else self._kept(h, w)
 
     def _resample(self, h: int, w: int) -> Tensor:
-        """The table at another size: (h * w, width) fp32; bicubic, a = -0.75, corners not aligned, no antialiasing."""
+        """Resample the table: (h * w, width) fp32; bicubic, a = -0.75, corners not aligned, no antialiasing."""
         table = self.weight.float()  # (table_h, table_w, width)
         if (h, w) != tuple(table.shape[:2]):
             channels_first = table.permute(2, 0, 1)[None]
@@ -67,11 +72,12 @@ class PositionTable(nn.Module):
         return table.reshape(h * w, -1).contiguous()
 
     def forward(self, x: Tensor, grids: Sequence[tuple[int, int, int]]) -> Tensor:
-        """Add the positions of items laid end to end.
+        """Add the positions of concatenated items.
 
         Args:
-            x: (N, width), the items' rows, which may be written to.
-            grids: (t, h, w) in patches of each. With t = 1 there is no temporal part; a first frame of several has one.
+            x: (N, width), the items' rows, may be overwritten.
+            grids: (t, h, w) of each in patches. With t = 1 there is no temporal part; the first of several frames has
+                one.
 
         Returns:
             (N, width).
@@ -93,14 +99,14 @@ ROTARY_GRIDS_KEPT = 8
 
 
 class Rope2D:
-    """Angles of grids. The last few grids are kept."""
+    """Rotary angles of grids. The last few grids are cached."""
 
     def __init__(self, head_dim: int, device: torch.device) -> None:
         self.head_dim, self.device = head_dim, device
         self.of_frame = lru_cache(maxsize=ROTARY_GRIDS_KEPT)(self._make)
 
     def _make(self, h: int, w: int) -> Tensor:
-        """Turns of one frame, (h * w, head_dim / 2) complex64: e^(i * angle) of each pair."""
+        """Return the rotations of one frame, (h * w, head_dim / 2) complex64: e^(i * angle) of each pair."""
         steps = torch.arange(0, self.head_dim, 4, device=self.device, dtype=torch.float32)
         frequencies = ROTARY_BASE ** -(steps / self.head_dim)  # (head_dim / 4)
         columns = torch.arange(w, device=self.device, dtype=torch.float32)[:, None] * frequencies
@@ -110,7 +116,7 @@ class Rope2D:
         return torch.polar(torch.ones_like(angles), angles)
 
     def make(self, grids: list[tuple[int, int, int]]) -> Tensor:
-        """Turns of items laid end to end, (N, head_dim / 2) complex64."""
+        """Return the rotations of concatenated items, (N, head_dim / 2) complex64."""
         return torch.cat([self.of_frame(h, w) for t, h, w in grids for _ in range(t)])
 
 
@@ -134,7 +140,7 @@ def make_patches(frames: Tensor, patch_size: int) -> Tensor:
 
 
 class PatchEmbed(nn.Module):
-    """A linear layer on each normalised patch: the convolution of the release, whose stride is its size."""
+    """Linear layer on each normalized patch: the convolution of the release, whose stride is its kernel size."""
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
@@ -143,17 +149,17 @@ class PatchEmbed(nn.Module):
         self.bias = make_weight(placement, config.hidden_size)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill the weights; the release's are (width, 3, 14, 14), ours have the channels last, as pixels lie."""
+        """Load the weights; the release's are (width, 3, 14, 14), ours have the channels last, as in the pixels."""
         stored = source.get(f"{name}.weight")
         if stored.shape[1:] != (CHANNELS, self.patch_size, self.patch_size):
-            stored = stored.flatten(1)  # misshapen: let the check below say so
+            stored = stored.flatten(1)  # misshapen: the check below reports it
         else:
             stored = stored.permute(0, 2, 3, 1).flatten(1)
         copy_into(self.weight, stored, f"{name}.weight")
         copy_into(self.bias, source.get(f"{name}.bias"), f"{name}.bias")
 
     def forward(self, items: Sequence[MediaItem]) -> Tensor:
-        """Items to (their patches laid end to end, hidden_size)."""
+        """Return (concatenated patches of the items, hidden_size)."""
         device = self.weight.device
         frames = [torch.from_numpy(item.frames).to(device) for item in items]
         pixels = torch.cat([make_patches(each, self.patch_size) for each in frames])  # (N, 588) uint8
@@ -162,7 +168,9 @@ class PatchEmbed(nn.Module):
 
 
 class Projector(nn.Module):
-    """Four neighbouring patches become one token of the language model. The hidden width is split over the ranks."""
+    """Projector of four neighbouring patches to one token of the language model. The hidden width is split over the
+    ranks.
+    """
 
     def __init__(self, config: VisionConfig, placement: Placement) -> None:
         super().__init__()
@@ -174,13 +182,15 @@ class Projector(nn.Module):
         self.second = RowLinear(width, config.text_hidden_size, placement)
 
     def load(self, source: TensorSource, name: str) -> None:
-        """Fill the projector from tensors under `name`."""
+        """Load the projector from tensors under `name`."""
         self.pre_norm.load(source, f"{name}.pre_norm")
         self.first.load(source, f"{name}.proj.0")
         self.second.load(source, f"{name}.proj.2")
 
     def forward(self, x: Tensor, grids: Sequence[tuple[int, int, int]]) -> Tensor:
-        """Patches of items, (N, mm_hidden_size), to (tokens, text_hidden_size). The GELU is the exact one here."""
+        """Project patches of items, (N, mm_hidden_size), to (tokens, text_hidden_size). The GELU is the exact one
+        here.
+        """
         norm = self.pre_norm
         merged = self.merge_patches(x, grids, self.merge, norm.weight, norm.bias, norm.eps)
         return self.second(F.gelu(self.first(merged)))
@@ -190,12 +200,12 @@ MAX_PATCHES_PER_PASS = 16_384
 
 
 class VisionTower(nn.Module):
-    """The vision part of the model, projector included.
+    """Vision part of the model, including the projector.
 
     Attributes:
-        max_patches_per_pass: Items are encoded in groups of at most so many patches (an item that alone has more goes
+        max_patches_per_pass: Maximum patches in a group of items that is encoded together (a larger item is encoded
             alone). At the release's width a patch takes 22 kB of memory for activations in bf16 (measured on a CPU with
-            16,384 patches): 0.36 GB a pass.
+            16,384 patches): 0.36 GB per pass.
     """
 
     def __init__(
@@ -221,10 +231,10 @@ class VisionTower(nn.Module):
 
     @torch.no_grad()
     def load(self, source: TensorSource) -> None:
-        """Fill all weights by their release names (`vision_tower.*`, `mm_projector.*`), this rank's part of each.
+        """Load all weights by their release names (`vision_tower.*`, `mm_projector.*`), this rank's part of each.
 
         Raises:
-            CheckpointError: A tensor is missing or misshapen.
+            CheckpointError: If a tensor is missing or misshapen.
         """
         self.patch_embed.load(source, "vision_tower.patch_embed.proj")
         self.position.load(source, "vision_tower.patch_embed.pos_emb")
@@ -234,7 +244,7 @@ class VisionTower(nn.Module):
         self.projector.load(source, "mm_projector")
 
     def forward(self, items: Sequence[MediaItem]) -> list[Tensor]:
-        """Encode items; each is encoded as if it were alone.
+        """Encode items; the result of each does not depend on the others.
 
         Args:
             items: Images and chunks, of any sizes and frame counts.
@@ -249,7 +259,7 @@ class VisionTower(nn.Module):
         return rows
 
     def _encode(self, items: list[MediaItem]) -> Iterator[Tensor]:
-        """One pass over items laid end to end."""
+        """Encode concatenated items in one pass."""
         grids = [item.grid for item in items]
         sizes = [item.num_patches for item in items]
         packing = Packing(cu_seqlens=CuSeqlens.of_lengths(sizes), rotations=self.rope.make(grids))
@@ -262,7 +272,7 @@ class VisionTower(nn.Module):
 
 
 def make_groups(sizes: Sequence[int], limit: int) -> list[list[int]]:
-    """Indices of items in groups of at most `limit` patches, by size so that equal ones lie side by side."""
+    """Return indices of items in groups of at most `limit` patches, sorted by size so that equal ones are adjacent."""
     groups: list[list[int]] = []
     room = 0
     for index in sorted(range(len(sizes)), key=lambda i: sizes[i]):

@@ -1,4 +1,4 @@
-"""The probes, in the order in which they run: plain things first."""
+"""List of all probes in the order in which they run, basic ones first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from apps.endpoint_check.probes import chat, media, reasoning, tools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One question to an endpoint; `name` is the function's, with dashes."""
+    """One check of an endpoint; `name` is the function's name with dashes."""
 
     run: Callable[[Endpoint], Outcome]
 
     @property
     def name(self) -> str:
-        """As `--only` takes it."""
+        """Name as given to `--only`."""
         return self.run.__name__.removeprefix("probe_").replace("_", "-")
 
     @property
     def about(self) -> str:
-        """First line of its description."""
+        """First line of the probe's docstring."""
         return (self.run.__doc__ or "").strip().split("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""Probes of plain chat and of how outputs end."""
+"""Probes of plain chat and of the end of outputs."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PARAGRAPH = "The quick brown fox jumps over the lazy dog near the river. "
 
 
 def probe_models(endpoint: Endpoint) -> Outcome:
-    """The list of models."""
+    """Check the list of models."""
     raw = endpoint.get("/models")
     data = raw.body.get("data") if isinstance(raw.body, dict) else None
     if raw.status != 200 or not isinstance(data, list):
@@ -27,7 +27,7 @@ def probe_models(endpoint: Endpoint) -> Outcome:
 
 
 def probe_chat(endpoint: Endpoint) -> Outcome:
-    """One answer in OpenAI's shape."""
+    """Check that an answer has OpenAI's shape."""
     answer = endpoint.ask(COUNT)
     usage = endpoint.usage(answer)
     if usage.prompt <= 0 or usage.total != usage.prompt + usage.completion:
@@ -36,7 +36,7 @@ def probe_chat(endpoint: Endpoint) -> Outcome:
 
 
 def probe_stream(endpoint: Endpoint) -> Outcome:
-    """A streamed answer is the same as one that comes whole."""
+    """Check that a streamed answer equals the whole one."""
     whole, streamed = endpoint.ask(COUNT), endpoint.stream(COUNT)
     if streamed.problems:
         raise failed("; ".join(streamed.problems))
@@ -76,7 +76,7 @@ def _out(answer: Answer) -> int | None:
 
 
 def probe_unicode(endpoint: Endpoint) -> Outcome:
-    """Characters of many bytes, as text and as escapes, whole and in pieces."""
+    """Check multi-byte characters as text and as escapes, whole and streamed."""
     messages = [user(f"Repeat exactly: {UNICODE}")]
     escaped = endpoint.count(messages)
     request = {**endpoint.body(messages), "max_tokens": 1}
@@ -91,7 +91,7 @@ def probe_unicode(endpoint: Endpoint) -> Outcome:
 
 
 def probe_usage(endpoint: Endpoint) -> Outcome:
-    """Token counts of a prompt that is sent twice, and how much of it came from the cache."""
+    """Check the token counts of a prompt that is sent twice, and the number of cached tokens."""
     copies = 40 if endpoint.context is None else max(1, min(40, endpoint.context // 2 // len(PARAGRAPH)))
     messages = [user(PARAGRAPH * copies + "Say hi.")]
     first = endpoint.usage(endpoint.ask(messages, max_tokens=2))
@@ -117,7 +117,7 @@ BROKEN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBOR
 
 
 def probe_errors(endpoint: Endpoint) -> Outcome:
-    """Wrong requests are refused in OpenAI's shape."""
+    """Check that invalid requests are refused with an error in OpenAI's shape."""
     base = endpoint.body([user("Hi")], max_tokens=1)
     without = {name: value for name, value in base.items() if name != "messages"}
     wrong: dict[str, Any] = {
@@ -147,7 +147,7 @@ def _fault(what: str, raw: Raw) -> str | None:
 
 
 def probe_big_body(endpoint: Endpoint) -> Outcome:
-    """A request as large as one with twenty screenshots."""
+    """Check a request as large as one with twenty screenshots."""
     body = json.dumps(endpoint.body([user("Hi")], max_tokens=1)).encode()
     raw = endpoint.post(body[:-1] + b" " * (BIG_MIB * 2**20) + b"}")
     if raw.status == 413:
@@ -168,7 +168,7 @@ REFUSED = (400, 404, 405, 415, 422, 501)
 
 
 def probe_end_token(endpoint: Endpoint) -> Outcome:
-    """An answer ends at <|im_end|> (163586), which is not the end token that config.json names."""
+    """Check that an answer ends at <|im_end|> (163586), which is not the end token that config.json names."""
     answer = endpoint.ask([user("Answer with the one word: hello")], max_tokens=endpoint.budget(512))
     marker = next((text for text in ("<|im_end|>", "[EOS]") if text in answer.content), None)
     if marker is not None:
@@ -181,7 +181,7 @@ def probe_end_token(endpoint: Endpoint) -> Outcome:
 
 
 def probe_stop(endpoint: Endpoint) -> Outcome:
-    """A stop text ends the answer and is not part of it."""
+    """Check that a stop text ends the answer and is not part of it."""
     text = endpoint.ask(STORY, max_tokens=48).content
     piece = text[len(text) // 2 : len(text) // 2 + 3]
     if len(piece) < 3 or "\ufffd" in piece:
@@ -200,7 +200,7 @@ def probe_stop(endpoint: Endpoint) -> Outcome:
 
 
 def probe_max_tokens(endpoint: Endpoint) -> Outcome:
-    """One token when one is asked for, under both names of the limit."""
+    """Check that a limit of one token returns one token, under both names of the limit."""
     answer = endpoint.ask(STORY, max_tokens=1)
     usage = endpoint.usage(answer)
     if usage.completion > 1:
@@ -217,7 +217,7 @@ def probe_max_tokens(endpoint: Endpoint) -> Outcome:
 
 
 def probe_json_schema(endpoint: Endpoint) -> Outcome:
-    """An answer that a JSON schema forces into its form."""
+    """Check that a JSON schema constrains the answer."""
     form = {"type": "json_schema", "json_schema": {"name": "thing", "strict": True, "schema": SCHEMA}}
     messages = [user("Describe a ripe tomato as JSON with colour and is_round.")]
     raw = endpoint.post(endpoint.body(messages, response_format=form, max_tokens=1))

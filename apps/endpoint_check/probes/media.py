@@ -1,4 +1,4 @@
-"""Probes of images, and the images.
+"""Probes of images and videos, and the media they send.
 
 Source: PNG (RFC 2083), AVI (Microsoft RIFF, uncompressed DIB frames).
 """
@@ -23,7 +23,7 @@ TINY_PX = 56
 
 
 def make_png(width_px: int, height_px: int, colour: Colour) -> bytes:
-    """A PNG of one colour."""
+    """Return a PNG of one colour."""
     row = b"\0" + bytes(colour) * width_px
     header = struct.pack(">IIBBBBB", width_px, height_px, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(row * height_px)), (b"IEND", b""))
@@ -35,8 +35,8 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def make_avi(colours: Iterable[Colour], *, side_px: int = TINY_PX, fps: int = 2) -> bytes:
-    """An uncompressed AVI, one frame for each colour; `side_px` is a multiple of 4."""
-    frames = [bytes(reversed(colour)) * (side_px * side_px) for colour in colours]  # BGR, rows need no padding
+    """Return an uncompressed AVI with one frame per colour; `side_px` is a multiple of 4."""
+    frames = [bytes(reversed(colour)) * (side_px * side_px) for colour in colours]  # BGR; rows need no padding
     size = side_px * side_px * 3
     main = struct.pack(
         "<14I", 1_000_000 // fps, size * fps, 0, 0x10, len(frames), 0, 1, size, side_px, side_px, *[0] * 4
@@ -63,18 +63,18 @@ def _list(kind: bytes, data: bytes) -> bytes:
 
 
 def data_url(data: bytes, media_type: str) -> str:
-    """Bytes as a `data:` address."""
+    """Return bytes as a `data:` URL."""
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
 def image_part(colour: str, width_px: int = TINY_PX, height_px: int = TINY_PX) -> dict[str, object]:
-    """A part of a message that shows an image of one colour, by its name."""
+    """Return a message part with an image of one colour, given by name."""
     url = data_url(make_png(width_px, height_px, COLOURS[colour]), "image/png")
     return {"type": "image_url", "image_url": {"url": url}}
 
 
 def video_part(colours: Iterable[str]) -> dict[str, object]:
-    """A part of a message that shows a video of two frames a second, one for each colour."""
+    """Return a message part with a video of two frames per second, one per colour."""
     video = make_avi(COLOURS[name] for name in colours)
     return {"type": "video_url", "video_url": {"url": data_url(video, "video/x-msvideo")}}
 
@@ -93,7 +93,7 @@ ADVICE = (
 
 
 def probe_image_tokens(endpoint: Endpoint) -> Outcome:
-    """Images are resized as the model was trained."""
+    """Check that images are resized as in the model's training."""
     endpoint.needs(1400)
     base = endpoint.count([user("What is this?", image_part("red"))])
     wrong = []
@@ -107,7 +107,7 @@ def probe_image_tokens(endpoint: Endpoint) -> Outcome:
 
 
 def probe_image_count(endpoint: Endpoint) -> Outcome:
-    """One, three and twenty images in a request."""
+    """Check requests with one, three and twenty images."""
     one = endpoint.count([user("Describe.", image_part("red"))])
     three = _count_many(endpoint, ["red", "green", "blue"])
     step = (three - one) / 2
@@ -131,7 +131,7 @@ def _count_many(endpoint: Endpoint, colours: list[str]) -> int:
 
 
 def probe_image_order(endpoint: Endpoint) -> Outcome:
-    """The model sees all images, equal ones too, in the order they were sent."""
+    """Check that the model sees all images in the order they were sent, including identical ones."""
     question = f"There are {len(SHOWN)} images of one colour each. Name their colours in order, with commas, no more."
     answer = endpoint.ask([user(question, *(image_part(name) for name in SHOWN))], max_tokens=48)
     named = re.findall("|".join(COLOURS), answer.content.lower())
@@ -145,7 +145,7 @@ def probe_image_order(endpoint: Endpoint) -> Outcome:
 
 
 def probe_video(endpoint: Endpoint) -> Outcome:
-    """A video of four seconds."""
+    """Check a video of four seconds."""
     messages = [user("What happens?", video_part(FRAMES))]
     raw = endpoint.post(endpoint.body(messages, max_tokens=1))
     if raw.status >= 500:

@@ -1,4 +1,4 @@
-"""Probes of reasoning, and of what an endpoint makes of the conversation before."""
+"""Probes of reasoning and of conversation history."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ CALL: dict[str, Any] = {
 
 
 def probe_reasoning(endpoint: Endpoint) -> Outcome:
-    """Thoughts come in a field of their own, whole and streamed."""
+    """Check that reasoning arrives in its own field, whole and streamed."""
     limit = endpoint.budget(1024)
     whole = endpoint.ask(SUM, **ON, max_tokens=limit)
     named = _check_split(whole, "whole", endpoint)
@@ -35,7 +35,7 @@ def probe_reasoning(endpoint: Endpoint) -> Outcome:
 
 
 def _check_split(answer: Answer, how: str, endpoint: Endpoint) -> str:
-    """The field that thoughts came in."""
+    """Return the name of the field that held the reasoning."""
     marker = find_marker(answer.content)
     if marker in ("<think>", "</think>") and not answer.reasoning:
         raise failed(f"{marker} stands in the content ({how}): thoughts are not parsed; {UNPARSED}")
@@ -58,7 +58,7 @@ def _check_split(answer: Answer, how: str, endpoint: Endpoint) -> str:
 
 
 def probe_thinking_off(endpoint: Endpoint) -> Outcome:
-    """Thinking can be switched off, by both spellings."""
+    """Check that both spellings of the option switch thinking off."""
     counts = {"on": endpoint.count(SUM, **ON), "off": endpoint.count(SUM, **OFF)}
     answer = endpoint.ask(SUM)
     if answer.reasoning and counts["off"] == counts["on"]:
@@ -81,7 +81,7 @@ def probe_thinking_off(endpoint: Endpoint) -> Outcome:
 
 
 def probe_reasoning_history(endpoint: Endpoint) -> Outcome:
-    """Thoughts of a running tool loop reach the model; those of finished turns do not."""
+    """Check that the model receives reasoning of a running tool loop, but not of finished turns."""
     plain = endpoint.count(_loop({}), **ON)
     grown = {name: endpoint.count(_loop({name: THOUGHT}), **ON) - plain for name in ("reasoning_content", "reasoning")}
     if max(grown.values()) < 20:
@@ -111,7 +111,7 @@ COPIES = 8
 
 
 def probe_template(endpoint: Endpoint) -> Outcome:
-    """Tools reach the prompt, and no system prompt is added."""
+    """Check that tools reach the prompt and that no system prompt is added."""
     alone = endpoint.count([user("Good morning")])
     with_tools = endpoint.count([user("Good morning")], tools=[WEATHER])
     if with_tools - alone < 10:
@@ -123,7 +123,7 @@ def probe_template(endpoint: Endpoint) -> Outcome:
 
 
 def probe_control_tokens(endpoint: Endpoint) -> Outcome:
-    """What a user writes cannot become a control token."""
+    """Check that user text cannot become a control token."""
     plain = endpoint.count([user("x ")])
     grown = endpoint.count([user("x " + "<|im_end|>" * COPIES)]) - plain
     if grown <= COPIES + 1:
@@ -136,7 +136,7 @@ def probe_control_tokens(endpoint: Endpoint) -> Outcome:
 
 TEXT = " The keeper of the lighthouse wrote a letter to the sea every night of that long winter." * 3
 LEAST = 20
-"""Tokens that the text above adds at least; it has about 50."""
+"""Minimum number of tokens that the text above adds; it has about 50."""
 IMAGE_TOKENS = 4
 TURNS = 20
 WEATHER_CALL: dict[str, Any] = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
@@ -146,7 +146,7 @@ COLOUR = "Which colour has the image? Answer with one word: red, green or blue."
 
 
 def probe_history(endpoint: Endpoint) -> Outcome:
-    """Every message reaches the model, whatever its role and however old, and so do old images."""
+    """Check that every message reaches the model, whatever its role and age, including old images."""
     endpoint.needs(900)
     talk = _talk()
     alone = endpoint.count(talk)
@@ -201,7 +201,7 @@ def _grown(message: Message) -> dict[str, Any]:
 
 
 def _lost_images(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
-    """Which of two earlier images do not add to a conversation that has one in its last message."""
+    """List which of two earlier images add no tokens to a conversation whose last message has an image."""
     shown = [*talk[:-1], user("And now?", image_part("blue"))]
     alone = endpoint.count(shown)
     places = {"an image of the first question": 1, "an image of a later question": 3}
@@ -214,7 +214,7 @@ def _lost_images(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
 
 
 def probe_memory(endpoint: Endpoint) -> Outcome:
-    """The model answers from what was said and shown before: a bill for the whole prompt does not prove that."""
+    """Check that the model answers from earlier text and images: a bill for the whole prompt does not prove that."""
     told = f"The word is {WORD}."
     said: dict[str, tuple[list[Message], list[Message]]] = {
         "an earlier message": ([user(f"{told} {AGAIN}")], [user(told), _assistant("I keep it in mind."), user(AGAIN)]),
@@ -236,7 +236,7 @@ def probe_memory(endpoint: Endpoint) -> Outcome:
 
 
 def _recalls(endpoint: Endpoint, at_once: Sequence[Message], before: Sequence[Message], word: str) -> bool | None:
-    """Whether the model answers with the word from before; None where it does not even at once."""
+    """Return True if the model answers with the earlier word; None if it fails even within one message."""
     if word not in endpoint.ask(at_once).content.lower():
         return None
     return word in endpoint.ask(before).content.lower()

@@ -1,4 +1,4 @@
-"""Tool calls: one, several, forced, answered with text and images, and their ids."""
+"""Probes of tool calls: single, parallel, forced, answered with text and images, and their ids."""
 
 import json
 import re
@@ -31,7 +31,7 @@ LONG_ID = "call_" + "0123456789abcdef" * 25
 
 
 def probe_tool_call(endpoint: Endpoint) -> Outcome:
-    """One call of a tool, with and without thinking."""
+    """Check a single tool call, with and without thinking."""
     answer = endpoint.ask(ONE, tools=[WEATHER], max_tokens=endpoint.budget(256))
     calls = check_calls(answer)
     thought = endpoint.ask(ONE, tools=[WEATHER], **ON, max_tokens=endpoint.budget(2048))
@@ -40,7 +40,7 @@ def probe_tool_call(endpoint: Endpoint) -> Outcome:
 
 
 def check_calls(answer: Answer, *, is_needed: bool = True) -> Sequence[Call]:
-    """The calls of an answer, when nothing is wrong with them."""
+    """Return the calls of an answer; ends the probe as failed if they are invalid."""
     _check_leaks(answer)
     if answer.finish == "length" and (answer.calls or is_needed):
         raise inconclusive(f"the model did not come to an end within the limit (it wrote {_start(answer)!r})")
@@ -61,7 +61,9 @@ def _start(answer: Answer) -> str:
 
 
 def _check_leaks(answer: Answer) -> None:
-    """A marker beside the tool's name is a call that was not parsed; alone, the model may have written it anywhere."""
+    """Check for control tokens in an answer: with a tool's name, they are a call that was not parsed; alone, the model
+    may have written them.
+    """
     marker = find_marker(answer.content)
     if marker is not None and (answer.calls or NAME in answer.content):
         raise failed(f"{marker} leaks into the content: calls are not parsed; {PARSERS}")
@@ -102,7 +104,7 @@ def _check_arguments(text: str) -> None:
 
 
 def probe_parallel_calls(endpoint: Endpoint) -> Outcome:
-    """Several calls in one reply, as many streamed as whole."""
+    """Check several calls in one reply: the streamed reply has as many as the whole one."""
     options: dict[str, Any] = {"tools": [WEATHER], "max_tokens": endpoint.budget(512)}
     whole = check_calls(endpoint.ask(THREE, **options))
     streamed = endpoint.stream(THREE, **options)
@@ -120,7 +122,7 @@ def probe_parallel_calls(endpoint: Endpoint) -> Outcome:
 
 
 def probe_tool_choice(endpoint: Endpoint) -> Outcome:
-    """A call can be forced and forbidden."""
+    """Check that a call can be forced and forbidden."""
     forced = endpoint.post(endpoint.body(ONE, tools=[WEATHER], tool_choice="required", max_tokens=1))
     if forced.status != 200:
         raise not_supported(f"tool_choice required: HTTP {forced.status}: {forced.reason}")
@@ -136,7 +138,7 @@ def probe_tool_choice(endpoint: Endpoint) -> Outcome:
 
 
 def probe_tool_result(endpoint: Endpoint) -> Outcome:
-    """A result goes back to the model, with text and with an image."""
+    """Check that the model receives a tool result with text and with an image."""
     text = endpoint.count(_answered("functions.get_weather:0", "18 degrees"), tools=[WEATHER])
     image = [{"type": "text", "text": "18 degrees"}, image_part("red")]
     try:
@@ -150,7 +152,7 @@ def probe_tool_result(endpoint: Endpoint) -> Outcome:
 
 
 def probe_tool_ids(endpoint: Endpoint) -> Outcome:
-    """Ids that other servers and clients gave, in the history and in new calls."""
+    """Check ids in the style of other servers and clients, in the history and in new calls."""
     own = endpoint.count(_answered("functions.get_weather:0", "18 degrees"), tools=[WEATHER])
     try:
         grown = [

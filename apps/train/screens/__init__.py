@@ -1,1 +1,1 @@
-"""Screens drawn with known boxes: what nano-K2.5 learns from and is tested on."""
+"""Drawn screens with known bounding boxes, for training and testing nano-K2.5."""

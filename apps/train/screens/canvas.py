@@ -10,18 +10,18 @@ from apps.train.screens.fonts import Face
 
 Color = tuple[int, int, int]
 Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels; right and bottom lie outside."""
+"""Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 
 class Letter(NamedTuple):
-    """Where a letter was drawn; a page has hundreds, so one that is quickly made.
+    """A drawn letter; a page has hundreds, so the class is cheap to construct.
 
     Attributes:
-        text: Which.
-        x: Middle of its ink, in pixels.
-        y: The same.
-        read_at: Middle of the text that it belongs to.
-        from_end: How many letters of that text follow it.
+        text: The character.
+        x: Horizontal centre of its ink, in pixels.
+        y: Vertical centre of its ink, in pixels.
+        read_at: Centre of the text that it belongs to.
+        from_end: Number of letters that follow it in that text.
     """
 
     text: str
@@ -32,12 +32,12 @@ class Letter(NamedTuple):
 
 
 class Canvas:
-    """A image that is being drawn.
+    """An image to draw on.
 
     Args:
-        width: In pixels.
-        height: In pixels.
-        color: Of the ground.
+        width: Width in pixels.
+        height: Height in pixels.
+        color: Background colour.
     """
 
     def __init__(self, width: int, height: int, color: Color) -> None:
@@ -48,16 +48,16 @@ class Canvas:
 
     @property
     def width(self) -> int:
-        """In pixels."""
+        """Width in pixels."""
         return self.pixels.shape[1]
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """Height in pixels."""
         return self.pixels.shape[0]
 
     def copy(self) -> "Canvas":
-        """The same, to be drawn on further."""
+        """Return a copy that can be drawn on."""
         new = Canvas.__new__(Canvas)
         new.pixels = self.pixels.copy()
         new._rows = new.pixels.reshape(self.height, -1)
@@ -65,7 +65,7 @@ class Canvas:
         return new
 
     def fill(self, box: Box, color: Color) -> None:
-        """A box with sharp corners, cut where it leaves the image."""
+        """Draw a box with sharp corners, clipped to the image."""
         left, top, right, bottom = (max(edge, 0) for edge in box)
         right = min(right, self.width)
         if left < right:
@@ -73,7 +73,7 @@ class Canvas:
             self._rows[top:bottom, 3 * left : 3 * right] = row
 
     def round_box(self, box: Box, color: Color, radius: int = 0, edge: Color | None = None) -> None:
-        """A box with round corners, and an edge of one pixel inside it."""
+        """Draw a box with round corners, and a border of one pixel inside it."""
         if edge is not None:
             self._round_box(box, edge, radius)
             left, top, right, bottom = box
@@ -96,14 +96,14 @@ class Canvas:
         self._blend(right - radius, bottom - radius, corner[::-1, ::-1], color)
 
     def disc(self, x: int, y: int, radius: int, color: Color) -> None:
-        """A filled circle around a point."""
+        """Draw a filled circle around a point."""
         self._round_box((x - radius, y - radius, x + radius, y + radius), color, radius)
 
     def text(self, x: int, middle: int, text: str, face: Face, color: Color) -> tuple[float, float]:
-        """Letters from a place on; those whose middle is outside of the image cannot be read.
+        """Draw a text that starts at a point; letters whose centre is outside the image are not recorded.
 
         Returns:
-            The middle of the text.
+            The centre of the text.
         """
         glyphs = face.glyphs(text)
         baseline, pen = middle + round(0.35 * face.size_px), float(x)
@@ -112,7 +112,7 @@ class Canvas:
         inked = []
         for place, glyph in enumerate(glyphs):
             height, width = glyph.alpha.shape
-            if width and height:  # a space of some fonts is wide
+            if width and height:  # in some fonts, a space has a width
                 left, top = round(pen) + glyph.left, baseline + glyph.top
                 inked.append((left, top, left + width, top + height, glyph.alpha))
                 across, down = left + width / 2, top + height / 2
@@ -123,7 +123,7 @@ class Canvas:
         return read_at
 
     def _blend_together(self, inked: list[tuple[int, int, int, int, np.ndarray]], color: Color) -> None:
-        """Shapes in one go, each with its box; one by one where their ink overlaps, which covers twice."""
+        """Blend shapes with their boxes in one pass; one by one if their ink overlaps, where it covers twice."""
         if not inked:
             return
         lefts, tops, rights, bottoms, _ = zip(*inked, strict=True)
@@ -143,11 +143,11 @@ class Canvas:
         self._blend(x, y, mask, color)
 
     def stamp(self, x: int, y: int, mask: np.ndarray, color: Color) -> None:
-        """A shape, (height, width) uint8, with its upper left corner at a point."""
+        """Blend a shape, (height, width) uint8, with its upper left corner at a point."""
         self._blend(x, y, mask, color)
 
     def hide_letters(self, box: Box) -> None:
-        """Forget letters that something was drawn over."""
+        """Remove the letters in a box that was drawn over."""
         left, top, right, bottom = box
         self.letters = [
             letter for letter in self.letters if not (left <= letter.x < right and top <= letter.y < bottom)
@@ -165,7 +165,7 @@ class Canvas:
 
 @lru_cache(maxsize=64)
 def _corner(radius: int) -> np.ndarray:
-    """The upper left quarter of a disc, (radius, radius) uint8, with soft edges."""
+    """Return the upper left quarter of a disc, (radius, radius) uint8, anti-aliased."""
     places = np.arange(radius) + 0.5 - radius
     distance = np.hypot(places[:, None], places[None])
     return np.asarray(np.clip(radius - distance + 0.5, 0, 1) * 255, np.uint8)
@@ -175,19 +175,21 @@ POINTER_ROWS = (
     "X,XX,X.X,X..X,X...X,X....X,X.....X,X......X,X.......X,X........X,X.....XXXXX,"
     "X..X..X,X.X X..X,XX  X..X,X    X..X,     X..X,      XX"
 )
-"""An arrow: its edge and its inside."""
+"""Rows of an arrow: X is its outline, a dot its inside."""
 
 
 @lru_cache(maxsize=1)
 def make_pointer() -> tuple[np.ndarray, np.ndarray]:
-    """An arrow: masks of its edge and of its inside, (17, 12) uint8 each."""
+    """Return an arrow as masks of its outline and its inside, (17, 12) uint8 each."""
     rows = [row.ljust(12) for row in POINTER_ROWS.split(",")]
     edge, inside = (np.array([[255 * (cell == sign) for cell in row] for row in rows], np.uint8) for sign in "X.")
     return edge, inside
 
 
 def find_cells(letters: list[Letter], width_px: int, height_px: int) -> Iterator[tuple[int, int, Letter]]:
-    """The letter that each cell of a grid shows: row, column and the letter whose middle is nearest to the cell's."""
+    """Yield row, column and letter of each grid cell with a letter: the one whose centre is horizontally nearest to the
+    cell's.
+    """
     nearest: dict[tuple[int, int], tuple[float, Letter]] = {}
     for letter in letters:
         place = (int(letter.y // height_px), int(letter.x // width_px))

@@ -1,4 +1,4 @@
-"""Fonts as atlases: every letter is drawn once in each size, and copied from then on."""
+"""Fonts as atlases: every letter is rendered once per size, and then copied."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,24 +9,27 @@ import numpy as np
 
 FONT_DIRS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"))
 FAMILIES = ("dejavu", "liberation")
-"""What the names of families begin with: two that every distribution has, so that the same screens are drawn anywhere,
-whatever else is installed. Debian's packages are fonts-dejavu-core, fonts-dejavu-extra and fonts-liberation."""
+"""Prefixes of family names: two that every distribution has, so that screens do not depend on other installed fonts.
+Debian's packages are fonts-dejavu-core, fonts-dejavu-extra and fonts-liberation.
+"""
 HELD_SHARE = 5
-"""One family in so many is never drawn in training."""
+"""Fraction of families that are held out from training: one in 5."""
 HELD_SALT = 14
-"""Which ones: DejaVu Sans and Liberation Sans, in which Debian shows most pages, are not among them."""
+"""Salt of the held-out choice; with it, DejaVu Sans and Liberation Sans, the fonts of most pages on Debian, are used in
+training.
+"""
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glyph:
-    """A letter as it is copied.
+    """A rendered letter.
 
     Attributes:
-        alpha: (height, width) uint8, how much ink each pixel has.
+        alpha: (height, width) uint8, coverage of each pixel.
         left: Pixels from the pen to the first column.
         top: Pixels from the baseline up to the first row, negative above it.
-        advance: Pixels that the pen goes on.
+        advance: Pixels by which the pen advances.
     """
 
     alpha: np.ndarray
@@ -40,7 +43,7 @@ class Face:
     """A font in one size.
 
     Attributes:
-        path: Its file.
+        path: Path of the font file.
         size_px: Height of its em.
     """
 
@@ -48,17 +51,17 @@ class Face:
     size_px: int
 
     def glyphs(self, text: str) -> list[Glyph]:
-        """Its letters, each drawn the first time."""
+        """Return the glyphs of a text; each is rendered on first use."""
         atlas = _find_atlas(self.path, self.size_px)
         return [atlas[letter] for letter in text]
 
     def width_px(self, text: str) -> float:
-        """How far the pen goes; pairs are not drawn nearer together."""
+        """Return the advance width of a text, without kerning."""
         return sum([glyph.advance for glyph in self.glyphs(text)])
 
 
 class _Atlas(dict[str, Glyph]):
-    """The letters of a font in one size, by themselves; one that is not there is drawn."""
+    """Cache of the glyphs of a font in one size; missing ones are rendered."""
 
     def __init__(self, path: Path, size_px: int) -> None:
         from PIL import ImageFont
@@ -79,13 +82,13 @@ _find_atlas = lru_cache(maxsize=1024)(_Atlas)
 
 @lru_cache(maxsize=2)
 def find_fonts(*, held_out: bool = False) -> tuple[Path, ...]:
-    """Fonts of `FAMILIES` on this machine that have the letters, by path.
+    """Return the fonts of `FAMILIES` on this machine that have the letters, by path.
 
     Args:
-        held_out: Those of the families that training never sees, or the others.
+        held_out: True for the held-out families, else the others.
 
     Raises:
-        FileNotFoundError: There are none.
+        FileNotFoundError: If there are none.
     """
     found = sorted(path for folder in FONT_DIRS for ending in ("ttf", "otf") for path in folder.rglob(f"*.{ending}"))
     usable = [path for path in found if _has_letters(path)]
@@ -100,7 +103,7 @@ def find_fonts(*, held_out: bool = False) -> tuple[Path, ...]:
 
 
 def is_held_out(path: Path) -> bool:
-    """Whether a font's family is kept for tests: by the family's name, whatever else is installed."""
+    """Return True if a font's family is held out, which depends only on the family's name."""
     family = path.stem.partition("-")[0].lower()
     return crc32(f"{family} {HELD_SALT}".encode()) % HELD_SHARE == 0
 
@@ -113,4 +116,4 @@ def _has_letters(path: Path) -> bool:
         shapes = {glyph.alpha.tobytes() for glyph in face.glyphs(LETTERS)}
     except OSError:
         return False
-    return len(shapes) > 0.9 * len(LETTERS)  # a font without them draws one box for all
+    return len(shapes) > 0.9 * len(LETTERS)  # a font without them renders the same box for all

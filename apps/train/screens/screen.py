@@ -1,4 +1,4 @@
-"""Whole screens: families of layouts that put elements where such elements stand."""
+"""Whole screens: layout families that place elements where real screens have them."""
 
 import random
 from collections.abc import Callable
@@ -32,26 +32,26 @@ from apps.train.screens.words import Words
 
 SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
 FORM_PX = 150
-"""Width that a form has at least."""
+"""Minimum width of a form."""
 READING = "page"
-"""The family of screens that hold words alone."""
+"""Family of screens that hold only words."""
 SINGLE: tuple[Draw, ...] = (draw_button, draw_link, draw_field, draw_checkbox, draw_radio, draw_slider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenOptions:
-    """Which screens are drawn.
+    """Options of drawn screens.
 
     Attributes:
-        families: Of layouts, by name.
-        sizes_px: Width and height, one of these.
-        text_px: Smallest and largest size of text.
-        near_share: How often a name is one letter away from another one on the screen.
-        held_out_names: Whether names are those that training never has.
-        held_out_fonts: Whether fonts are.
-        held_out_theme: Whether boxes look as training never draws them.
-        max_elements: On one screen.
-        inset_share: Of forms, that begin anywhere on the screen and not in its upper left corner.
+        families: Names of layouts.
+        sizes_px: Width and height, one of these is drawn.
+        text_px: Minimum and maximum text size.
+        near_share: Probability that a name is one letter away from another one on the screen.
+        held_out_names: True to use names that training never has.
+        held_out_fonts: True to use fonts that training never has.
+        held_out_theme: True to draw boxes in a style that training never has.
+        max_elements: Maximum number of elements on one screen.
+        inset_share: Share of forms that start anywhere on the screen and not in its upper left corner.
     """
 
     families: tuple[str, ...]
@@ -67,12 +67,12 @@ class ScreenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """A image and all that is known of it.
+    """An image and its description.
 
     Attributes:
-        family: Of its layout.
-        targets: What can be asked for; no two of one kind have one name.
-        pen: What it was drawn with.
+        family: Name of its layout.
+        targets: Elements that can be asked for; no two of one kind have the same name.
+        pen: Pen that it was drawn with.
     """
 
     family: str
@@ -81,21 +81,21 @@ class Screen:
 
     @property
     def pixels(self) -> np.ndarray:
-        """(height, width, 3) uint8."""
+        """Pixels, (height, width, 3) uint8."""
         return self.pen.canvas.pixels
 
     @property
     def letters(self) -> tuple[Letter, ...]:
-        """Where each visible letter is."""
+        """Visible letters with their positions."""
         return tuple(self.pen.canvas.letters)
 
 
 class Builder:
-    """A screen while it is made.
+    """Builder of a screen.
 
     Args:
-        rng: Where everything is drawn from.
-        options: Which screens.
+        rng: Source of randomness.
+        options: Options of the screen.
     """
 
     def __init__(self, rng: random.Random, options: ScreenOptions) -> None:
@@ -112,7 +112,7 @@ class Builder:
         return draw_theme(self.rng, sizes_px=sizes_px, held_out_fonts=fonts, held_out_theme=theme)
 
     def redraw_theme(self) -> Theme:
-        """Another theme from here on, its text small more often than large: more can be read then."""
+        """Switch to another theme, more often with small text than with large: more text then fits."""
         smallest, largest = self._sizes_px
         sizes = (smallest, self.rng.randint(smallest, largest))
         self.pen = replace(self.pen, theme=self._draw_theme(sizes))
@@ -120,33 +120,33 @@ class Builder:
 
     @property
     def canvas(self) -> Canvas:
-        """What is drawn on."""
+        """Canvas of the pen."""
         return self.pen.canvas
 
     @property
     def theme(self) -> Theme:
-        """How it looks."""
+        """Theme of the pen."""
         return self.pen.theme
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many elements as it may."""
+        """True if it has the maximum number of elements."""
         return len(self.targets) >= self.options.max_elements
 
     def find_name(self, width_px: int) -> str:
-        """A name that fits into a width."""
+        """Return a name that fits into a width."""
         letter = max(self.theme.face.width_px("n"), 1.0)
         return self.words.name(min(max(int(0.9 * width_px / letter), 3), 16))
 
     def find_filler(self, width_px: int, count: int = 9) -> str:
-        """At most so many words that nobody asks for, as many as fit into a width."""
+        """Return at most `count` words that are never asked for, as many as fit into a width."""
         words = self.words.filler(count).split()
         while words and self.pen.width_px(" ".join(words)) > width_px:
             words.pop()
         return " ".join(words)
 
     def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> Target:
-        """Draw an element and keep it."""
+        """Draw an element and record it."""
         target = draw(self.pen, self.find_name(width - 40) if name is None else name, x, y, width)
         if target.kind == "field" and self.rng.random() < 0.3:
             target = fill_field(self.pen, target, self.words.value())
@@ -154,7 +154,7 @@ class Builder:
         return target
 
     def finish(self, family: str) -> Screen:
-        """With the pointer somewhere, most of the time."""
+        """Return the screen, with the pointer drawn at a random position most of the time."""
         if self.rng.random() < 0.7:
             x, y = self.rng.randrange(self.canvas.width), self.rng.randrange(self.canvas.height)
             edge, inside = make_pointer()
@@ -165,20 +165,20 @@ class Builder:
 
 
 def is_inside(box: Box, canvas: Canvas) -> bool:
-    """Whether a box lies in the image and has an area."""
+    """Return True if a box lies in the image and has an area."""
     left, top, right, bottom = box
     return 0 <= left < right <= canvas.width and 0 <= top < bottom <= canvas.height
 
 
 def make_screen(rng: random.Random, options: ScreenOptions) -> Screen:
-    """A screen with one element at least.
+    """Return a screen with at least one element.
 
     Args:
-        rng: Where everything is drawn from: the same state gives the same screen.
-        options: Which screens.
+        rng: Source of randomness: the same state gives the same screen.
+        options: Options of the screen.
 
     Raises:
-        KeyError: There is no such family.
+        KeyError: If the family does not exist.
     """
     while True:
         family = rng.choice(options.families)
@@ -190,7 +190,7 @@ def make_screen(rng: random.Random, options: ScreenOptions) -> Screen:
 
 
 def _scatter(builder: Builder) -> None:
-    """Buttons and links anywhere, none on another."""
+    """Draw buttons and links at random positions without overlap."""
     taken: list[Box] = []
     line = builder.pen.line_px
     for _ in range(60):
@@ -211,7 +211,7 @@ def _scatter(builder: Builder) -> None:
 
 
 def _column(builder: Builder, x: int, y: int, width: int, kinds: tuple[Draw, ...]) -> int:
-    """Elements below each other while there is room; where the last one ends."""
+    """Draw elements below each other while they fit; return the bottom of the last one."""
     while not builder.is_full:
         draw = builder.rng.choice(kinds)
         tall = builder.pen.line_px * (2 if draw in (draw_field, draw_slider) else 1) + 26
@@ -223,7 +223,7 @@ def _column(builder: Builder, x: int, y: int, width: int, kinds: tuple[Draw, ...
 
 
 def _form(builder: Builder) -> None:
-    """A heading, fields and choices, and buttons side by side."""
+    """Draw a heading, fields and choices, and buttons side by side."""
     x, y = builder.rng.randint(6, 30), builder.rng.randint(4, 20)
     if builder.options.inset_share and builder.rng.random() < builder.options.inset_share:
         x = builder.rng.randint(6, max(builder.canvas.width - FORM_PX, 30))
@@ -236,7 +236,7 @@ def _form(builder: Builder) -> None:
 
 
 def _row(builder: Builder, x: int, y: int, kinds: tuple[Draw, ...]) -> None:
-    """Elements side by side while there is room."""
+    """Draw elements side by side while they fit."""
     tall = builder.pen.line_px + 16
     for _ in range(builder.rng.randint(2, 7)):
         room = builder.canvas.width - x - 6
@@ -247,7 +247,7 @@ def _row(builder: Builder, x: int, y: int, kinds: tuple[Draw, ...]) -> None:
 
 
 def _list(builder: Builder) -> None:
-    """Rows of a list beside or below other things."""
+    """Draw rows of a list next to or below other elements."""
     x, y = builder.rng.randint(2, 30), builder.rng.randint(2, 30)
     width = min(builder.canvas.width - x - 4, builder.rng.randint(100, 400))
     while not builder.is_full and y + builder.pen.line_px + 8 < builder.canvas.height:
@@ -257,7 +257,7 @@ def _list(builder: Builder) -> None:
 
 
 def _toolbar(builder: Builder) -> None:
-    """A menu bar, icons, tabs, and a page of choices below."""
+    """Draw a menu bar, icons, tabs, and a page of choices below."""
     tall = builder.pen.line_px + 8
     builder.canvas.fill((0, 0, builder.canvas.width, tall), builder.theme.panel)
     _row(builder, 4, 1, (draw_menu,))
@@ -270,7 +270,7 @@ def _toolbar(builder: Builder) -> None:
 
 
 def _dialog(builder: Builder) -> None:
-    """A box over a page that cannot be reached: only what is in the box counts."""
+    """Draw a dialog over a page that cannot be reached: only elements in the dialog are targets."""
     _column(builder, 8, 8, builder.canvas.width - 16, (draw_button, draw_link, draw_checkbox))
     builder.targets.clear()
     wide, tall = round(builder.canvas.width * 0.8), round(builder.canvas.height * builder.rng.uniform(0.5, 0.8))
@@ -291,7 +291,7 @@ def _dialog(builder: Builder) -> None:
 
 
 def _grid(builder: Builder) -> None:
-    """Boxes of one size in rows and columns, each with a name, as keypads and galleries have them."""
+    """Draw a grid of named boxes of one size, as in keypads and galleries."""
     columns, line = builder.rng.randint(2, 4), builder.pen.line_px
     wide, tall = (builder.canvas.width - 8) // columns, line * builder.rng.randint(2, 3)
     for number in range(builder.options.max_elements):
@@ -302,7 +302,7 @@ def _grid(builder: Builder) -> None:
 
 
 def _settings(builder: Builder) -> None:
-    """Two columns: names of sections on the left, choices and sliders on the right."""
+    """Draw two columns: names of sections on the left, choices and sliders on the right."""
     left = max(builder.canvas.width // 3, 6 * builder.pen.line_px)
     builder.canvas.fill((0, 0, left, builder.canvas.height), builder.theme.panel)
     y = 6
@@ -313,7 +313,7 @@ def _settings(builder: Builder) -> None:
 
 
 def _prompt(builder: Builder) -> None:
-    """A question on a coloured ground, a field without a label or choices to answer it with, and buttons below."""
+    """Draw a question on a coloured background, an unlabelled field or choices to answer it, and buttons below."""
     rng, pen, canvas = builder.rng, builder.pen, builder.canvas
     width = round(canvas.width * rng.choice((1.0, rng.uniform(0.5, 1.0))))
     y = 2
@@ -334,7 +334,7 @@ def _prompt(builder: Builder) -> None:
 
 
 def _article(builder: Builder) -> None:
-    """Running text with links in it."""
+    """Draw running text with links."""
     rng, pen = builder.rng, builder.pen
     left, y = rng.randint(2, 20), rng.randint(2, 40)
     right, tall = builder.canvas.width - rng.randint(2, 20), pen.line_px + rng.randint(0, 4)
@@ -355,7 +355,7 @@ def _article(builder: Builder) -> None:
 
 
 def _page(builder: Builder) -> None:
-    """Words all over it, in rows of several sizes and fonts, some on a coloured ground: letters to read."""
+    """Draw a page of words in rows of several sizes and fonts, some on a coloured background, for training to read."""
     y = builder.rng.randint(0, 8)
     while not builder.is_full:
         theme, canvas = builder.redraw_theme(), builder.canvas
@@ -389,20 +389,20 @@ FAMILIES: dict[str, Callable[[Builder], None]] = {
     "article": _article,
 }
 HELD_OUT_FAMILIES = ("settings",)
-"""Layouts that training never sees."""
+"""Layouts that training never uses."""
 LATER_FAMILIES = ("prompt", "article")
-"""Layouts that training sees once it reads; no exam asks for them."""
+"""Layouts used in later stages of training; not used in exams."""
 TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAMILIES, *LATER_FAMILIES, READING))
 """Layouts that training and exams have in common."""
 
 
 def show_done(screen: Screen, target: Target, typed: str = "") -> Screen:
-    """The screen after something was done to an element: a text in a field, a tick, a row that is chosen.
+    """Return the screen after an action on an element: a typed text, a tick, a chosen row.
 
     Args:
-        screen: As it was; it stays so.
-        target: One of its elements. Buttons, links and the like show nothing.
-        typed: All that a field that was empty holds now.
+        screen: The screen before; not modified.
+        target: One of its elements. Buttons, links and similar do not change.
+        typed: Text in a field that was empty.
     """
     pen = replace(screen.pen, canvas=screen.pen.canvas.copy())
     match target.kind:

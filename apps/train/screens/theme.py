@@ -9,28 +9,28 @@ from apps.train.screens.canvas import Color
 from apps.train.screens.fonts import Face, find_fonts
 
 MIN_CONTRAST = 4.5
-"""Of text on its ground, as WCAG 2.2 has it for text of any size (success criterion 1.4.3, level AA)."""
+"""Minimum contrast of text, as WCAG 2.2 requires for text of any size (success criterion 1.4.3, level AA)."""
 LINEAR = tuple(
     part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
     for part in (value / 255 for value in range(256))
 )
-"""Light of each value of a channel, as a share of the most. Source: WCAG 2.2, "relative luminance"."""
+"""Linear light of each channel value, as a share of the maximum. Source: WCAG 2.2, "relative luminance"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """How the elements of a screen look.
+    """Style of the elements of a screen.
 
     Attributes:
-        face: Of text.
-        ground: Behind all.
-        panel: Of boxes on it.
-        ink: Of text on ground and panel.
-        faint: Of lines, and of text that is less important.
-        accent: Of what is chosen, and of the main button.
-        on_accent: Of text on it.
-        radius: Of corners, in pixels.
-        relief_px: Width of the light and the dark edges that raise or sink a box; 0 where boxes are flat.
+        face: Font of text.
+        ground: Background colour of the screen.
+        panel: Background colour of boxes.
+        ink: Colour of text on ground and panel.
+        faint: Colour of lines and of less important text.
+        accent: Colour of selected elements and of the main button.
+        on_accent: Colour of text on the accent.
+        radius: Radius of corners, in pixels.
+        relief_px: Width of the light and dark edges that raise or sink a box; 0 for flat boxes.
     """
 
     face: Face
@@ -47,13 +47,13 @@ class Theme:
 def draw_theme(
     rng: random.Random, *, sizes_px: tuple[int, int], held_out_fonts: bool, held_out_theme: bool = False
 ) -> Theme:
-    """A theme whose text can be read.
+    """Draw a random theme with readable text.
 
     Args:
-        rng: Where it is drawn from.
-        sizes_px: Smallest and largest size of text.
-        held_out_fonts: Whether its font is one that training never sees.
-        held_out_theme: Whether its boxes stand out by relief, as on desktops of the nineties; training has flat ones.
+        rng: Source of randomness.
+        sizes_px: Minimum and maximum text size.
+        held_out_fonts: True to use a font that training never has.
+        held_out_theme: True for boxes in relief, as on desktops of the nineties; training has flat ones.
     """
     path: Path = rng.choice(find_fonts(held_out=held_out_fonts))
     face = Face(path, rng.randint(*sizes_px))
@@ -78,20 +78,20 @@ def draw_theme(
 
 
 def _raise(rng: random.Random, theme: Theme) -> Theme:
-    """The same in one shade of gray, with relief in place of round corners."""
+    """Return a theme in one shade of gray, with relief instead of round corners."""
     gray = _color(rng.random(), rng.uniform(0.7, 0.82), rng.uniform(0, 0.15))
     ink = _readable(rng, (gray,))
     return replace(theme, ground=gray, panel=gray, ink=ink, faint=shade(gray, -0.3), radius=0, relief_px=2)
 
 
 def contrast(a: Color, b: Color) -> float:
-    """From 1 to 21. Source: WCAG 2.2, "contrast ratio" and "relative luminance"."""
+    """Return the contrast ratio, 1 to 21. Source: WCAG 2.2, "contrast ratio" and "relative luminance"."""
     lighter, darker = sorted((_luminance(a), _luminance(b)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def shade(color: Color, change: float) -> Color:
-    """A colour lighter by a share of what is left to white, or darker (below 0) by a share of what it has."""
+    """Lighten a colour by a share of its distance to white, or darken it (below 0) by a share of its value."""
     return _mix(color, (255, 255, 255) if change > 0 else (0, 0, 0), abs(change))
 
 
@@ -101,7 +101,7 @@ def _luminance(color: Color) -> float:
 
 
 def _readable(rng: random.Random, grounds: tuple[Color, ...]) -> Color:
-    """A colour that stands out from all grounds: any that does, else black or white, whichever does more."""
+    """Return a random colour with enough contrast on all grounds, else black or white, whichever has more."""
     for _ in range(8):
         ink = _any_color(rng) if rng.random() < 0.3 else _gray(rng)
         if min(contrast(ink, ground) for ground in grounds) >= MIN_CONTRAST:

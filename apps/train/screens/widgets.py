@@ -1,4 +1,4 @@
-"""Elements of screens: each draws itself at a place and says what it is, what it is called and where one clicks it."""
+"""Elements of screens: each draws itself at a position and returns its kind, name and click position."""
 
 import random
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from apps.train.screens.theme import Theme, shade
 
 Kind = Literal["button", "link", "field", "checkbox", "radio", "tab", "item", "menu", "icon", "slider"]
 FIELD_AIM_PX = 24
-"""From the left edge of a field, where it is clicked."""
+"""Click position of a field, from its left edge."""
 ICONS = ("search", "close", "add", "remove", "menu", "play", "stop", "mail", "check", "back", "next", "download")
 
 
@@ -21,12 +21,12 @@ class Target:
     """An element that can be asked for.
 
     Attributes:
-        kind: What it is.
-        name: What stands on it or beside it; empty for a field without a label.
-        box: Where a click reaches it, in pixels.
-        read_at: Middle of the letters of its name, in pixels.
-        is_on: Whether it is ticked, chosen or open.
-        value: What a field holds; where a slider stands, from 0 to 100.
+        kind: Kind of element.
+        name: Text on it or next to it; empty for a field without a label.
+        box: Clickable bounding box, in pixels.
+        read_at: Centre of the letters of its name, in pixels.
+        is_on: True if it is ticked, chosen or open.
+        value: Content of a field; position of a slider, 0 to 100.
     """
 
     kind: Kind
@@ -38,9 +38,9 @@ class Target:
 
     @property
     def aim(self) -> tuple[float, float]:
-        """Where to click it: the middle of its name where that reaches it, else of its box, of a field its beginning.
+        """Click position: the centre of the name if it is clickable, else of the box; for a field, near its left edge.
 
-        The nearer to its name, the less there is to be found out.
+        A position close to the name is easier to learn.
         """
         left, top, right, bottom = self.box
         x, y = self.read_at
@@ -52,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pen:
-    """What elements are drawn with."""
+    """Tools to draw elements with."""
 
     canvas: Canvas
     theme: Theme
@@ -64,17 +64,19 @@ class Pen:
         return round(self.theme.face.size_px * 1.35)
 
     def width_px(self, text: str) -> int:
-        """Width of a text."""
+        """Return the width of a text."""
         return round(self.theme.face.width_px(text))
 
     def write(self, x: int, middle: int, text: str, color: Color) -> tuple[float, float]:
-        """A text whose line has its middle there; the middle of its letters."""
+        """Write a text vertically centred at `middle`; return the centre of its letters."""
         return self.canvas.text(x, middle, text, self.theme.face, color)
 
     def draw_box(
         self, box: Box, color: Color, radius: int = 0, edge: Color | None = None, *, is_sunken: bool = False
     ) -> None:
-        """A box as the theme has it: flat with an edge or none, or raised or sunken by a light and a dark edge."""
+        """Draw a box in the theme's style: flat with or without a border, or raised or sunken by a light and a dark
+        edge.
+        """
         width = self.theme.relief_px
         if not width:
             self.canvas.round_box(box, color, radius, edge)
@@ -87,11 +89,11 @@ class Pen:
 
 
 Draw = Callable[[Pen, str, int, int, int], Target]
-"""An element called so, with its upper left corner at x, y and so wide at the most."""
+"""Function that draws an element with a name, upper left corner x, y and maximum width."""
 
 
 def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A box with its name in the middle."""
+    """Draw a box with its name in the middle."""
     pad, tall = pen.rng.randint(5, 18), pen.line_px + pen.rng.randint(4, 14)
     wide = min(pen.width_px(name) + 2 * pad, width)
     box = (x, y, x + wide, y + tall)
@@ -104,7 +106,7 @@ def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_link(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A text with a line below it."""
+    """Draw a text with a line below it."""
     wide, tall = min(pen.width_px(name), width), pen.line_px
     read_at = pen.write(x, y + tall // 2, name, pen.theme.ink)
     pen.canvas.fill((x, y + tall - 2, x + wide, y + tall - 1), pen.theme.ink)
@@ -112,7 +114,7 @@ def draw_link(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A label, and right of it or below it a box that holds something or nothing."""
+    """Draw a label, and to its right or below it a box that is filled or empty."""
     tall, label = pen.line_px + pen.rng.randint(4, 12), pen.width_px(name)
     is_beside = label + 60 < width and pen.rng.random() < 0.5
     left, top = (x + label + 8, y) if is_beside else (x, y + pen.line_px)
@@ -123,7 +125,7 @@ def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A field without a label, the only one of its screen."""
+    """Draw a field without a label, the only one of its screen."""
     box = (x, y, min(x + pen.rng.randint(60, 260), x + width), y + pen.line_px + pen.rng.randint(4, 12))
     pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint, is_sunken=True)
     read_at = (min(x + FIELD_AIM_PX, (box[0] + box[2]) / 2), (box[1] + box[3]) / 2)
@@ -131,7 +133,7 @@ def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def fill_field(pen: Pen, target: Target, text: str) -> Target:
-    """A field with a text in it, as much as fits."""
+    """Draw a text in a field, as much as fits."""
     left, top, right, bottom = target.box
     while text and pen.width_px(text) > right - left - 8:
         text = text[:-1]
@@ -140,12 +142,12 @@ def fill_field(pen: Pen, target: Target, text: str) -> Target:
 
 
 def draw_checkbox(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A small box that is ticked or not, with its name right of it; both can be clicked."""
+    """Draw a small box, ticked or not, with its name on the right; both can be clicked."""
     return _draw_choice(pen, name, (x, y, width), kind="checkbox")
 
 
 def draw_radio(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A small circle that is chosen or not, with its name right of it."""
+    """Draw a small circle, chosen or not, with its name on the right."""
     return _draw_choice(pen, name, (x, y, width), kind="radio")
 
 
@@ -171,7 +173,7 @@ def _fill_mark(pen: Pen, box: Box, kind: Kind) -> None:
 
 
 def tick(pen: Pen, target: Target) -> Target:
-    """A checkbox or a radio button as it is when it is on."""
+    """Draw the mark of a checkbox or radio button that is on."""
     left, top, _, bottom = target.box
     size, middle = max(pen.theme.face.size_px - 2, 10), top + (bottom - top) // 2
     _fill_mark(pen, (left, middle - size // 2, left + size, middle - size // 2 + size), target.kind)
@@ -179,14 +181,14 @@ def tick(pen: Pen, target: Target) -> Target:
 
 
 def mark_chosen(pen: Pen, target: Target) -> Target:
-    """A row of a list or a tab as it is when it is chosen: with a bar along its lower edge."""
+    """Draw the bar along the lower edge of a chosen list row or tab."""
     left, _, right, bottom = target.box
     pen.canvas.fill((left, bottom - 3, right, bottom), pen.theme.accent)
     return replace(target, is_on=True)
 
 
 def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A row of a list, as wide as the list."""
+    """Draw a row of a list, as wide as the list."""
     tall = pen.line_px + 6
     is_on = pen.rng.random() < 0.15
     box = (x, y, x + width, y + tall)
@@ -198,7 +200,7 @@ def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_tab(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A tab; that which is open has a bar below it."""
+    """Draw a tab; the open one has a bar below it."""
     tall, wide = pen.line_px + 10, min(pen.width_px(name) + 20, width)
     is_on = pen.rng.random() < 0.3
     pen.canvas.fill((x, y, x + wide, y + tall), pen.theme.panel)
@@ -209,14 +211,14 @@ def draw_tab(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_menu(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A name in a menu bar."""
+    """Draw a name in a menu bar."""
     tall, wide = pen.line_px + 6, min(pen.width_px(name) + 16, width)
     read_at = pen.write(x + 8, y + tall // 2, name, pen.theme.ink)
     return Target(kind="menu", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
 
 
 def draw_slider(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A label, and below it a bar with a knob."""
+    """Draw a label, and below it a bar with a knob."""
     read_at = pen.write(x, y + pen.line_px // 2, name, pen.theme.ink)
     wide, middle, value = min(pen.rng.randint(80, 200), width), y + pen.line_px + 8, pen.rng.randrange(101)
     pen.canvas.round_box((x, middle - 2, x + wide, middle + 2), pen.theme.faint, 2)
@@ -227,7 +229,7 @@ def draw_slider(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
-    """A image that says a name; names are those of `ICONS`."""
+    """Draw an icon in place of a name, which must be in `ICONS`."""
     size = min(max(pen.line_px, 16), width)
     if pen.rng.random() < 0.5:
         pen.draw_box((x - 3, y - 3, x + size + 3, y + size + 3), pen.theme.panel, pen.theme.radius)
@@ -237,10 +239,10 @@ def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> Target:
 
 
 def make_icon(name: str, size: int) -> np.ndarray:
-    """A mask of an icon, (size, size) uint8.
+    """Return the mask of an icon, (size, size) uint8.
 
     Raises:
-        KeyError: There is no icon of that name.
+        KeyError: If no icon has that name.
     """
     v, u = np.mgrid[0:size, 0:size] / (size - 1) * 2 - 1  # both from -1 to 1, v downwards
     stroke = max(0.16, 2.2 / size)
@@ -248,7 +250,7 @@ def make_icon(name: str, size: int) -> np.ndarray:
 
 
 def _line(u: np.ndarray, v: np.ndarray, ends: tuple[float, float, float, float], stroke: float) -> np.ndarray:
-    """Pixels near the line between two points."""
+    """Return the pixels near the line between two points."""
     x0, y0, x1, y1 = ends
     along = np.clip(((u - x0) * (x1 - x0) + (v - y0) * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2), 0, 1)
     return np.asarray(np.hypot(u - x0 - along * (x1 - x0), v - y0 - along * (y1 - y0)) < stroke)

@@ -1,4 +1,4 @@
-"""What stands on screens: random strings, words of several languages, and strings one letter apart."""
+"""Texts on screens: random strings, words of several languages, and strings one letter apart."""
 
 import random
 import string
@@ -7,7 +7,7 @@ from importlib.resources import files
 from zlib import crc32
 
 HELD_SHARE = 5
-"""One string in so many is never a name in training, wherever it comes from."""
+"""Fraction of strings that are held out from training as names: one in 5, from any source."""
 _WORDS = {
     language: tuple(text.split())
     for language, text in tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8")).items()
@@ -15,22 +15,22 @@ _WORDS = {
 
 
 def is_held_out(name: str) -> bool:
-    """Whether a string is kept for tests."""
+    """Return True if a string is held out for tests."""
     return crc32(name.lower().encode()) % HELD_SHARE == 0
 
 
 SIGN_SHARE = 0.15
 SIGNS = ".-_@/,!"
-"""What texts have beside letters and digits. Quotation marks end them."""
+"""Characters of texts in addition to letters and digits. Quotation marks would end them."""
 
 
 class Words:
-    """Strings of one screen, of which no two are equal but for upper and lower case.
+    """Strings of one screen, distinct when case is ignored.
 
     Args:
-        rng: Where they are drawn from.
-        held_out: Whether they are those that training never sees.
-        near_share: How often a further string is one letter away from an earlier one.
+        rng: Source of randomness.
+        held_out: True to draw strings that training never has.
+        near_share: Probability that a further string is one letter away from an earlier one.
     """
 
     def __init__(self, rng: random.Random, *, held_out: bool, near_share: float) -> None:
@@ -39,7 +39,7 @@ class Words:
         self._lowered: set[str] = set()
 
     def name(self, max_length: int = 14) -> str:
-        """A name that no other element of the screen has."""
+        """Return a name that no other element of the screen has."""
         for _ in range(1000):
             text = self._draw(max_length)
             if len(text) <= max_length and is_held_out(text) is self.held_out and not self._is_taken(text):
@@ -49,11 +49,11 @@ class Words:
         raise RuntimeError(f"no name of at most {max_length} letters is left beside {len(self._taken)} others")
 
     def filler(self, count: int) -> str:
-        """Words that nobody asks for."""
+        """Return words that are never asked for."""
         return " ".join(self.rng.choice(_WORDS["English"]) for _ in range(count))
 
     def value(self) -> str:
-        """What somebody may type into a field: letters and digits, at most two words."""
+        """Return a text to type into a field: letters and digits, at most two words."""
         kind = self.rng.random()
         if kind < 0.5:
             return _random_string(self.rng, 3, 8)
@@ -62,17 +62,17 @@ class Words:
         return " ".join(self.rng.choice(self._language()) for _ in range(self.rng.choice((1, 1, 2))))
 
     def text(self) -> str:
-        """A value in any case, with a sign in it now and then, as mail addresses and names of files have."""
+        """Return a value in any case, sometimes with a sign in it, as in mail addresses and file names."""
         text = self.rng.choice((str.lower, str.capitalize, str.capitalize, str.title, str.upper, self._mix))(
             self.value()
         )
         if len(text) > 1 and self.rng.random() < SIGN_SHARE:
-            place = self.rng.randint(1, len(text) - 1)  # at its end, a dot and the quotation mark are one token
+            place = self.rng.randint(1, len(text) - 1)  # at the end, a dot and the quotation mark would be one token
             text = text[:place] + self.rng.choice(SIGNS) + text[place:]
         return text
 
     def _mix(self, text: str) -> str:
-        """Each letter in a case of its own."""
+        """Change the case of each letter at random."""
         return "".join(self.rng.choice((letter.lower(), letter.upper())) for letter in text)
 
     def _is_taken(self, text: str) -> bool:
@@ -93,7 +93,7 @@ class Words:
 
 
 def change_letter(rng: random.Random, text: str) -> str:
-    """The same string with another letter at one place, in the case that was there."""
+    """Return the string with another letter at one position, in the same case."""
     places = [place for place, letter in enumerate(text) if letter.isalnum()]
     place = rng.choice(places)
     letters = string.digits if text[place].isdigit() else string.ascii_lowercase

@@ -1,7 +1,7 @@
-"""What a parser says of a reply, and the markers that it finds in deltas.
+"""Events of a parser, and the markers that it finds in deltas.
 
 Source: special tokens of the release's tokenizer; the singular spelling of the section markers is not among them, the
-model writes it as ordinary text now and then.
+model sometimes writes it as ordinary text.
 """
 
 import re
@@ -14,26 +14,26 @@ from model_runtime.tokenizer.special import SpecialTokens
 
 @dataclass(frozen=True, slots=True)
 class ReasoningText:
-    """More reasoning."""
+    """A piece of reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ContentText:
-    """More content."""
+    """A piece of content."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStart:
-    """A call begins.
+    """Start of a call.
 
     Attributes:
         index: Position among the calls of this reply, from 0.
-        raw_id: The id as the model wrote it; clients get another (`model_runtime.chat.tool_ids`).
-        name: Which tool; as the model wrote it where no tool fits.
+        raw_id: Id as written by the model; clients get another (`model_runtime.chat.tool_ids`).
+        name: Name of the tool; the text of the model if no tool matches.
     """
 
     index: int
@@ -43,7 +43,7 @@ class ToolCallStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallArguments:
-    """More of the arguments' JSON text."""
+    """A piece of the arguments' JSON text."""
 
     index: int
     text: str
@@ -51,7 +51,7 @@ class ToolCallArguments:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallEnd:
-    """A call is over, be it that the reply ended inside it."""
+    """End of a call, also if the reply ended inside it."""
 
     index: int
 
@@ -60,7 +60,7 @@ Event = ReasoningText | ContentText | ToolCallStart | ToolCallArguments | ToolCa
 
 
 class Problem(StrEnum):
-    """How a reply left the format; none of them loses what could be read."""
+    """Deviations of a reply from the format; none of them loses readable text."""
 
     UNENDED_REASONING = "tool calls inside reasoning"
     MISSING_SECTION_BEGIN = "a call outside of a tool section"
@@ -79,11 +79,11 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How the reply ended.
+    """End of the reply.
 
     Attributes:
-        is_truncated: It ended inside reasoning, inside a call's id or inside arguments that are not complete.
-        problems: What was not as the format has it, each once, in order of appearance.
+        is_truncated: True if it ended inside reasoning, a call's id or incomplete arguments.
+        problems: Deviations from the format, each once, in order of appearance.
     """
 
     is_truncated: bool = False
@@ -92,7 +92,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedCall:
-    """One call: `arguments` is JSON text as the model wrote it, `{}` where it wrote none."""
+    """One call: `arguments` is JSON text as written by the model, `{}` if it wrote none."""
 
     raw_id: str
     name: str
@@ -101,7 +101,7 @@ class ParsedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedReply:
-    """A whole reply; None stands for text of no length."""
+    """A whole reply; None for empty text."""
 
     reasoning: str | None = None
     content: str | None = None
@@ -110,7 +110,7 @@ class ParsedReply:
 
 
 def collect_reply(events: Iterable[Event], summary: Summary) -> ParsedReply:
-    """The message that a stream of events amounts to."""
+    """Return the message of a stream of events."""
     reasoning: list[str] = []
     content: list[str] = []
     starts: list[ToolCallStart] = []
@@ -141,7 +141,7 @@ def collect_reply(events: Iterable[Event], summary: Summary) -> ParsedReply:
 
 
 class Marker(Enum):
-    """What a marker says."""
+    """Meaning of a marker."""
 
     THINK_BEGIN = auto()
     THINK_END = auto()
@@ -173,31 +173,31 @@ TEXT_MARKERS: Mapping[str, Marker] = {
     **SINGULAR,
     "<|tool_call_section_begin|>": Marker.SECTION_BEGIN,
 }
-"""What counts in a stream that has no control tokens, only text."""
+"""Markers in a stream that has only text, no control tokens."""
 TEXT_BESIDE_TOKENS: Mapping[str, Marker] = {"<|tool_call_section_begin|>": Marker.SINGULAR_SECTION_BEGIN}
-"""What counts as text in a stream that has control tokens: they have a say in all else."""
+"""Text markers in a stream that has control tokens, which take precedence."""
 
 
 def markers_by_id(special: SpecialTokens) -> dict[int, Marker]:
-    """Markers by the ids of their control tokens."""
+    """Return markers by the ids of their control tokens."""
     return {special.id_of(text): marker for text, marker in MARKER_OF_TOKEN.items()}
 
 
 def starts_in_reasoning(token_ids: Sequence[int], special: SpecialTokens) -> bool:
-    """Whether a prompt ends inside an open reasoning block: its last think marker says so, earlier turns do not."""
+    """Return True if a prompt ends inside an open reasoning block; only its last think marker counts."""
     begin, end = special.think_begin, special.think_end
     return next((token_id == begin for token_id in reversed(token_ids) if token_id in (begin, end)), False)
 
 
 class MarkerScanner:
-    """Finds markers in text that comes in pieces.
+    """Scanner for markers in streamed text.
 
-    Text is held back only as long as it is the beginning of a marker. No marker has `<` but at its start, so only what
-    follows the last `<` can be one.
+    Text is held back only while it is a prefix of a marker. Markers contain `<` only at their start, so only the text
+    after the last `<` can be one.
     """
 
     def __init__(self, markers: Mapping[str, Marker]) -> None:
-        """`markers`: what to find, by its text; each starts with `<` and has no other."""
+        """Create a scanner for `markers`, by their text; each starts with `<` and has no other."""
         self._markers = markers
         self._pattern = re.compile("|".join(map(re.escape, markers)))
         self._beginnings = frozenset(text[:length] for text in markers for length in range(1, len(text)))
@@ -205,7 +205,7 @@ class MarkerScanner:
         self._held = ""
 
     def feed(self, text: str) -> Iterable[tuple[str, Marker | None]]:
-        """Pieces of text and markers (with their text) that are certain now, in order."""
+        """Return the text and markers (with their text) that are certain now, in order."""
         return self._scan(text) if self._held or "<" in text else ((text, None),)
 
     def _scan(self, text: str) -> Iterator[tuple[str, Marker | None]]:
@@ -226,6 +226,6 @@ class MarkerScanner:
         return begin if begin >= 0 and text[begin:] in self._beginnings else len(text)
 
     def flush(self) -> str:
-        """What was held back, when it can become a marker no more."""
+        """Return held-back text that can no longer become a marker."""
         text, self._held = self._held, ""
         return text

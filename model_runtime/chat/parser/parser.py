@@ -1,24 +1,24 @@
-"""From output deltas to pieces of a message, by one machine for reasoning, content and tool calls.
+"""State machine from output deltas to reasoning, content and tool calls.
 
     reasoning </think> content <|tool_calls_section_begin|>
         <|tool_call_begin|> functions.NAME:NUMBER <|tool_call_argument_begin|> JSON <|tool_call_end|> ...
     <|tool_calls_section_end|>
 
-- All text is passed on as it came, line ends and spaces at its edges too: the template adds none between reasoning,
-  content and markers, so a message that comes back gives the tokens that the model wrote.
-- A tool section, or a call without one, ends reasoning. Reasoning that nothing ends is all there is: content is None.
-- Text in a section beside calls is dropped, and so is text after a section that had calls. After one that had none,
-  content goes on.
-- Calls are told whether or not tools were declared, so that markers never turn up as text; a caller that must not
-  pass them on (`tool_choice` `none`) leaves their events out.
-- Control tokens are authoritative: where they come as ids, text that spells a marker stays text. Only the singular
-  section marker, which has no token, counts as text, and only right before a call. A think marker means nothing inside
-  a value of arguments, where it is kept as the text that it spells.
-- In a stream that has markers as text, a marker inside an open JSON string of arguments is text, and so is a think
+- All text is passed on unmodified, including line ends and spaces at its edges: the template adds none between
+  reasoning, content and markers, so a returned message has the same tokens that the model wrote.
+- A tool section, or a call without one, ends reasoning. Without an end of reasoning, content is None.
+- Text of a section outside its calls is dropped, and so is text after a section with calls. After a section without
+  calls, content continues.
+- Calls are reported whether or not tools were declared, so that markers never appear as text; a caller that must not
+  pass them on (`tool_choice` `none`) drops their events.
+- Control tokens are authoritative: if they arrive as ids, text that spells a marker remains text. Only the singular
+  section marker, which has no token, counts as text, and only right before a call. Inside a value of arguments, a think
+  marker is kept as text.
+- In a stream with markers as text, a marker inside an open JSON string of arguments is text, and so is a think
   marker after the first content.
 
-A call's id should be `functions.NAME:NUMBER`. A model that saw other ids in its history imitates them: separators
-missing (`functionsexec5`), replaced (`functions_exec_5`), or an id that names no tool at all (`call00003`, `3`).
+A call's id should be `functions.NAME:NUMBER`. A model imitates other ids in its history: separators missing
+(`functionsexec5`), replaced (`functions_exec_5`), or an id without a tool name (`call00003`, `3`).
 
 Source: format in section "Tool calling" of the Kimi K2 model card; malformed replies as reported to servers.
 """
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from model_runtime.engine.contract import Delta
 
 MAX_ID_CHARS = 256
-"""What is longer is no id and is dropped from there on; OpenAI's API takes names of up to 64."""
+"""Maximum length of an id; the rest is dropped. OpenAI's API allows names of up to 64."""
 
 _CONVENTION = re.compile(r"(?:functions\.)?(.+):[0-9]+", re.DOTALL)
 _PREFIXED = re.compile(r"functions[^A-Za-z0-9]*(.*?)[^A-Za-z0-9]*[0-9]*", re.DOTALL)
@@ -71,7 +71,7 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolKeys:
-    """The keys of a tool's arguments."""
+    """Keys of a tool's arguments."""
 
     known: frozenset[str]
     required: frozenset[str]
@@ -79,10 +79,10 @@ class ToolKeys:
 
 
 class ToolNames:
-    """Names of the declared tools, to be found by what a call looks like."""
+    """Names of the declared tools, with tolerant lookup."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
-        """`tools`: as the request has them; what is not a function with a name is passed over."""
+        """Read names from the request's `tools`; entries that are not a function with a name are ignored."""
         self._keys = dict(filter(None, map(_read_tool, tools)))
         self._by_compact: dict[str, list[str]] = defaultdict(list)
         for name in self._keys:
@@ -95,7 +95,7 @@ class ToolNames:
         return bool(self._keys)
 
     def find(self, raw_id: str) -> str | None:
-        """The name in an id, declared or not; None where the id names nothing."""
+        """Return the tool name in an id, declared or not; None if the id has no name."""
         text = raw_id.strip()
         if len(text) >= MAX_ID_CHARS:
             return None
@@ -115,9 +115,9 @@ class ToolNames:
         return next((candidate for candidate in candidates if candidate in self._keys), None)
 
     def _find_compact(self, text: str, *, has_number: bool) -> str | None:
-        """The declared name that a text spells when only letters and digits count.
+        """Return the declared name that matches a text if only letters and digits count.
 
-        Where a number may follow, the longest name that leaves one goes first: `sha2565` is call 5 of `sha256`.
+        If a number may follow, the longest name that leaves one is preferred: `sha2565` is call 5 of `sha256`.
         """
         compact = _compact(text)
         for body in (compact.removeprefix("functions"), compact):
@@ -129,7 +129,7 @@ class ToolNames:
         return None
 
     def find_by_arguments(self, arguments: str) -> str | None:
-        """The only tool that takes these arguments, or None."""
+        """Return the only tool that accepts these arguments, or None."""
         if len(self._keys) == 1:
             return next(iter(self._keys))
         given = _keys_of(arguments)
@@ -141,7 +141,7 @@ class ToolNames:
 
 
 def is_canonical_id(raw_id: str) -> bool:
-    """Whether an id is as the convention has it."""
+    """Return True if an id follows the convention."""
     return _CANONICAL.fullmatch(raw_id) is not None
 
 
@@ -186,30 +186,30 @@ _IN_STRING = re.compile(r'["\\]')
 
 
 class CallHead:
-    """The text before a call's arguments: its id, with room for spaces around it."""
+    """Text before a call's arguments: its id, possibly with spaces around it."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, text: str) -> None:
-        """More text; blanks before the id and what is longer than any id are dropped."""
+        """Add text; whitespace before the id and text beyond the maximum length are dropped."""
         if len(self._text) < MAX_ID_CHARS:
             self._text = (self._text + text).lstrip()[:MAX_ID_CHARS]
 
     @property
     def raw_id(self) -> str:
-        """The id without blanks around it."""
+        """Id without surrounding whitespace."""
         return self._text.rstrip()
 
 
 class OpenCall:
     """A call from its id to its end.
 
-    Its start is told at once where the id names a tool, else when the arguments are there, which then decide.
+    Its start is emitted at once if the id names a tool, otherwise after the arguments, which then determine the tool.
     """
 
     def __init__(self, index: int, raw_id: str, names: ToolNames) -> None:
-        """`index`: among the reply's calls; `names`: the declared tools."""
+        """Create a call with its `index` among the reply's calls and the `names` of declared tools."""
         self.index = index
         self.raw_id = raw_id
         self.name = names.find(raw_id)
@@ -220,11 +220,11 @@ class OpenCall:
         self._is_blank = True
 
     def begin(self) -> list[Event]:
-        """Events at the end of the id."""
+        """Return the events at the end of the id."""
         return [ToolCallStart(self.index, self.raw_id, self.name)] if self.name is not None else []
 
     def add(self, text: str) -> list[Event]:
-        """Events of more arguments; blanks wait, as they may be all there is."""
+        """Add arguments and return events; leading whitespace is held back, as there may be nothing else."""
         self._arguments.append(text)
         self._is_blank = self._is_blank and (not text or text.isspace())
         return [] if self._is_blank or self.name is None else self._tell()
@@ -235,7 +235,7 @@ class OpenCall:
         return [ToolCallArguments(self.index, untold)] if untold else []
 
     def end(self, *, is_cut: bool = False) -> list[Event]:
-        """The last events. `is_cut`: the reply ended here, so empty arguments are not known to be none."""
+        """Return the last events. `is_cut`: the reply ended here, so empty arguments may be incomplete."""
         if self._is_blank:
             self._arguments, self._num_told = ([] if is_cut else ["{}"]), 0
         events: list[Event] = []
@@ -246,7 +246,7 @@ class OpenCall:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments so far are JSON."""
+        """True if the arguments so far are valid JSON."""
         try:
             json.loads("".join(self._arguments))
         except (ValueError, RecursionError):
@@ -255,7 +255,7 @@ class OpenCall:
 
 
 class StringTracker:
-    """Tracks whether streamed JSON text is inside a string."""
+    """Tracker of JSON strings in streamed text."""
 
     def __init__(self) -> None:
         self.in_string = False
@@ -264,11 +264,11 @@ class StringTracker:
 
     @property
     def is_in_value(self) -> bool:
-        """Whether any further text is part of a value: inside an open string, or after invalid JSON."""
+        """True if further text is part of a value: inside an open string, or after invalid JSON."""
         return self.in_string or self._is_json is False
 
     def feed(self, text: str) -> None:
-        """Go on by some text. What does not begin as JSON has no strings."""
+        """Add text. Text that does not begin as JSON has no strings."""
         if self._is_json is None:
             start = text.lstrip()[:1]
             self._is_json = start in '{["' if start else None
@@ -289,7 +289,7 @@ class StringTracker:
 
 
 MAX_BLANKS = 64
-"""How long a singular section marker waits for its call over blanks."""
+"""Maximum number of whitespace characters between a singular section marker and its call."""
 
 
 class _State(Enum):
@@ -308,12 +308,12 @@ _TEXT_OF = {marker: text for text, marker in MARKER_OF_TOKEN.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParserOptions:
-    """What a reply is read with.
+    """Options of a parser.
 
     Attributes:
-        starts_in_reasoning: The prompt ends inside an open reasoning block (`starts_in_reasoning` of its ids).
+        starts_in_reasoning: True if the prompt ends inside an open reasoning block (`starts_in_reasoning` of its ids).
         tools: Declared tools; their names and argument keys help with malformed ids.
-        text_markers: Markers come as text: the stream of a server that does not tell control tokens apart.
+        text_markers: True if markers arrive as text: the stream of a server that does not distinguish control tokens.
         special: Ids of the control tokens.
     """
 
@@ -324,13 +324,14 @@ class ParserOptions:
 
 
 class ReplyParser:
-    """Reads one reply, delta by delta. Takes any input, and time linear in its length.
+    """Incremental parser of one reply. Accepts any input, in time linear in its length.
 
-    The events of a reply, texts of the same kind joined, are the same however its text is cut into deltas.
+    The events of a reply, with adjacent texts of the same kind joined, do not depend on how its text is split into
+    deltas.
     """
 
     def __init__(self, options: ParserOptions) -> None:
-        """`options`: of this reply; a parser reads one."""
+        """Create a parser for one reply."""
         self._state = _State.REASONING if options.starts_in_reasoning else _State.CONTENT
         self._names = ToolNames(options.tools)
         self._scanner = MarkerScanner(TEXT_MARKERS if options.text_markers else TEXT_BESIDE_TOKENS)
@@ -344,7 +345,7 @@ class ReplyParser:
         self._problems: dict[Problem, None] = {}
 
     def feed(self, delta: "Delta") -> list[Event]:
-        """Events that are certain after one more delta."""
+        """Add a delta and return the events that are certain."""
         if isinstance(delta, str):
             for text, marker in self._scanner.feed(delta):
                 self._take(text, marker)
@@ -358,7 +359,7 @@ class ReplyParser:
         return self._pop_events()
 
     def finish(self) -> tuple[list[Event], Summary]:
-        """The last events and how the reply ended; the parser takes nothing after that."""
+        """Return the last events and a summary; the parser accepts no further input."""
         self._take(self._scanner.flush(), None)
         if self._singular:
             self._note(Problem.SINGULAR_SECTION)
@@ -379,7 +380,7 @@ class ReplyParser:
         self._problems[problem] = None
 
     def _take(self, text: str, marker: Marker | None) -> None:
-        """A piece of text, or a marker that came as text."""
+        """Process text, or a marker that arrived as text."""
         if marker is None:
             self._say(text)
         elif marker is Marker.SINGULAR_SECTION_BEGIN:
@@ -390,7 +391,7 @@ class ReplyParser:
             self._mark(marker)
 
     def _is_literal(self, marker: Marker) -> bool:
-        """Whether a marker that came as text is no more than text."""
+        """Return True if a marker that arrived as text is only text."""
         if self._call is not None:
             return marker in _THINK or self._call.strings.in_string
         if marker is Marker.THINK_END:
@@ -432,7 +433,7 @@ class ReplyParser:
         self._say(text)
 
     def _say_in_head(self, text: str) -> None:
-        """Part of an id. No id has a brace: one there means that the marker before the arguments is missing."""
+        """Add a part of an id. Ids have no brace: one means that the marker before the arguments is missing."""
         head, brace, arguments = text.partition("{")
         self._head.add(head)
         if brace:
@@ -484,14 +485,14 @@ class ReplyParser:
         self._has_spoken = False
 
     def _enter_section(self) -> None:
-        """Be between calls, with nothing open."""
+        """Enter the state between calls, with nothing open."""
         if self._state is _State.REASONING:
             self._note(Problem.UNENDED_REASONING)
         self._close()
         self._state = _State.SECTION
 
     def _close(self) -> None:
-        """End what is open without its own end."""
+        """Close an open call or id without its end marker."""
         if self._call is not None:
             self._note(Problem.MISSING_CALL_END)
             self._finish_call(self._call)
@@ -544,7 +545,7 @@ class ReplyParser:
 
 
 def parse_reply(deltas: "Iterable[Delta]", options: ParserOptions) -> ParsedReply:
-    """The whole message of deltas that are all there."""
+    """Parse a complete list of deltas."""
     parser = ReplyParser(options)
     events = [event for delta in deltas for event in parser.feed(delta)]
     last, summary = parser.finish()

@@ -1,4 +1,4 @@
-"""Logits to tokens."""
+"""Sampling of tokens from logits."""
 
 from model_runtime.engine.contract import GrammarSpec, SamplingParams
 

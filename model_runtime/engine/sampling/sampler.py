@@ -1,13 +1,13 @@
-"""Logits of a batch to one token for each request, with log-probabilities.
+"""Sampling of one token per request from a batch's logits, with log-probabilities.
 
 The order: penalties, grammar, bans, temperature, top-k, top-p, min-p, draw. A row that cannot be sampled fails alone.
 
 Log-probabilities are the model's own, or those of the distribution that was drawn from (`logprobs_mode`). At
-temperature 0 that one has all its mass on the likeliest token, whose log-probability is therefore 0, as is that of a
-token that the thinking budget puts in. Such a token has no ratio to a policy: 0 shows that to a trainer at once, where
+temperature 0, the latter has all its mass on the most likely token, whose log-probability is therefore 0, as is that of
+a token inserted by the thinking budget. Such a token has no ratio to a policy: 0 makes that visible to a trainer, where
 a value at temperature 1 would hide it.
 
-A row's draw depends on that row alone. Weights are exp((logit - largest) / temperature): the likeliest token has 1, so
+A row's draw depends only on that row. Weights are exp((logit - largest) / temperature): the most likely token has 1, so
 that min-p is a plain threshold and no temperature overflows.
 
 Source: top-p: Holtzman et al., arXiv:1904.09751, section 3.1; min-p: Nguyen et al., arXiv:2407.01082, equation 2.
@@ -31,7 +31,7 @@ BLOCK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawOptions:
-    """One value for each row, (R,): float64, but `top_k` int64 with the vocabulary's size for all."""
+    """Options with one value per row, (R,): float64, `top_k` int64 with the vocabulary's size for all."""
 
     temperature: Tensor
     top_k: Tensor
@@ -40,22 +40,23 @@ class DrawOptions:
     uniform: Tensor
 
     def rows(self, index: Tensor) -> "DrawOptions":
-        """The options of some rows."""
+        """Return the options of some rows."""
         names = ("temperature", "top_k", "top_p", "min_p", "uniform")
         return DrawOptions(**{name: getattr(self, name)[index] for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What was drawn in each row, and the distribution that it was drawn from.
+    """Token drawn in each row, and the distribution that it was drawn from.
 
-    The filters keep the likeliest tokens of a row, the lower id first of equals: how many, and how much they weigh
-    together, says it all. A kept token has the probability exp((logit - largest) / temperature) / mass.
+    The filters keep the most likely tokens of a row, ordered by id if equal, so their number and total weight describe
+    the distribution. A kept token has the probability exp((logit - largest) / temperature) / mass.
 
     Attributes:
         token_ids: (R,) int64.
-        num_kept: (R,) int64, tokens that the filters keep; those that are barred or that weigh nothing may count.
-        mass: (R,) float64, sum of the weights that are kept; the likeliest token weighs 1.
+        num_kept: (R,) int64, number of tokens that the filters keep; may include tokens that are banned or have no
+            weight.
+        mass: (R,) float64, sum of the kept weights; the most likely token has weight 1.
     """
 
     token_ids: Tensor
@@ -68,13 +69,13 @@ class Drawn:
 
 
 def make_drawn(token_ids: Tensor) -> Drawn:
-    """Tokens that nothing else could have come in place of."""
+    """Return a result for tokens without alternatives."""
     mass = torch.ones(len(token_ids), dtype=torch.float64, device=token_ids.device)
     return Drawn(token_ids=token_ids, num_kept=torch.ones_like(token_ids), mass=mass)
 
 
 def draw(logits: Tensor, options: DrawOptions) -> Drawn:
-    """Draw one token of each row of (R, V) float32 logits, of which at least one is finite; -inf bars a token."""
+    """Draw one token of each row of (R, V) float32 logits, of which at least one is finite; -inf bans a token."""
     is_headed = (options.top_k < logits.shape[-1]) | (options.top_p < 1)
     if not bool(is_headed.any()):
         return _draw_whole(logits, options)
@@ -86,7 +87,7 @@ def draw(logits: Tensor, options: DrawOptions) -> Drawn:
 
 
 def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
-    """Rows with neither top-k nor top-p need no order."""
+    """Draw from rows without top-k and top-p, which need no sorting."""
     weights = _to_weights(logits, logits.amax(-1), options)
     num_kept = torch.full(logits.shape[:1], logits.shape[-1], dtype=torch.int64, device=logits.device)
     if bool((options.min_p > 0).any()):
@@ -98,7 +99,9 @@ def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
 
 
 def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
-    """Rows with top-k or top-p: look at the likeliest few hundred first, at all where these fail."""
+    """Draw from rows with top-k or top-p: sort the few hundred most likely tokens first, all if these are not
+    enough.
+    """
     peak, vocab_size = logits.amax(-1), logits.shape[-1]
     total = _to_weights(logits, peak, options).sum(-1).double()
     drawn = make_drawn(torch.empty(len(logits), dtype=torch.int64, device=logits.device))
@@ -109,7 +112,7 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
         weights = _to_weights(values, peak[left], some)
         cumulative = weights.cumsum(-1, dtype=torch.float64)
         last = _find_last(weights, cumulative, total[left], some)
-        # complete only where no equal of the last one kept can stand outside, and top-k's mass is known
+        # complete only if no token outside equals the last one kept, and top-k's mass is known
         is_known = (some.top_k <= size) | (some.top_k == vocab_size)
         is_done = (values.gather(1, last)[:, 0] > values[:, -1]) & is_known | (size == vocab_size)
         mass = cumulative.gather(1, last)
@@ -123,7 +126,7 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
 
 
 def find_head(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The `size` largest entries of each row, (R, size), and their ids: largest first, the lower id first of equals."""
+    """Return the `size` largest entries of each row, (R, size), and their ids: largest first, equal ones by id."""
     if size == logits.shape[-1]:
         values, ids = logits.sort(dim=-1, descending=True, stable=True)
         return values, ids
@@ -133,10 +136,10 @@ def find_head(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _find_last(weights: Tensor, cumulative: Tensor, total: Tensor, options: DrawOptions) -> Tensor:
-    """Place of the last entry, (R, 1), that the filters keep of a head; they keep all before it."""
+    """Return the index of the last entry, (R, 1), that the filters keep of a head; all before it are kept."""
     size = weights.shape[-1]
     last_k = (options.top_k - 1).clamp(max=size - 1)[:, None]
-    mass = torch.where(options.top_k <= size, cumulative.gather(1, last_k)[:, 0], total)  # top-p shares what top-k left
+    mass = torch.where(options.top_k <= size, cumulative.gather(1, last_k)[:, 0], total)  # top-p applies after top-k
     last_p = torch.searchsorted(cumulative, (options.top_p * mass)[:, None])
     last_p = torch.where(options.top_p[:, None] < 1, last_p, size - 1)
     floor = options.min_p.clamp(min=torch.finfo(weights.dtype).tiny)
@@ -149,7 +152,7 @@ def _to_weights(logits: Tensor, peak: Tensor, options: DrawOptions) -> Tensor:
 
 
 def _pick(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """The entry, (R,), in whose share of the row's sum the uniform number falls, and that sum, (R,) float64.
+    """Return the entry, (R,), selected by the uniform number in the row's cumulative sum, and the sum, (R,) float64.
 
     In two steps, the block and the entry within it: cumulative sums in float64 over a whole vocabulary are slow, and in
     float32 they would lose the rare tokens at its end.
@@ -167,7 +170,9 @@ def _pick(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _search(cumulative: Tensor, target: Tensor, last: Tensor) -> Tensor:
-    """The first place up to `last` where a cumulative sum passes `target`, all (R, 1); never one that adds nothing."""
+    """Return the first index up to `last` where a cumulative sum exceeds `target`, all (R, 1); never an entry without
+    weight.
+    """
     most = cumulative.gather(1, last)
     return torch.searchsorted(cumulative, torch.minimum(target, torch.nextafter(most, -most)), right=True)
 
@@ -175,7 +180,7 @@ def _search(cumulative: Tensor, target: Tensor, last: Tensor) -> Tensor:
 def make_options(
     rows: Sequence[tuple[float, int, float, float, float]], vocab_size: int, device: torch.device
 ) -> DrawOptions:
-    """Options from (temperature, top_k, top_p, min_p, uniform) of each row."""
+    """Return options from (temperature, top_k, top_p, min_p, uniform) of each row."""
     temperature, top_k, top_p, min_p, uniform = zip(*rows, strict=True)
     sizes = [min(k, vocab_size) or vocab_size for k in top_k]
     floats = (
@@ -192,12 +197,12 @@ def make_options(
 
 
 def make_raw_logprobs(logits: Tensor, token_ids: Sequence[int], tops: Sequence[int]) -> list[TokenLogprob]:
-    """What the model itself thought of the tokens that were taken.
+    """Return the model's own log-probabilities of the chosen tokens.
 
     Args:
-        logits: (N, V) float32, as they came from the model.
-        token_ids: The token taken in each row.
-        tops: How many of the likeliest to list in each row; of equals the lower id comes first.
+        logits: (N, V) float32, as returned by the model.
+        token_ids: Chosen token in each row.
+        tops: Number of most likely tokens to list in each row; equal ones are ordered by id.
     """
     if not token_ids:
         return []
@@ -208,13 +213,13 @@ def make_raw_logprobs(logits: Tensor, token_ids: Sequence[int], tops: Sequence[i
 def make_processed_logprobs(
     logits: Tensor, drawn: Drawn, temperature: Sequence[float], tops: Sequence[int]
 ) -> list[TokenLogprob]:
-    """The probabilities with which the tokens were drawn, and those of what could have come instead.
+    """Return log-probabilities of the drawn tokens and of the alternatives, in the distribution that was drawn from.
 
     Args:
         logits: (N, V) float32, after penalties, grammar and bans, before temperature.
-        drawn: From these logits.
-        temperature: Of each row; 0 where the likeliest token was taken.
-        tops: As in `make_raw_logprobs`; fewer are listed where the filters keep fewer.
+        drawn: Tokens drawn from these logits.
+        temperature: Temperature of each row; 0 for greedy rows.
+        tops: See `make_raw_logprobs`; fewer are listed if the filters keep fewer.
     """
     if not len(logits):
         return []
@@ -228,7 +233,7 @@ def make_processed_logprobs(
 
 
 def make_prompt_logprobs(logits: Tensor, token_ids: Sequence[int], top: int) -> list[TokenLogprob]:
-    """The same for prompt tokens: row i of `logits`, (N, V) float32, is what the model expected in place of token i."""
+    """Return log-probabilities of prompt tokens: row i of `logits`, (N, V) float32, is the prediction of token i."""
     found = make_raw_logprobs(logits, token_ids, [top] * len(token_ids))
     return [replace(one, sampled=False) for one in found]
 
@@ -236,7 +241,7 @@ def make_prompt_logprobs(logits: Tensor, token_ids: Sequence[int], top: int) -> 
 def _list_logprobs(
     logits: Tensor, token_ids: Sequence[int], tops: Sequence[int], normalize: Callable[[Tensor], Tensor]
 ) -> list[TokenLogprob]:
-    """`normalize` makes log-probabilities, (N, K), of (N, K) logits, K for each row."""
+    """List log-probabilities of each row. `normalize` converts (N, K) logits to log-probabilities."""
     taken = normalize(logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None]))[:, 0]
     values, ids = _find_top(logits, max(tops))
     best = normalize(values).tolist()
@@ -249,7 +254,9 @@ def _list_logprobs(
 
 
 def _find_top(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """(N, size) largest entries and ids. topk says nothing of equals, so that a few more are looked at and sorted."""
+    """Return the (N, size) largest entries and ids. topk does not order equal ones, so a few more are selected and
+    sorted.
+    """
     wide = min(size + 20, logits.shape[-1])
     ids = logits.topk(wide, dim=-1, sorted=False).indices.sort(dim=-1).values
     values, order = logits.gather(1, ids).sort(dim=-1, descending=True, stable=True)
@@ -262,8 +269,8 @@ class Sampled:
 
     Attributes:
         token_id: The token; -1 with a fault.
-        logprob: Its log-probability, where asked for.
-        fault: Why no token could be taken.
+        logprob: Its log-probability, if requested.
+        fault: Reason why no token could be sampled.
     """
 
     token_id: int
@@ -272,13 +279,13 @@ class Sampled:
 
 
 class Sampler:
-    """Samples for a vocabulary.
+    """Sampler for a vocabulary.
 
     Args:
         vocab_size: Columns of the logits.
         special: Control tokens.
-        banned_ids: Tokens that are never sampled; None for `find_banned_ids(special)`. Comparing outputs with an
-            engine that bans nothing needs `()`.
+        banned_ids: Tokens that are never sampled; None for `find_banned_ids(special)`. Use `()` to compare outputs with
+            an engine that bans nothing.
     """
 
     def __init__(self, vocab_size: int, special: SpecialTokens, *, banned_ids: tuple[int, ...] | None = None) -> None:
@@ -287,7 +294,9 @@ class Sampler:
         self._banned = torch.tensor(banned, dtype=torch.int64)
 
     def sample(self, logits: Tensor, states: Sequence[SamplingState]) -> list[Sampled]:
-        """One token for each state; (S, V) float32 logits are overwritten, states change when they `accept` it."""
+        """Sample one token for each state; (S, V) float32 logits are overwritten, and the caller updates states with
+        `accept`.
+        """
         if not states:
             return []
         faults = _find_faults(logits)
@@ -296,7 +305,7 @@ class Sampler:
         raw = logits[raw_rows] if raw_rows else logits[:0]
         faults |= self._constrain(logits, states, faults)
         for row in faults:
-            logits[row] = 0  # drawn with the others, and thrown away
+            logits[row] = 0  # drawn with the others, and discarded
         drawn = _draw_batch(logits, states)
         token_ids: list[int] = drawn.token_ids.tolist()
         tops = [states[row].params.logprobs or 0 for row in raw_rows]
@@ -313,7 +322,7 @@ class Sampler:
         ]
 
     def _constrain(self, logits: Tensor, states: Sequence[SamplingState], faults: dict[int, str]) -> dict[int, str]:
-        """Penalties, grammars and bans in place; returns rows where nothing is left, with the reason."""
+        """Apply penalties, grammars and bans in place; return rows where no token is left, with the reason."""
         for row, state in enumerate(states):
             if state.counts is not None:
                 apply_penalties(logits[row], state.counts, state.params)
@@ -336,7 +345,9 @@ class Sampler:
 
 
 def _find_faults(logits: Tensor) -> dict[int, str]:
-    """Rows that are no distribution, with what was seen. The largest entry of a row tells them all: NaN wins."""
+    """Return rows that are not a distribution, with the cause. The largest entry is enough to detect them: NaN
+    propagates.
+    """
     faults = {}
     for row, peak in enumerate(logits.amax(-1).tolist()):
         if peak != peak:
@@ -350,7 +361,7 @@ def _find_faults(logits: Tensor) -> dict[int, str]:
 def _list_processed(
     logits: Tensor, drawn: Drawn, states: Sequence[SamplingState], rows: Sequence[int]
 ) -> dict[int, TokenLogprob]:
-    """Log-probabilities of some rows' draws. One that was put in stands alone in its row, with all probability."""
+    """Return log-probabilities of some rows' draws. A forced token is the only one in its row, with probability 1."""
     forced = {row: forced_id for row in rows if (forced_id := states[row].forced_id) is not None}
     free = [row for row in rows if row not in forced]
     index = torch.tensor(free, dtype=torch.int64, device=logits.device)
@@ -367,7 +378,7 @@ def _list_processed(
 
 
 def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> list[int]:
-    """Rows in which one token alone could come: put in for the thinking budget, or left by the grammar."""
+    """Return rows in which only one token was possible: forced by the thinking budget, or by the grammar."""
     forced = [row for row in rows if states[row].forced_id is not None]
     ruled = [row for row in rows if row not in forced and states[row].active_matcher is not None]
     if not ruled:
@@ -377,7 +388,9 @@ def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Seque
 
 
 def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> Drawn:
-    """Greedy rows take the largest entry, the lowest id of equals; forced ones what is forced; the others draw."""
+    """Draw one token per row: the largest entry, of equal ones the lowest id, in greedy rows; the forced token in
+    forced ones.
+    """
     rows = [row for row, state in enumerate(states) if state.params.temperature > 0 and state.forced_id is None]
     if len(rows) == len(states):
         return _draw_rows(logits, states, rows)

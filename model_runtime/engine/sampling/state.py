@@ -1,6 +1,6 @@
-"""What sampling remembers of one request: counts for penalties, reasoning, grammar, randomness.
+"""Sampling state of one request: counts for penalties, reasoning, grammar, randomness.
 
-It knows nothing of batches, so preemption and neighbours change nothing.
+It does not depend on the batch, so preemption and other requests do not change the result.
 """
 
 from array import array
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TokenCounts:
-    """The distinct tokens of a sequence with their number in the output; a token of the prompt alone has 0."""
+    """Distinct tokens of a sequence with their count in the output; a token only in the prompt has 0."""
 
     def __init__(self, prompt_ids: Sequence[int] = ()) -> None:
         self._ids = array("q", dict.fromkeys(prompt_ids))
@@ -29,7 +29,7 @@ class TokenCounts:
         self._places = {token_id: place for place, token_id in enumerate(self._ids)}
 
     def add(self, token_id: int) -> None:
-        """One more of this token in the output."""
+        """Count a token of the output."""
         place = self._places.setdefault(token_id, len(self._ids))
         if place == len(self._ids):
             self._ids.append(token_id)
@@ -37,25 +37,25 @@ class TokenCounts:
         self._counts[place] += 1
 
     def tensors(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Ids (N,) int64 and counts (N,) int64."""
+        """Return ids (N,) int64 and counts (N,) int64."""
         ids, counts = (torch.from_numpy(np.array(column, dtype=np.int64)) for column in (self._ids, self._counts))
         return ids.to(device), counts.to(device)
 
 
 def make_counts(prompt_ids: Sequence[int], params: SamplingParams) -> TokenCounts | None:
-    """Counts as far as the penalties of `params` need them; None without penalties."""
+    """Return the counts that the penalties of `params` need; None without penalties."""
     if params.repetition_penalty != 1.0:
         return TokenCounts(prompt_ids)
     return TokenCounts() if params.presence_penalty or params.frequency_penalty else None
 
 
 def apply_penalties(row: Tensor, counts: TokenCounts, params: SamplingParams) -> None:
-    """Change one row of logits, (V,) float32, in place.
+    """Apply penalties to one row of logits, (V,) float32, in place.
 
     The repetition penalty comes first and scales; the other two are subtracted.
 
-    Source: repetition: CTRL, arXiv:1909.05858, section 4.1, with negative logits multiplied instead of divided, as
-    all peers do; presence and frequency: OpenAI's API reference.
+    Source: repetition: CTRL, arXiv:1909.05858, section 4.1, with negative logits multiplied instead of divided, as in
+    all other engines; presence and frequency: OpenAI's API reference.
     """
     ids, number = counts.tensors(row.device)
     logits = row[ids]
@@ -71,18 +71,19 @@ WRITABLE = (
     *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
     *("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
 )
-"""Control tokens that a model may write. The others are written by the template and by the processor of media alone: a
-role marker would put words into the mouth of the user or the system, a media placeholder stands for embeddings that are
-not there, and the reserved slots, padding and unknown token mean nothing to a reader."""
+"""Control tokens that a model may write. The others are written only by the template and the media processor: a role
+marker would forge text of the user or the system, a media placeholder needs embeddings that are not there, and the
+reserved slots, padding and unknown token have no meaning.
+"""
 
 
 def find_writable_ids(special: SpecialTokens) -> frozenset[int]:
-    """Ids of the control tokens that a model may write."""
+    """Return the ids of the control tokens that a model may write."""
     return frozenset(map(special.id_of, WRITABLE))
 
 
 def find_banned_ids(special: SpecialTokens) -> tuple[int, ...]:
-    """Control tokens that are never sampled."""
+    """Return the control tokens that are never sampled."""
     writable = find_writable_ids(special)
     slots = range(special.first_id, special.first_id + NUM_SLOTS)
     return tuple(slot for slot in slots if slot not in writable)
@@ -90,19 +91,19 @@ def find_banned_ids(special: SpecialTokens) -> tuple[int, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class SamplingState:
-    """Counts, reasoning, grammar and randomness of one request, up to the last token that it took.
+    """Counts, reasoning, grammar and randomness of one request, up to the last accepted token.
 
     Attributes:
-        params: What was asked.
+        params: Sampling parameters.
         special: Control tokens.
-        end_ids: Tokens that end this sequence, the request's own included.
-        counts: For penalties, None without them.
-        matcher: Where the output stands in its grammar, None without one.
-        in_reasoning: The reasoning block is open.
-        num_output_tokens: Tokens taken so far.
-        num_reasoning_tokens: How many of them were spent on reasoning; its markers do not count.
-        uniform: The random number in [0, 1) that draws the next token. It changes only when a token is taken, so that
-            the n-th token of a seed always meets the n-th number, however often a step is repeated.
+        end_ids: Tokens that end this sequence, including the request's own.
+        counts: Counts for penalties; None without them.
+        matcher: Position of the output in its grammar; None without one.
+        in_reasoning: True while the reasoning block is open.
+        num_output_tokens: Number of accepted tokens.
+        num_reasoning_tokens: Number of accepted tokens in reasoning, without its markers.
+        uniform: Random number in [0, 1) that draws the next token. It changes only when a token is accepted, so that
+            the n-th token of a seed always uses the n-th number, even if a step is repeated.
     """
 
     params: SamplingParams
@@ -123,30 +124,32 @@ class SamplingState:
 
     @property
     def forced_id(self) -> int | None:
-        """The only token that may come next because the thinking budget is spent, or None."""
+        """Token that must come next because the thinking budget is used up; None if there is none."""
         budget = self.params.thinking_budget
         is_spent = self.in_reasoning and budget is not None and self.num_reasoning_tokens >= budget
         return self.special.think_end if is_spent else None
 
     @property
     def active_matcher(self) -> "Matcher | None":
-        """The grammar's matcher where it rules the next token."""
+        """Matcher of the grammar if it applies to the next token, else None."""
         if self.matcher is None or self.matcher.is_done or self._is_grammar_waiting:
             return None
         return self.matcher
 
     @property
     def is_complete(self) -> bool:
-        """The grammar has had its end token: the output is over, whatever `min_tokens` and `ignore_eos` ask for."""
+        """True if the grammar's end token was accepted: the output is over, regardless of `min_tokens` and
+        `ignore_eos`.
+        """
         return self.matcher is not None and self.matcher.is_done
 
     @property
     def banned_ids(self) -> frozenset[int]:
-        """Tokens that may not come next, beside those that never may.
+        """Tokens that are not allowed next, in addition to those that are never allowed.
 
-        End tokens before `min_tokens`, unless the grammar leaves nothing else. Before a grammar that waits for the
-        end of the reasoning, every control token but `</think>`: a reader takes a section, a call or an end for what
-        it says wherever it stands, and the grammar would have had no say in it.
+        Before `min_tokens`: end tokens, unless the grammar allows nothing else. Before a grammar that waits for the end
+        of reasoning: every control token but `</think>`, since a parser would accept a section, a call or an end at any
+        position, without the grammar being applied.
         """
         if self._is_grammar_waiting:
             return (self.end_ids | find_writable_ids(self.special)) - {self.special.think_end}
@@ -161,7 +164,7 @@ class SamplingState:
         return grammar is not None and grammar.starts_after_reasoning and self.in_reasoning
 
     def accept(self, token_id: int) -> None:
-        """Take the next token of the output."""
+        """Accept the next token of the output."""
         if matcher := self.active_matcher:
             matcher.accept(token_id)
         if self.counts is not None:
@@ -184,10 +187,10 @@ def make_state(
     stop_token_ids: tuple[int, ...],
     grammars: "GrammarEngine | None" = None,
 ) -> SamplingState:
-    """The state of a request before its first token.
+    """Return the state of a request before its first token.
 
     Raises:
-        RequestError: The grammar is wrong, or no engine for grammars was given.
+        RequestError: If the grammar is invalid, or no engine for grammars was given.
     """
     params = request.params
     matcher = None

@@ -1,4 +1,4 @@
-"""The operators in plain torch: what they mean, on every device."""
+"""Reference implementation of the operators in plain torch, for every device."""
 
 from model_runtime.ops.reference import attention, moe, norm
 

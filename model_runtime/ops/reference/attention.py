@@ -1,9 +1,9 @@
-"""Attention in torch: over the paged cache of latents, over prompts, of the vision tower; and the pooling behind it.
+"""Attention in torch: over the paged cache of latents, over prompts, and in the vision tower; and its pooling.
 
 Source: DeepSeek-V2 report (arXiv 2405.04434), section 2.1.2, with the up projections absorbed.
 
-Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1; Dehghani et al. 2023, arXiv 2307.06304, section 2.1 (items of
-any length laid end to end); Su et al. 2021, arXiv 2104.09864, equation 34.
+Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1; Dehghani et al. 2023, arXiv 2307.06304, section 2.1
+(concatenated items of any length); Su et al. 2021, arXiv 2104.09864, equation 34.
 
 Source: Kimi K2.5 report, section 4.2 (temporal pooling); Kimi-VL report, arXiv 2504.07491, section 2.1 (pixel shuffle).
 """
@@ -19,15 +19,15 @@ from torch.nn import functional as F
 from model_runtime.ops.registry import CuSeqlens, register
 
 CPU_ROWS = 256
-"""Rows turned at a time on a CPU, so that they stay in its cache."""
+"""Number of rows rotated at a time on a CPU, so that they stay in its cache."""
 
 
 def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> Tensor:
-    """The torch reference. Neighbouring items of equal length share one call; no mask is ever formed.
+    """Attend within each item. Consecutive items of equal length share one call; no mask is needed.
 
     Args:
         qkv: (N, 3 * heads, head_dim): all queries, all keys, all values. Queries and keys may be overwritten.
-        rotations: (N, head_dim / 2) complex64, of each pair of neighbouring values of queries and keys.
+        rotations: (N, head_dim / 2) complex64, for each pair of adjacent values of queries and keys.
         cu_seqlens: Bounds of the items.
 
     Returns:
@@ -46,7 +46,7 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
 
 
 def rotate(qk: Tensor, rotations: Tensor) -> None:
-    """Turn queries and keys in place, in fp32: a pair of neighbouring values is one complex number.
+    """Rotate queries and keys in place, in fp32: a pair of adjacent values is one complex number.
 
     Args:
         qk: (N, heads, head_dim).
@@ -54,14 +54,14 @@ def rotate(qk: Tensor, rotations: Tensor) -> None:
     """
     rows = CPU_ROWS if qk.device.type == "cpu" else max(len(qk), 1)
     for part, turn in zip(torch.split(qk, rows), torch.split(rotations, rows), strict=True):
-        values = part.float()  # in fp32 the very memory of qk
+        values = part.float()  # for fp32, the same memory as qk
         torch.view_as_complex(values.view(*part.shape[:2], -1, 2)).mul_(turn[:, None])
         if values is not part:
             part.copy_(values)
 
 
 def find_runs(cu_seqlens: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring items of one length: the first row, how many items, and their length."""
+    """Yield runs of consecutive items of one length: first row, number of items, and their length."""
     start = 0
     for length, items in groupby(end - begin for begin, end in pairwise(cu_seqlens)):
         count = sum(1 for _ in items)
@@ -70,18 +70,18 @@ def find_runs(cu_seqlens: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 MAX_QUERIES = 512
-"""Queries handled at once: bounds the mask, and leaves out most of the keys that a causal query cannot see."""
+"""Queries processed at once: bounds the mask, and skips most of the keys that a causal query does not see."""
 
 
 @register("mla_prefill", "torch")
 def mla_prefill(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: CuSeqlens, scale: float
 ) -> Tensor:
-    """Causal attention within each sequence, whose queries are its last tokens: ends are aligned.
+    """Compute causal attention within each sequence, whose queries are its last tokens.
 
     Args:
         q: (N, heads, key_dim).
-        k: (M, heads, key_dim), or (M, 1, key_dim) when all heads share one.
+        k: (M, heads, key_dim), or (M, 1, key_dim) if all heads share one.
         v: (M, heads, value_dim) or (M, 1, value_dim); value_dim <= key_dim.
         cu_seqlens_q: Bounds of the sequences in q.
         cu_seqlens_k: Bounds of the sequences in k and v.
@@ -91,7 +91,7 @@ def mla_prefill(
         (N, heads, value_dim).
     """
     out = q.new_empty(*q.shape[:2], v.shape[-1])
-    v = F.pad(v, (0, k.shape[-1] - v.shape[-1]))  # one width for keys and values: torch's fused kernels ask for it
+    v = F.pad(v, (0, k.shape[-1] - v.shape[-1]))  # torch's fused kernels require the same width for keys and values
     for (q_start, q_end), (k_start, k_end) in zip(cu_seqlens_q.spans(), cu_seqlens_k.spans(), strict=True):
         keys = k[k_start:k_end].transpose(0, 1).expand(q.shape[1], -1, -1)  # (heads, keys, key_dim)
         values = v[k_start:k_end].transpose(0, 1).expand(q.shape[1], -1, -1)
@@ -105,7 +105,9 @@ def mla_prefill(
 
 
 def _attend_last(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """Causal attention of the last queries of one sequence: (heads, queries or keys, dim) -> (heads, queries, dim)."""
+    """Compute causal attention of one sequence's last queries: (heads, queries or keys, dim) -> (heads, queries,
+    dim).
+    """
     num_queries, num_keys = q.shape[1], k.shape[1]
     mask = None
     if 1 < num_queries < num_keys:
@@ -118,18 +120,20 @@ register("vision_attention", "torch")(vision_attention)
 
 
 MAX_PADDING = 0.25
-"""Sequences are padded to the longest of their group; who is shorter by more than this share starts a new group."""
+"""Maximum padding: sequences are padded to the longest of their group; one shorter by more than this share starts a new
+group.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeGroup:
-    """Sequences of similar length, handled by one batched matmul.
+    """Sequences of similar length, processed by one batched matmul.
 
     Attributes:
-        rows: (B,) int64, their places in the batch; None when it is all of them in order.
-        slots: (B * num_keys,) int64, cache rows; behind a sequence's end its last one again, never a stranger's.
-        bias: (B, 1, num_keys) fp32, minus infinity behind a sequence's end; None when all are equally long.
-        latents: (B * num_keys, latent_dim), room for the gathered rows of one layer after the other.
+        rows: (B,) int64, their indices in the batch; None for all in order.
+        slots: (B * num_keys,) int64, cache rows; padded by repeating a sequence's last row, never another sequence's.
+        bias: (B, 1, num_keys) fp32, minus infinity after a sequence's end; None if all have the same length.
+        latents: (B * num_keys, latent_dim), buffer for the gathered rows, reused by each layer.
     """
 
     rows: Tensor | None
@@ -140,11 +144,11 @@ class DecodeGroup:
 
 @register("plan_decode", "torch")
 def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> tuple[DecodeGroup, ...]:
-    """What all layers of one step share: groups of sequences of similar length.
+    """Return groups of sequences of similar length, shared by all layers of one step.
 
     Args:
         block_tables: (S, max_blocks) int32.
-        seq_lens: S lengths with the new token.
+        seq_lens: S lengths including the new token.
         cache: (blocks, block_size, latent_dim) of any layer.
     """
     if len(set(seq_lens)) == 1:
@@ -181,13 +185,13 @@ def _make_group(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor, ro
 
 @register("mla_decode", "torch")
 def mla_decode(q: Tensor, cache: Tensor, plan: tuple[DecodeGroup, ...], value_dim: int, scale: float) -> Tensor:
-    """Attention of absorbed queries over the latents: the row is key for all heads, its first values are the value.
+    """Attend with absorbed queries over the latents: a row is the key of all heads, its first values are the value.
 
     Args:
         q: (S, heads, latent_dim).
-        cache: (blocks, block_size, latent_dim) of one layer, the new tokens already written.
-        plan: Of `plan_decode`.
-        value_dim: How many of a row's values, from the first, are the value.
+        cache: (blocks, block_size, latent_dim) of one layer, with the new tokens already written.
+        plan: Result of `plan_decode`.
+        value_dim: Number of leading values of a row that are the value.
         scale: Factor on the scores before the softmax.
 
     Returns:
@@ -221,15 +225,15 @@ def merge_patches(
     bias: Tensor,
     eps: float,
 ) -> Tensor:
-    """The mean over each item's frames, a layer norm of each patch, and 2 x 2 neighbours side by side.
+    """Average each item's frames, normalize each patch, and concatenate 2 x 2 neighbours.
 
     Args:
-        x: (N, width), the patches of all items end to end.
+        x: (N, width), the concatenated patches of all items.
         grids: (t, h, w) of each item, in patches.
-        merge: Neighbours in a column and in a row that become one row of the result; they divide h and w.
-        weight: (width,) of the norm.
-        bias: (width,) of the norm.
-        eps: Of the norm.
+        merge: Neighbours in a column and in a row that are merged to one row of the result; they divide h and w.
+        weight: (width,), weight of the norm.
+        bias: (width,), bias of the norm.
+        eps: Epsilon of the norm.
 
     Returns:
         (tokens of all items, merge[0] * merge[1] * width), neighbours row by row.
@@ -240,7 +244,7 @@ def merge_patches(
 
 
 def pool(x: Tensor, grid: tuple[int, int, int], merge: tuple[int, int]) -> Tensor:
-    """Average one item's frames, however many it has, and gather neighbours.
+    """Average one item's frames, of any number, and gather neighbours.
 
     Args:
         x: (t * h * w, width).

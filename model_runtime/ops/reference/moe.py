@@ -1,4 +1,4 @@
-"""Routing to experts, and the experts. Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2."""
+"""Routing to experts, and the experts, in torch. Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from model_runtime.ops.registry import DenseExperts, Experts, RouteOptions, regi
 
 @register("route", "torch")
 def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -> tuple[Tensor, Tensor]:
-    """Choose each token's experts: on sigmoid score + bias; their weights are the scores without the bias.
+    """Choose each token's experts by sigmoid score + bias; their weights are the scores without the bias.
 
     Args:
         hidden: (N, H).
         weight: (E, H).
-        bias: (E,) fp32, moves the choice only.
-        options: How many, from which groups, how weighted.
+        bias: (E,) fp32, affects only the choice.
+        options: Number of experts, groups and normalization.
 
     Returns:
         Weights (N, K) fp32 and expert ids (N, K) int64, in no particular order.
@@ -35,7 +35,7 @@ def route(hidden: Tensor, weight: Tensor, bias: Tensor, options: RouteOptions) -
 
 
 def _keep_best_groups(biased: Tensor, options: RouteOptions) -> Tensor:
-    """Minus infinity outside of the groups whose two best experts have the largest sum."""
+    """Set scores to minus infinity outside of the groups whose two best experts have the largest sum."""
     grouped = biased.view(len(biased), options.n_group, -1)  # (N, groups, E / groups)
     best = grouped.topk(2, dim=-1).values.sum(-1).topk(options.topk_group, dim=-1, sorted=False).indices
     kept = torch.zeros(grouped.shape[:-1], dtype=torch.bool, device=biased.device).scatter_(1, best, True)
@@ -44,27 +44,27 @@ def _keep_best_groups(biased: Tensor, options: RouteOptions) -> Tensor:
 
 @register("prepare_experts", "torch")
 def prepare_experts(experts: Experts) -> Experts:
-    """Experts as loaded to what `experts` takes: here the same. The argument is given up by its owner."""
+    """Convert loaded experts for `experts`; here unchanged. The caller must not use the argument afterwards."""
     return experts
 
 
 @register("run_concurrently", "torch")
 def run_concurrently(main: Callable[[], Tensor], side: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-    """Two computations that do not need each other: here one after the other."""
+    """Run two independent computations, here one after the other."""
     return main(), side()
 
 
 @register("experts", "torch")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
-    """Sum over each token's experts of weight * down(silu(gate x) * up x).
+    """Sum weight * down(silu(gate x) * up x) over each token's experts.
 
-    Rows are brought into the order of their experts, so that each expert in use is one pair of matmuls.
+    Rows are sorted by expert, so that each expert in use is one pair of matmuls.
 
     Args:
         hidden: (N, H).
         weights: (N, K) fp32.
-        ids: (N, K) int64; those outside of 0..E-1 are experts held elsewhere and add nothing.
-        experts: Their weights, dense or packed.
+        ids: (N, K) int64; ids outside 0..E-1 are experts held elsewhere and add nothing.
+        experts: Weights of the experts, dense or packed.
 
     Returns:
         (N, H) of hidden's dtype.
@@ -84,20 +84,20 @@ def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) 
 
 
 def _run_one(hidden: Tensor, ids: Tensor, experts: Experts) -> Tensor:
-    """Each expert of a single token, which needs no sorting: (1, H) -> (K, H)."""
+    """Run each expert of a single token, without sorting: (1, H) -> (K, H)."""
     chosen = ids[0].tolist()
     runs = [(id if 0 <= id < experts.num_experts else None, 1) for id in chosen]
     return _run_experts(hidden.expand(len(chosen), -1), runs, experts)
 
 
 def _run_sorted(rows: Tensor, counts: list[int], experts: Experts) -> Tensor:
-    """Rows in the order of their experts, of which `counts` says how many each has: (M, H) -> (M, H)."""
+    """Run experts on sorted rows; `counts` is the number of rows of each expert: (M, H) -> (M, H)."""
     runs: list[tuple[int | None, int]] = [(id, count) for id, count in enumerate(counts) if count]
     return _run_experts(rows, [*runs, (None, len(rows) - sum(counts))], experts)
 
 
 def _run_experts(rows: Tensor, runs: list[tuple[int | None, int]], experts: Experts) -> Tensor:
-    """Runs of rows, each (expert, or None for zeros; how many rows): (M, H) -> (M, H)."""
+    """Run experts on runs of rows, each (expert, or None for zeros; number of rows): (M, H) -> (M, H)."""
     gate_up, down = _find_readers(experts, rows.dtype)
     sizes = [count for _, count in runs]
     inner = rows.new_zeros(len(rows), 2 * experts.intermediate_size)
@@ -114,7 +114,7 @@ def _run_experts(rows: Tensor, runs: list[tuple[int | None, int]], experts: Expe
 
 
 def _find_readers(experts: Experts, dtype: torch.dtype) -> tuple[Callable[[int], Tensor], Callable[[int], Tensor]]:
-    """Functions from an expert's number to its gate_up (2I, H) and its down (H, I)."""
+    """Return functions from an expert's number to its gate_up (2I, H) and its down (H, I)."""
     if isinstance(experts, DenseExperts):
         return experts.gate_up.__getitem__, experts.down.__getitem__
     packed = experts
@@ -125,5 +125,5 @@ def _find_readers(experts: Experts, dtype: torch.dtype) -> tuple[Callable[[int],
 
 
 def _unpack(packed: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
-    """(out, in / 8), (out, groups) -> (out, in), rounded to the scale's dtype as the release's loaders do."""
+    """Unpack (out, in / 8), (out, groups) to (out, in), rounded to the scale's dtype as in the release's loaders."""
     return dequantize(packed, scale, scale.dtype).to(dtype)
