@@ -16,14 +16,14 @@ CUA = [sys.executable, "-m", "apps.cli.main", "serve"]
 
 
 @pytest.mark.slow
-def test_our_server_stands_the_test(tmp_path: Path, root: Path) -> None:
+def test_our_server_stands_the_test(tmp_path: Path) -> None:
     write_tiny(tmp_path)
     process = subprocess.Popen(
         [*CUA, "--model", str(tmp_path), "--port", "0", "--max-model-len", "1600", "--served-name", "tiny"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=root,
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     try:
