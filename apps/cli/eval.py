@@ -18,7 +18,7 @@ from apps.cli.doctor import examine_suite
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, Prepared
     from apps.evals.results import Evaluation
-    from apps.evals.run import Listener, Standing
+    from apps.evals.run import Listener, Progress
     from cua.batch import EpisodeResult
     from cua.run.control import Control
 
@@ -415,7 +415,7 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
     restore_stdout = terminal.keep_stdout()
 
-    def listen(standing: "Standing", result: "EpisodeResult | None") -> None:
+    def listen(standing: "Progress", result: "EpisodeResult | None") -> None:
         restore_stdout()
         if result is not None:
             is_over = bool(standing.results) and standing.results[-1] is result
@@ -432,7 +432,7 @@ def _line_listener() -> "Listener":
 
     told_at = time.monotonic()
 
-    def listen(standing: "Standing", result: "EpisodeResult | None") -> None:
+    def listen(standing: "Progress", result: "EpisodeResult | None") -> None:
         nonlocal told_at
         if result is None:
             return
@@ -469,7 +469,7 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def _listen(self, standing: "Standing", result: "EpisodeResult | None") -> None:
+    def _listen(self, standing: "Progress", result: "EpisodeResult | None") -> None:
         from rich.text import Text
 
         from apps.evals.text import describe_error

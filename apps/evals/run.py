@@ -68,7 +68,7 @@ class EvalOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class Standing:
+class Progress:
     """Progress of an evaluation.
 
     Attributes:
@@ -104,7 +104,7 @@ class Standing:
         return f"{told}, {describe_score_so_far(self.results)}{left}"
 
 
-Listener = Callable[[Standing, EpisodeResult | None], None]
+Listener = Callable[[Progress, EpisodeResult | None], None]
 """Called with the progress when an episode begins (result None) or a try ends."""
 
 
@@ -180,7 +180,7 @@ class _Run:
         self._listener = listener
         plan = evaluation.plan
         kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
-        self._standing = Standing(plan=plan, results=kept, num_earlier=len(kept))
+        self._standing = Progress(plan=plan, results=kept, num_earlier=len(kept))
         self._reports = _Reports(evaluation.folder, find_player(plan.agent).write_page)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:

@@ -19,7 +19,7 @@ from cua.model import Model, Tool
 from cua.models.gate import told_wait
 from cua.run.scope import RunScope
 from cua.secrets import Secrets
-from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Played
+from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, AttemptResult
 from cua.swarm.own_agent import ChildTask, OwnAgent
 from cua.swarm.sandboxes import AgentPlace, Sandboxes
 from cua.tool_agent.agent import ToolAgent
@@ -35,7 +35,7 @@ LOST_VARIABLES = "(This work broke off and goes on in a fresh Python: variables 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class WorkItem:
     """One try of a child.
 
     Attributes:
@@ -50,7 +50,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outfit:
+class SharedAgentConfig:
     """Options shared by all children of a swarm.
 
     Attributes:
@@ -87,13 +87,15 @@ class Agents:
         envs: Source of browsers and desktops.
     """
 
-    def __init__(self, outfit: Outfit, *, sandboxes: Sandboxes, make_tools: MakeTools, envs: EnvPool) -> None:
+    def __init__(
+        self, outfit: SharedAgentConfig, *, sandboxes: Sandboxes, make_tools: MakeTools, envs: EnvPool
+    ) -> None:
         self._outfit, self._sandboxes, self._make_tools, self._envs = outfit, sandboxes, make_tools, envs
         self._env_places = asyncio.Semaphore(outfit.num_envs)
 
     async def work(
-        self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
-    ) -> Played:
+        self, order: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+    ) -> AttemptResult:
         """Run an agent to its end.
 
         Args:
@@ -121,7 +123,7 @@ class Agents:
         finally:
             await place.close()
 
-    async def _work_with_tools(self, order: Order, scope: RunScope, model: Model, toolset: Toolset) -> Played:
+    async def _work_with_tools(self, order: WorkItem, scope: RunScope, model: Model, toolset: Toolset) -> AttemptResult:
         profile = Profile(
             name="child",
             system_prompt=order.assignment.config.system_prompt,
@@ -149,11 +151,11 @@ class Agents:
             result = await agent.go_on(prepare)
         said = (step.reply.content.strip() for step in reversed(agent.steps))
         left = ToolStart(conversation=agent.conversation, spent=scope.spent, end=result.end)
-        return Played(result=result, last_text=next(filter(None, said), ""), left=left)
+        return AttemptResult(result=result, last_text=next(filter(None, said), ""), left=left)
 
     async def _work_by_own(
-        self, own: OwnAgent, order: Order, scope: RunScope, model: Model, folder: Path, toolset: Toolset
-    ) -> Played:
+        self, own: OwnAgent, order: WorkItem, scope: RunScope, model: Model, folder: Path, toolset: Toolset
+    ) -> AttemptResult:
         task = ChildTask(
             id=order.id,
             prompt=order.assignment.prompt,
@@ -166,9 +168,9 @@ class Agents:
             is_isolated=self._is_isolated,
             scope=scope,
         )
-        return Played(result=await task.answered(own))
+        return AttemptResult(result=await task.answered(own))
 
-    async def _work_in_env(self, order: Order, scope: RunScope, model: Model) -> Played:
+    async def _work_in_env(self, order: WorkItem, scope: RunScope, model: Model) -> AttemptResult:
         """Run a GUI agent in its own env; a retry starts in a fresh env."""
         given = order.assignment
         options = {"url": given.url} if given.config.kind == "browser" else {"app": given.app}
@@ -192,7 +194,7 @@ class Agents:
                 result = await agent.run(InstructionTask(instruction=prompt))
             finally:
                 await env.close()
-        return Played(result=result, last_text=result.end.reason)
+        return AttemptResult(result=result, last_text=result.end.reason)
 
     @property
     def _is_isolated(self) -> bool:

@@ -79,7 +79,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class AttemptResult:
     """Result of one try of a child.
 
     Attributes:

@@ -16,8 +16,8 @@ from cua.model import Model, Tool
 from cua.run.events import AgentIds
 from cua.run.scope import RunScope
 from cua.step import Turn
-from cua.swarm.agents import Order, Outfit
-from cua.swarm.child import Played
+from cua.swarm.agents import SharedAgentConfig, WorkItem
+from cua.swarm.child import AttemptResult
 from cua.swarm.remote import Changes, Files, HostOptions, ToolFacts, open_host, pack_error, unpack_error, write_files
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.conversation import Compaction, Conversation, ToolStart
@@ -71,7 +71,7 @@ class _Progress:
         return next(filter(None, said), "")
 
 
-class ParentDesk:
+class CoordinatorStub:
     """Parent's side of one try of a child: answers its requests within the child's limits.
 
     Args:
@@ -87,7 +87,7 @@ class ParentDesk:
     def __init__(
         self,
         channel: Channel,
-        order: Order,
+        order: WorkItem,
         *,
         scope: RunScope,
         model: Model,
@@ -107,14 +107,14 @@ class ParentDesk:
             "call": self._call,
         }
 
-    async def play(self) -> Played:
+    async def play(self) -> AttemptResult:
         """Run the child to its end; the loss of its host is a transient error."""
         scope, start = self._scope, self._order.start
         scope.control.attach(earlier_s=start.spent.time_s if start else 0.0)
         if start is not None:
             scope.budget.usage += start.spent.usage
             scope.budget.num_calls += start.spent.num_calls
-        played: Played | None = None
+        played: AttemptResult | None = None
 
         async def work() -> Any:
             nonlocal played
@@ -126,10 +126,10 @@ class ParentDesk:
         if played is None:
             num_steps = len(self._progress.conversation.steps) + self._progress.num_gui_steps
             result = await scope.finish(end, num_steps=num_steps)
-            played = Played(result=result, last_text=self._progress.last_text)
+            played = AttemptResult(result=result, last_text=self._progress.last_text)
         return replace(played, left=self._progress.leave(scope))
 
-    async def _serve(self) -> Played:
+    async def _serve(self) -> AttemptResult:
         order, caps = self._order, replace(self._scope.caps, max_calls=None, max_time_s=None)
         facts = [ToolFacts.of(tool) for tool in self._tools.values()]
         files = await asyncio.to_thread(Changes(self._folder).take)
@@ -151,7 +151,7 @@ class ParentDesk:
             with suppress(EnvDiedError):
                 await self._channel.call("end", order.id)
 
-    async def _done(self, played: Played | None, files: Files, packed: Any) -> Played:
+    async def _done(self, played: AttemptResult | None, files: Files, packed: Any) -> AttemptResult:
         await asyncio.to_thread(write_files, self._folder, files)
         if played is None:
             raise unpack_error(packed)
@@ -238,8 +238,8 @@ class RayWorkers:
         self._lock = asyncio.Lock()
 
     async def work(
-        self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
-    ) -> Played:
+        self, order: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+    ) -> AttemptResult:
         """Run one try, as in `Workers.work`.
 
         Raises:
@@ -247,7 +247,7 @@ class RayWorkers:
         """
         host = await self._take_host()
         try:
-            desk = ParentDesk(
+            desk = CoordinatorStub(
                 host, order, scope=scope, model=model, folder=folder, tools=more_tools, approver=self._approver
             )
             return await desk.play()
@@ -304,7 +304,7 @@ def check_ray(*, has_objects: bool) -> None:
 
 
 def make_ray_workers(
-    settings: Settings, outfit: Outfit, tools: tuple[ToolMaker, ...] | None, address: str | None
+    settings: Settings, outfit: SharedAgentConfig, tools: tuple[ToolMaker, ...] | None, address: str | None
 ) -> RayWorkers:
     """Make the workers of a cluster; each actor has one CPU and a matching number of sandboxes and envs.
 

@@ -14,9 +14,9 @@ from cua.messages import Usage
 from cua.model import Model, Tool
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from cua.swarm.agents import Order
+from cua.swarm.agents import WorkItem
 from cua.swarm.budget import ChildModel
-from cua.swarm.child import TOOLS, Child, Played
+from cua.swarm.child import TOOLS, AttemptResult, Child
 from cua.swarm.swarm import Swarm
 from cua.tool_agent.conversation import ToolStart
 from cua.tool_agent.resume import start_of
@@ -32,8 +32,8 @@ class Workers(Protocol):
     """Interface that runs agents: `cua.swarm.agents.Agents` in this process, or `cua.swarm.executor.RayWorkers`."""
 
     async def work(
-        self, order: Order, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
-    ) -> Played:
+        self, order: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+    ) -> AttemptResult:
         """Run one try to its end; its folder is up to date afterwards, even if a machine was lost."""
         ...
 
@@ -69,13 +69,13 @@ class ChildPlayer:
         self._swarm_tools, self._stack, self._run_dir = swarm_tools, stack, run_dir
         self._left: dict[str, ToolStart] = {}
 
-    async def ended_before(self, child: Child) -> Played | None:
+    async def ended_before(self, child: Child) -> AttemptResult | None:
         """Return an earlier result, as in `Player.ended_before`."""
         result = child.earlier.result if child.earlier is not None else None
         if result is None or result.end.status in ("error", "stopped"):
             return None
         folder = self._run_dir / CHILDREN / child.id / FILES
-        return Played(result=result, returned=await self._handed_back(child, folder))
+        return AttemptResult(result=result, returned=await self._handed_back(child, folder))
 
     def start_of(self, child: Child) -> ToolStart | None:
         """Return the state of the child's last try, in this process or an earlier one; None for GUI children."""
@@ -86,13 +86,13 @@ class ChildPlayer:
             return start_of(earlier)
         return self._left.get(child.id)
 
-    async def play(self, swarm: Swarm, child: Child, scope: RunScope, start: ToolStart | None) -> Played:
+    async def play(self, swarm: Swarm, child: Child, scope: RunScope, start: ToolStart | None) -> AttemptResult:
         """Run a child to its end, in its own folder with the files of its assignment."""
         folder = self._run_dir / CHILDREN / child.id / FILES
         problem = await asyncio.to_thread(self._hand_over, child, folder)
         if problem:
-            return Played(result=_failed(problem))
-        order = Order(id=child.id, assignment=child.assignment, start=start)
+            return AttemptResult(result=_failed(problem))
+        order = WorkItem(id=child.id, assignment=child.assignment, start=start)
         has_tools = child.assignment.config.kind == TOOLS and child.depth < swarm.limits.max_depth
         more = self._swarm_tools(swarm, child.id) if has_tools else []
         model = ChildModel(self._model(child.assignment.config.model), swarm.refuse)

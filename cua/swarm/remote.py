@@ -2,7 +2,7 @@
 
 The child's side (`ChildHost`) has agents, sandboxes, envs and folders. For each model call, each line of the record,
 each grant of tool calls and each question to a person it sends a request to the parent's side
-(`cua.swarm.executor.ParentDesk`) and waits. So there is one budget, one rate limit for a model and one record, and a
+(`cua.swarm.executor.CoordinatorStub`) and waits. So there is one budget, one rate limit for a model and one record, and a
 line is on disk before the action that it describes takes effect. Files that a step has changed are sent with the step.
 Both sides run this program, so Python objects are sent.
 """
@@ -26,7 +26,7 @@ from cua.run.budget import Caps
 from cua.run.events import AgentIds
 from cua.run.scope import RunScope
 from cua.step import Turn
-from cua.swarm.agents import Agents, Order, Outfit
+from cua.swarm.agents import Agents, SharedAgentConfig, WorkItem
 from cua.swarm.sandboxes import AgentPlace, Sandboxes
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.outside import find_user_tools, make_user_tools
@@ -53,7 +53,7 @@ class HostOptions:
     """
 
     settings: Settings
-    outfit: Outfit
+    outfit: SharedAgentConfig
     tools: tuple[ToolMaker, ...] | None
     num_kernels: int
     has_approver: bool
@@ -235,7 +235,7 @@ class ChildHost:
         return await verbs[verb](*values)
 
     async def _begin(
-        self, order: Order, ids: AgentIds, caps: Caps, model: str, more: Sequence[ToolFacts], files: Files
+        self, order: WorkItem, ids: AgentIds, caps: Caps, model: str, more: Sequence[ToolFacts], files: Files
     ) -> None:
         link = self._links[order.id] = Link()
         self._tasks[order.id] = asyncio.create_task(self._work(link, order, ids, caps, model, more, files))
@@ -243,7 +243,7 @@ class ChildHost:
     async def _work(
         self,
         link: Link,
-        order: Order,
+        order: WorkItem,
         ids: AgentIds,
         caps: Caps,
         model: str,

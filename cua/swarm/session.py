@@ -19,7 +19,7 @@ from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
-from cua.swarm.agents import Agents, Outfit
+from cua.swarm.agents import Agents, SharedAgentConfig
 from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Child, load_children, num_calls
 from cua.swarm.executor import ExecutorKind, check_ray, make_ray_workers
 from cua.swarm.measure import SwarmMeasures, measure
@@ -320,7 +320,7 @@ class _Session:
     async def _workers(self) -> Workers:
         options, parts = self._options, self._parts
         _, context = self._contexts()
-        outfit = Outfit(
+        outfit = SharedAgentConfig(
             sampling=parts.profile.sampling,
             context=context,
             guard=parts.guard,

@@ -24,9 +24,9 @@ from cua.swarm.child import (
     STATE_NOTE,
     TOOLS,
     Assignment,
+    AttemptResult,
     Child,
     Configs,
-    Played,
     State,
     SubagentConfig,
     assignment_data,
@@ -76,7 +76,7 @@ class SwarmLimits:
 class Player(Protocol):
     """Interface that runs children."""
 
-    async def ended_before(self, child: Child) -> Played | None:
+    async def ended_before(self, child: Child) -> AttemptResult | None:
         """Return the result of an agent that ended in an earlier process before its state was written, or None."""
         ...
 
@@ -84,7 +84,7 @@ class Player(Protocol):
         """Return the state from which the child resumes; None to start from the beginning."""
         ...
 
-    async def play(self, swarm: "Swarm", child: Child, scope: RunScope, start: ToolStart | None) -> Played:
+    async def play(self, swarm: "Swarm", child: Child, scope: RunScope, start: ToolStart | None) -> AttemptResult:
         """Run one try of a child to its end."""
         ...
 
@@ -319,7 +319,7 @@ class Swarm:
                 self._scopes[one.id].control.stop(f"{child.id}, which it works for, has ended")
         await asyncio.gather(*(one.task for one in below if one.task is not None))
 
-    async def _play_safely(self, child: Child, scope: RunScope, start: ToolStart | None) -> Played:
+    async def _play_safely(self, child: Child, scope: RunScope, start: ToolStart | None) -> AttemptResult:
         """Run one try; if its model or env cannot be opened, return that error as the child's end."""
         try:
             return await self._player.play(self, child, scope, start)
@@ -328,7 +328,7 @@ class Swarm:
             source: ErrorSource = "env" if isinstance(error, EnvError) else "model"
             end = End(status="error", reason=str(error), source=source, retryable=may_pass)
             num_steps, usage = child.num_steps - child.steps_before, scope.budget.usage
-            return Played(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
+            return AttemptResult(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
 
     async def _finish(self, child: Child, state: State, reason: str, answer: str, returned: Sequence[str] = ()) -> None:
         child.ended_at = time.time()

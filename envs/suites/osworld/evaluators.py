@@ -173,7 +173,7 @@ class MissingFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class EvalContext:
     """Inputs of an evaluation.
 
     Attributes:
@@ -219,12 +219,17 @@ class Verdict:
         return Verdict(score=score, upstream=upstream)
 
 
-Compare = Callable[[TaskFile, Scene], Awaitable[Verdict]]
+Compare = Callable[[TaskFile, EvalContext], Awaitable[Verdict]]
 """Function that makes the comparisons of a feasible task."""
 
 
 async def judge(
-    task: TaskFile, scene: Scene, *, has_said_failure: bool, has_ended: bool = True, compare: Compare | None = None
+    task: TaskFile,
+    scene: EvalContext,
+    *,
+    has_said_failure: bool,
+    has_ended: bool = True,
+    compare: Compare | None = None,
 ) -> Verdict:
     """Evaluate a task, after its `postconfig`.
 
@@ -248,7 +253,7 @@ async def judge(
     return replace(verdict, upstream=0.0) if has_failed_upstream else verdict
 
 
-async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
+async def compare_here(task: TaskFile, scene: EvalContext) -> Verdict:
     """Evaluate a task with the functions of this module.
 
     Raises:
@@ -272,7 +277,7 @@ async def compare_here(task: TaskFile, scene: Scene) -> Verdict:
     return verdict if has_crashed else replace(verdict, upstream=verdict.score)
 
 
-async def _compare(metric: Metric, scene: Scene) -> float:
+async def _compare(metric: Metric, scene: EvalContext) -> float:
     """Make one comparison.
 
     Raises:
@@ -287,28 +292,28 @@ async def _compare(metric: Metric, scene: Scene) -> float:
     return await asyncio.to_thread(METRICS[metric.function], result, expected)
 
 
-async def _run(scene: Scene, config: Source) -> tuple[str, str]:
+async def _run(scene: EvalContext, config: Source) -> tuple[str, str]:
     ended = await scene.guest.execute(config["command"], shell=bool(config.get("shell")))
     return ended.stdout, ended.stderr
 
 
-async def _get_output(scene: Scene, config: Source) -> str:
+async def _get_output(scene: EvalContext, config: Source) -> str:
     return (await _run(scene, config))[0]
 
 
-async def _get_error(scene: Scene, config: Source) -> str:
+async def _get_error(scene: EvalContext, config: Source) -> str:
     return (await _run(scene, config))[1]
 
 
-async def _get_terminal(scene: Scene, config: Source) -> str | None:
+async def _get_terminal(scene: EvalContext, config: Source) -> str | None:
     return await scene.guest.terminal_output()
 
 
-async def _get_rule(scene: Scene, config: Source) -> object:
+async def _get_rule(scene: EvalContext, config: Source) -> object:
     return config.get("rules")
 
 
-async def _get_guest_file(scene: Scene, config: Source) -> str | None:
+async def _get_guest_file(scene: EvalContext, config: Source) -> str | None:
     """Copy a file from the guest and return its path; None if it is missing. Of several files the first is compared."""
     if config.get("time_suffix"):
         raise UnsupportedError("a result that is named by the time")
@@ -316,7 +321,7 @@ async def _get_guest_file(scene: Scene, config: Source) -> str | None:
     return copies[0]
 
 
-async def _copy(scene: Scene, source: str, dest: str) -> str | None:
+async def _copy(scene: EvalContext, source: str, dest: str) -> str | None:
     data = await scene.guest.read_file(source, max_bytes=_MAX_FILE_BYTES)
     path = inside(scene.cache_dir, dest)
     if data is None:
@@ -340,38 +345,38 @@ def _files(config: Source) -> list[tuple[str, str]]:
     return list(zip(map(str, config["path"]), map(str, config["dest"]), strict=True))
 
 
-async def _get_cached_file(scene: Scene, config: Source) -> str:
+async def _get_cached_file(scene: EvalContext, config: Source) -> str:
     path = inside(scene.cache_dir, str(config["path"]))
     if not path.is_file():
         raise MissingFileError(path)
     return str(path)
 
 
-async def _get_reference_file(scene: Scene, config: Source) -> str:
+async def _get_reference_file(scene: EvalContext, config: Source) -> str:
     paths = [(inside(scene.cache_dir, dest), source) for source, dest in _files(config)]
     for path, source in paths:
         await get_file(source, path)
     return str(paths[0][0])
 
 
-async def _get_vlc_config(scene: Scene, config: Source) -> str | None:
+async def _get_vlc_config(scene: EvalContext, config: Source) -> str | None:
     return await _get_guest_file(scene, {**config, "path": VLC_CONFIG})
 
 
-async def _get_gimp_file(scene: Scene, config: Source) -> str | None:
+async def _get_gimp_file(scene: EvalContext, config: Source) -> str | None:
     return await _get_guest_file(scene, {**config, "path": f"{GIMP_FOLDER}/{config['file_name']}"})
 
 
-async def _get_chrome_setting(scene: Scene, config: Source) -> object:
+async def _get_chrome_setting(scene: EvalContext, config: Source) -> object:
     return chrome_setting(await _read_json(scene, f"{CHROME_PROFILE}/Preferences"), str(config["type"]))
 
 
-async def _get_bookmarks(scene: Scene, config: Source) -> object:
+async def _get_bookmarks(scene: EvalContext, config: Source) -> object:
     found = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
     return found.get("roots") if found else None
 
 
-async def _read_json(scene: Scene, path: str) -> Mapping[str, object] | None:
+async def _read_json(scene: EvalContext, path: str) -> Mapping[str, object] | None:
     data = await scene.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
     try:
         found = json.loads(data or b"")
@@ -380,12 +385,12 @@ async def _read_json(scene: Scene, path: str) -> Mapping[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-async def _get_default_video_player(scene: Scene, config: Source) -> str:
+async def _get_default_video_player(scene: EvalContext, config: Source) -> str:
     script = "\n".join(f"xdg-mime query default video/{kind}" for kind in VIDEO_TYPES)
     return commonest((await scene.guest.execute(script, shell=True)).stdout.splitlines())
 
 
-async def _get_folder(scene: Scene, config: Source) -> Mapping[str, object]:
+async def _get_folder(scene: EvalContext, config: Source) -> Mapping[str, object]:
     try:
         return await scene.guest.list_directory(str(config["path"]))
     except GuestAnswerError as error:
@@ -394,11 +399,11 @@ async def _get_folder(scene: Scene, config: Source) -> Mapping[str, object]:
         raise
 
 
-async def _get_accessibility_tree(scene: Scene, config: Source) -> str:
+async def _get_accessibility_tree(scene: EvalContext, config: Source) -> str:
     return await scene.guest.accessibility_tree()
 
 
-Getter = Callable[[Scene, Source], Awaitable[Any]]
+Getter = Callable[[EvalContext, Source], Awaitable[Any]]
 GETTERS: Mapping[str, Getter] = {
     "rule": _get_rule,
     "vm_command_line": _get_output,

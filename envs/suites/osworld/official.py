@@ -22,7 +22,7 @@ from typing import Any
 
 from envs.errors import EvaluationError
 from envs.suites.osworld import guest_answers, official_runner
-from envs.suites.osworld.evaluators import Scene, Verdict
+from envs.suites.osworld.evaluators import EvalContext, Verdict
 from envs.suites.osworld.guest_client import GuestAnswerError
 from envs.suites.osworld.task_file import INFEASIBLE, TaskFile
 
@@ -110,7 +110,7 @@ class OfficialEvaluators:
                     return f"{name}, which needs the package {official_runner.NOT_WITHOUT[name]}"
         return None
 
-    async def judge(self, task: TaskFile, scene: Scene, guest: GuestAddress) -> Verdict:
+    async def judge(self, task: TaskFile, scene: EvalContext, guest: GuestAddress) -> Verdict:
         """Evaluate a feasible task, after its `postconfig`.
 
         Raises:

@@ -17,7 +17,7 @@ from envs.errors import EnvSetupError, EvaluationError
 from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.osworld.downloads import get_file, inside
 from envs.suites.osworld.env import GuestEnv
-from envs.suites.osworld.evaluators import Compare, Scene, Verdict, compare_here, judge, why_unsupported
+from envs.suites.osworld.evaluators import Compare, EvalContext, Verdict, compare_here, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestAnswerError, UncertainError
 from envs.suites.osworld.local import why_impossible
 from envs.suites.osworld.local_sandbox import GUEST_PATH, shims
@@ -241,7 +241,7 @@ class OsworldTask(Task):
             await steps.run(self.file.postconfig)
         finally:
             self.warnings += steps.warnings
-        scene = Scene(guest=env.guest, cache_dir=self.work_dir())
+        scene = EvalContext(guest=env.guest, cache_dir=self.work_dir())
         ask = partial(
             judge,
             self.file,

@@ -11,7 +11,7 @@ from envs import EnvError
 from envs.errors import EvaluationError
 from envs.suites.osworld import program_settings
 from envs.suites.osworld.downloads import inside
-from envs.suites.osworld.evaluators import METRICS, Scene, UnsupportedError, judge, why_unsupported
+from envs.suites.osworld.evaluators import METRICS, EvalContext, UnsupportedError, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestClient
 from envs.suites.osworld.task_file import Metric, TaskData, TaskFile, parse_task
 from tests.tables import table
@@ -20,8 +20,8 @@ NOTHING: Any = None
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(guest=NOTHING, cache_dir=tmp_path)
+def scene(tmp_path: Path) -> EvalContext:
+    return EvalContext(guest=NOTHING, cache_dir=tmp_path)
 
 
 def task(*metrics: Metric, conjunction: Any = "and") -> TaskFile:
@@ -80,7 +80,7 @@ def test_a_comparison(function: str, result: Any, rules: Any, score: float) -> N
         ("", {}, 1),
     ],
 )
-async def test_lines_of_a_file(scene: Scene, text: str, rules: dict[str, Any], score: float) -> None:
+async def test_lines_of_a_file(scene: EvalContext, text: str, rules: dict[str, Any], score: float) -> None:
     (scene.cache_dir / "list").write_text(text)
     assert (await judge(task(cached("list", **rules)), scene, has_said_failure=False)).score == score
 
@@ -89,7 +89,7 @@ async def test_lines_of_a_file(scene: Scene, text: str, rules: dict[str, Any], s
     ("text", "score"),
     [('{"a": 1, "b": [2]}', 1.0), ('{"a": 1}', 0.0), ("{", 0.0), ("[]", 0.0), ("[" * 100_000, 0.0), ('{"a": 2}', 0.0)],
 )
-async def test_settings_of_a_file(scene: Scene, text: str, score: float) -> None:
+async def test_settings_of_a_file(scene: EvalContext, text: str, score: float) -> None:
     (scene.cache_dir / "settings.json").write_text(text)
     metric = cached("settings.json", "check_json_settings", expected={"a": 1, "b": [2]})
     assert (await judge(task(metric), scene, has_said_failure=False)).score == score
@@ -104,25 +104,25 @@ async def test_settings_of_a_file(scene: Scene, text: str, score: float) -> None
         ((False, False), "or", 0.0),
     ],
 )
-async def test_several_comparisons(scene: Scene, right: tuple[bool, ...], conjunction: str, score: float) -> None:
+async def test_several_comparisons(scene: EvalContext, right: tuple[bool, ...], conjunction: str, score: float) -> None:
     judged = task(*map(rule, right), conjunction=conjunction)
     assert (await judge(judged, scene, has_said_failure=False)).score == score
 
 
 @pytest.mark.parametrize(("conjunction", "score"), [("and", 0.0), ("or", 1.0)])
-async def test_a_missing_first_file_counts_nothing(scene: Scene, conjunction: str, score: float) -> None:
+async def test_a_missing_first_file_counts_nothing(scene: EvalContext, conjunction: str, score: float) -> None:
     judged = task(cached("none"), rule(True), conjunction=conjunction)
     assert (await judge(judged, scene, has_said_failure=False)).score == score
 
 
-async def test_saying_failure_is_right_for_what_cannot_be_done_alone(scene: Scene) -> None:
+async def test_saying_failure_is_right_for_what_cannot_be_done_alone(scene: EvalContext) -> None:
     infeasible = task(Metric(function="infeasible", result={}))
     assert (await judge(infeasible, scene, has_said_failure=True)).score == 1.0
     assert (await judge(infeasible, scene, has_said_failure=False)).score == 0.0
     assert (await judge(task(rule(True)), scene, has_said_failure=True)).score == 0.0
 
 
-async def test_what_is_not_known_is_no_zero(scene: Scene) -> None:
+async def test_what_is_not_known_is_no_zero(scene: EvalContext) -> None:
     with pytest.raises(UnsupportedError, match="the function compare_pptx_files"):
         await judge(task(replace(rule(True), function="compare_pptx_files")), scene, has_said_failure=False)
     with pytest.raises(UnsupportedError, match="the result vscode_config"):
@@ -149,7 +149,7 @@ async def test_the_guest_is_asked(tmp_path: Path) -> None:
             return json.dumps({"a": 1}).encode() if path == "/settings" else None
 
     guest = Guest("http://127.0.0.1:9")
-    scene = Scene(guest=guest, cache_dir=tmp_path)
+    scene = EvalContext(guest=guest, cache_dir=tmp_path)
     scores = []
     for path in ("/settings", "/none"):
         result = {"type": "vm_file", "path": path, "dest": "settings.json"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envs.errors import EvaluationError
-from envs.suites.osworld.evaluators import Scene, judge, why_unsupported
+from envs.suites.osworld.evaluators import EvalContext, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestAnswerError
 from envs.suites.osworld.official import (
     GuestAddress,
@@ -111,8 +111,8 @@ def missing(function: str = "says") -> Metric:
     return Metric(function=function, result={"type": "file", "is_there": False})
 
 
-def scene_in(folder: Path) -> Scene:
-    return Scene(guest=NOTHING, cache_dir=folder)
+def scene_in(folder: Path) -> EvalContext:
+    return EvalContext(guest=NOTHING, cache_dir=folder)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_who_judges_a_task(fake: OfficialEvaluators) -> None:
 
 
 async def test_an_agent_that_does_not_end_has_failed_upstream(fake: OfficialEvaluators, tmp_path: Path) -> None:
-    async def compare(judged: TaskFile, scene: Scene) -> Any:
+    async def compare(judged: TaskFile, scene: EvalContext) -> Any:
         return await fake.judge(judged, scene, NOWHERE)
 
     infeasible = task(Metric(function="infeasible", result={}))

@@ -13,7 +13,7 @@ from envs.registry import load_suite
 from envs.suite import Suite
 from envs.suites.osworld import tasks
 from envs.suites.osworld.env import GuestEnv
-from envs.suites.osworld.evaluators import Scene, judge
+from envs.suites.osworld.evaluators import EvalContext, judge
 from envs.suites.osworld.guest_client import GuestClient
 from envs.suites.osworld.local_tasks import LOCAL
 from envs.suites.osworld.official import OfficialEvaluators
@@ -25,7 +25,7 @@ from tests.envs.suites.osworld.conftest import Served, serve
 
 pytestmark = needs_display
 NO_REST = Timing(start_s=0.0, end_s=0.0)
-NOBODY = Scene(guest=GuestClient("http://127.0.0.1:1"), cache_dir=Path("/nonexistent"))
+NOBODY = EvalContext(guest=GuestClient("http://127.0.0.1:1"), cache_dir=Path("/nonexistent"))
 """Who asks this one gets an error."""
 
 
