@@ -2,9 +2,9 @@
 
 The child's side (`ChildHost`) has agents, sandboxes, envs and folders. For each model call, each line of the record,
 each grant of tool calls and each question to a person it sends a request to the parent's side
-(`cua.swarm.executor.CoordinatorStub`) and waits. So there is one budget, one rate limit for a model and one record, and a
-line is on disk before the action that it describes takes effect. Files that a step has changed are sent with the step.
-Both sides run this program, so Python objects are sent.
+(`cua.swarm.executor.CoordinatorStub`) and waits. So there is one budget, one rate limit for a model and one record, and
+a line is on disk before the action that it describes takes effect. Files that a step has changed are sent with the
+step. Both sides run this program, so Python objects are sent.
 """
 
 import asyncio
