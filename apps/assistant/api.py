@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apps.assistant.assistant import Assistant
 from apps.assistant.errors import NotFoundError
 from apps.assistant.history import EXPORTS
-from apps.assistant.order import MODES, PRACTICE_INSTRUCTION, Order
+from apps.assistant.order import MODES, PRACTICE_INSTRUCTION, RunRequest
 from apps.assistant.person import INPUTS, PersonInput
 from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import Session
@@ -112,7 +112,7 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
         return [_short(session) for session in reversed(assistant.sessions.values())]
 
     @router.post("/sessions", summary="Begin something in a new session", status_code=201)
-    async def begin(order: Order) -> dict[str, Any]:
+    async def begin(order: RunRequest) -> dict[str, Any]:
         return (await assistant.send(order)).view()
 
     @router.get("/sessions/{session_id}", summary="How a session stands")
@@ -120,7 +120,7 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
         return assistant.find(session_id).view()
 
     @router.post("/sessions/{session_id}/orders", summary="Say something in a session: a redirect, or the next thing")
-    async def order_more(session_id: str, order: Order) -> dict[str, Any]:
+    async def order_more(session_id: str, order: RunRequest) -> dict[str, Any]:
         return (await assistant.send(order, session_id)).view()
 
     @router.delete("/sessions/{session_id}", summary="End a session and forget it; its runs stay")

@@ -14,7 +14,7 @@ from apps.assistant.errors import NotFoundError
 from apps.assistant.history import History
 from apps.assistant.order import (
     Conversation,
-    Order,
+    RunRequest,
     aftermath_of,
     has_live_screen,
     order_again,
@@ -92,7 +92,7 @@ class Assistant:
             raise NotFoundError("there is no such session (any more)")
         return session
 
-    async def send(self, order: Order, session_id: str = "") -> Session:
+    async def send(self, order: RunRequest, session_id: str = "") -> Session:
         """Start a run, or send a message to the active run.
 
         Args:
@@ -239,7 +239,7 @@ class Assistant:
         self.tasks.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    def _work(self, session: Session, order: Order, chosen: Mapping[str, Any], files: Sequence[Path]) -> Work:
+    def _work(self, session: Session, order: RunRequest, chosen: Mapping[str, Any], files: Sequence[Path]) -> Work:
         if order.is_on_screen:
             return screen_work(order, chosen, list(files), self.preferences.secrets)
         if order.mode == "swarm":
@@ -259,7 +259,7 @@ class Assistant:
         self.sessions[session.id] = session
         return session
 
-    def _order_of(self, run_id: str) -> Order:
+    def _order_of(self, run_id: str) -> RunRequest:
         from cua.swarm.report import is_swarm
 
         record = load_run(self.history.find(run_id), images=0)

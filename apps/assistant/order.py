@@ -40,7 +40,7 @@ PRACTICE_SWARM = (
 """Question that the embedded model can answer as a swarm, on a small generated web."""
 
 
-class Order(BaseModel):
+class RunRequest(BaseModel):
     """Order of the user.
 
     Attributes:
@@ -69,14 +69,14 @@ class Order(BaseModel):
         return self.mode in ("instant", "thinking")
 
 
-def practice_order(mode: str) -> Order:
+def practice_order(mode: str) -> RunRequest:
     """Return an example order for a mode that needs no API key and no endpoint."""
     if mode == "swarm":
-        return Order(instruction=PRACTICE_SWARM, mode="swarm", settings=DEMO_SETTINGS)
-    return Order(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
+        return RunRequest(instruction=PRACTICE_SWARM, mode="swarm", settings=DEMO_SETTINGS)
+    return RunRequest(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
 
 
-def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -> Order:
+def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -> RunRequest:
     """Make an order from the values of the page's fields.
 
     Raises:
@@ -88,7 +88,7 @@ def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -
     if mode in ("instant", "thinking") and start == "web" and not where.strip():
         raise ConfigError("an address is needed to start at, such as https://example.com")
     given = {"url": where.strip()} if start == "web" else {"app": where.strip() or None} if start == "desktop" else {}
-    return Order.model_validate({"instruction": text, "mode": mode, "place": start, "files": files, **given})
+    return RunRequest.model_validate({"instruction": text, "mode": mode, "place": start, "files": files, **given})
 
 
 class PracticeTask(ExpenseTask):
@@ -103,7 +103,7 @@ class PracticeTask(ExpenseTask):
         return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else TaskVerdict(None)
 
 
-def settings_of(order: Order, base: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(order: RunRequest, base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run by name.
 
     Args:
@@ -134,7 +134,7 @@ def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:
     return masks_secrets(settings) or not make_secrets(settings, given=own).by_name
 
 
-def aftermath_of(order: Order, chosen: Mapping[str, Any]) -> str:
+def aftermath_of(order: RunRequest, chosen: Mapping[str, Any]) -> str:
     """Return the reason why nothing has to be undone after a run; "" if something may have to be."""
     settings = load_settings(chosen).settings
     if order.is_on_screen and order.place == "practice":
@@ -161,7 +161,7 @@ def policy_of(chosen: Mapping[str, Any]) -> str:
     return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
 
 
-def screen_work(order: Order, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
+def screen_work(order: RunRequest, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
     """Return the work of a GUI agent, with the app's own secrets."""
 
     async def work(watch: Watch) -> RunResult:
@@ -202,7 +202,7 @@ class Conversation:
             await session.close()
 
 
-def swarm_work(session: Session, order: Order, chosen: Mapping[str, Any], files: list[Path]) -> Work:
+def swarm_work(session: Session, order: RunRequest, chosen: Mapping[str, Any], files: list[Path]) -> Work:
     """Return the work of a swarm, whose sub-agents are shown in the session."""
 
     async def work(watch: Watch) -> RunResult:
@@ -237,7 +237,7 @@ def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any], own:
     return work
 
 
-def order_again(header: Mapping[str, Any], instruction: str, env: str, is_tool_run: bool, is_swarm: bool) -> Order:
+def order_again(header: Mapping[str, Any], instruction: str, env: str, is_tool_run: bool, is_swarm: bool) -> RunRequest:
     """Return the order of a recorded run, reconstructed from its header.
 
     Args:
@@ -252,7 +252,7 @@ def order_again(header: Mapping[str, Any], instruction: str, env: str, is_tool_r
     mode: Mode = "swarm" if is_swarm else "agent" if is_tool_run else "thinking" if thinking else "instant"
     url, app = header.get("url"), header.get("app")
     place: Place = "desktop" if env == "desktop" else "web" if url else "practice"
-    return Order(
+    return RunRequest(
         instruction=instruction,
         mode=mode,
         place=place,

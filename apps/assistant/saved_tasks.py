@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from apps.assistant.errors import NotFoundError
-from apps.assistant.order import Mode, Order, Place
+from apps.assistant.order import Mode, Place, RunRequest
 from cua.errors import ConfigError, TrajectoryError
 from cua.trajectory.disk import RunLock
 from cua.trajectory.images import write_atomically
@@ -110,7 +110,7 @@ class SavedTask(BaseModel):
         """Names of the parameters in the instruction, in order."""
         return tuple(dict.fromkeys(_PARAMETER.findall(self.instruction)))
 
-    def order(self, values: Mapping[str, str] | None = None) -> Order:
+    def order(self, values: Mapping[str, str] | None = None) -> RunRequest:
         """Return the order with the parameters filled in.
 
         Raises:
@@ -124,7 +124,7 @@ class SavedTask(BaseModel):
             what = f"there is no parameter {strange[0]!r}" if strange else f"the parameter {missing[0]!r} has no value"
             raise ConfigError(f"{what}; the parameters are: {', '.join(names) or '(none)'}")
         text = _PARAMETER.sub(lambda found: given[found[1]], self.instruction)
-        return Order(instruction=text, mode=self.mode, place=self.place, url=self.url, app=self.app)
+        return RunRequest(instruction=text, mode=self.mode, place=self.place, url=self.url, app=self.app)
 
 
 _TASKS = TypeAdapter(dict[Name, SavedTask])

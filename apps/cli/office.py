@@ -10,7 +10,7 @@ from apps.cli import common, terminal
 from apps.cli.config import DefaultGroup, choice, chosen_settings
 
 if TYPE_CHECKING:
-    from apps.office.agent import Made, OfficeOrder
+    from apps.office.agent import OfficeOrder, OfficeResult
     from apps.office.check.findings import CheckReport
     from apps.office.diff import Comparison
 
@@ -103,7 +103,7 @@ def make_command(
     sys.exit(0 if made.is_clean else made.run.end.exit_code or 1)
 
 
-async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "Made":
+async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "OfficeResult":
     from apps.cli.progress import terminal_listener
     from apps.cli.running import terminal_approver
     from apps.office.agent import make_documents
@@ -125,7 +125,7 @@ async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, 
     return await make_documents(order, watch=watch, say=say, **settings)
 
 
-def _print_made(made: "Made", order: "OfficeOrder", form: str) -> None:
+def _print_made(made: "OfficeResult", order: "OfficeOrder", form: str) -> None:
     answer = made.run.end.answer or made.run.end.reason
     if form == "json":
         terminal.echo_json(

@@ -17,7 +17,7 @@ from apps.cli.task import own_run
 if TYPE_CHECKING:
     from apps.video_showcase.jobs import Progress
     from apps.video_showcase.run import Plan, VideoResult
-    from apps.video_showcase.wish import Wish
+    from apps.video_showcase.wish import VideoRequest
     from cua.run.events import Event
     from cua.swarm import SwarmOptions
 
@@ -134,7 +134,7 @@ def _split(inputs: list[str]) -> tuple[list[Path], str]:
     return [Path(file).expanduser() for file in files], sys.stdin.read() if question == "-" else question
 
 
-def _read_wish(question: str, detectors: list[str], template: Path | None) -> "Wish":
+def _read_wish(question: str, detectors: list[str], template: Path | None) -> "VideoRequest":
     from apps.video_showcase.wish import read_wish
     from visual_tools.images import load_image
 
@@ -143,7 +143,7 @@ def _read_wish(question: str, detectors: list[str], template: Path | None) -> "W
     return read_wish(question, detectors=detectors, template=str(template.resolve()) if template else "")
 
 
-def _target(output: Path | None, wish: "Wish") -> Path | None:
+def _target(output: Path | None, wish: "VideoRequest") -> Path | None:
     """Return the folder of the showcase, or None; it must be free before any work starts."""
     from apps.video_showcase.showcase import check_target
 

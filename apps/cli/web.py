@@ -13,7 +13,7 @@ from apps.cli.config import choice, chosen_settings
 if TYPE_CHECKING:
     from apps.video2web.build import Build
     from apps.video2web.render import Rendering
-    from apps.video2web.rounds import Order
+    from apps.video2web.rounds import BuildRequest
     from apps.video2web.score import PageScore, Reference
     from apps.video2web.vue.project import Exported
     from envs.domain_rules import DomainRules
@@ -70,7 +70,7 @@ def build_command(
     project = _project_folder(output, framework, is_new=not resume)
 
     async def work() -> "tuple[Build, Exported | None]":
-        async def make_order() -> "Order":
+        async def make_order() -> "BuildRequest":
             from apps.video2web.inputs import parse_viewport
             from cua.config import load_settings
             from envs.domain_rules import DomainRules
@@ -96,20 +96,24 @@ def build_command(
         _tell_exported(exported, result.score, "the plain site")
 
 
-async def _order(inputs: list[str], viewport_px: tuple[int, int] | None, rules: "DomainRules", **more: Any) -> "Order":
+async def _order(
+    inputs: list[str], viewport_px: tuple[int, int] | None, rules: "DomainRules", **more: Any
+) -> "BuildRequest":
     from apps.video2web.inputs import take_inputs
-    from apps.video2web.rounds import Order
+    from apps.video2web.rounds import BuildRequest
 
     given = await take_inputs(inputs, viewport_px, rules)
     pages, size_px = given.pages, given.viewport_px
-    return Order(pages=pages, viewport_px=size_px, interactions=given.interactions, recorded=given.recorded, **more)
+    return BuildRequest(
+        pages=pages, viewport_px=size_px, interactions=given.interactions, recorded=given.recorded, **more
+    )
 
 
 async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
-    from apps.video2web.build import Judge, build
+    from apps.video2web.build import SiteEvaluator, build
     from apps.video2web.model_author import make_author
     from apps.video2web.report import write_build_report
     from apps.video2web.rounds import BuildFolder
@@ -136,7 +140,7 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
         folder.begin(order, {"settings": named, "author": load_settings(chosen).settings.model})
 
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         author = make_author(judge, watch=watch, **{"model": None, **chosen})
         try:
             result = await build(folder, order, author, judge, terminal.echo_err)
@@ -183,7 +187,7 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
     import asyncio
 
     from apps.cli.progress import terminal_listener
-    from apps.video2web.build import Judge
+    from apps.video2web.build import SiteEvaluator
     from apps.video2web.edit import edit_site
     from apps.video2web.inputs import parse_viewport
     from apps.video2web.model_author import ModelAuthor
@@ -202,7 +206,7 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
     number = sum(1 for _ in edits.glob("edit-*")) + 1
     folder = BuildFolder(edits / f"edit-{number}")
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         author = ModelAuthor(judge, watch=watch, **{**chosen, "model": known.model})
         try:
             size = parse_viewport(viewport)
@@ -238,13 +242,13 @@ def export_command(
 
 
 async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Exported":
-    from apps.video2web.build import Judge
+    from apps.video2web.build import SiteEvaluator
     from apps.video2web.edit import order_of_site
     from apps.video2web.site_files import read_site
     from apps.video2web.vue.project import export_site
 
     files = read_site(site)
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         order, _ = await order_of_site(files, judge, viewport_px)
         return await export_site(files, folder, order, judge)
 
@@ -277,14 +281,14 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
     """Export a built site as a Vue project, measured against the same order as the site."""
     import asyncio
 
-    from apps.video2web.build import Judge
+    from apps.video2web.build import SiteEvaluator
     from apps.video2web.rounds import BuildFolder
     from apps.video2web.site_files import read_site
     from apps.video2web.vue.project import export_site
 
     terminal.echo(f"Vue project: {folder}; its packages come from npm", err=True)
     order = await asyncio.to_thread(BuildFolder(made.folder).order)
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         return await export_site(read_site(output), folder, order, judge)
 
 
@@ -359,7 +363,7 @@ def score_command(
 async def _score(
     reference: Path, site: Path, viewport: str | None, clip: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
-    from apps.video2web.build import Judge
+    from apps.video2web.build import SiteEvaluator
     from apps.video2web.compare import find_differences
     from apps.video2web.inputs import VIEWPORT_PX, find_page, is_html, parse_viewport, read_images, render_reference
     from apps.video2web.render import Renderer
@@ -376,7 +380,7 @@ async def _score(
     else:
         pages, (width, height) = read_images([reference], size)
         page, window = pages[0], (width, min(height, pages[0].image.shape[0]))
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         ours = await judge.render(files, name, window)
         violations = await judge.find_violations(files, name, window)
     score = score_page(page, ours)

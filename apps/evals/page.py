@@ -37,7 +37,7 @@ _MARKS = {"env_error": "env", "model_error": "model", "evaluator_error": "eval",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class BarSegment:
     """Part of a bar, in percent from the top."""
 
     kind: str
@@ -52,7 +52,7 @@ class Bar:
     x: float
     width: float
     label: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BarSegment, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -488,10 +488,10 @@ def _histogram(
     return Chart(title=title, summary=summary, low=describe(0.0), high=describe(num_bars * width), bars=tuple(bars))
 
 
-def _pieces(count: Counter[str], tallest: int) -> Iterator[Piece]:
+def _pieces(count: Counter[str], tallest: int) -> Iterator[BarSegment]:
     top = 100.0
     for kind in ("good", "part", "err"):
         if count[kind]:
             height = 100 * count[kind] / tallest
             top -= height
-            yield Piece(kind=kind, y=top, height=height)
+            yield BarSegment(kind=kind, y=top, height=height)

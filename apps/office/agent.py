@@ -67,7 +67,7 @@ class OfficeOrder:
 
 
 @dataclass(slots=True, kw_only=True)
-class Made:
+class OfficeResult:
     """Result of an order.
 
     Attributes:
@@ -148,7 +148,7 @@ async def make_documents(
     watch: Watch | None = None,
     say: Say = lambda line: None,
     **settings: Any,
-) -> Made:
+) -> OfficeResult:
     """Make or edit documents with an agent; each file is verified outside of its control, findings are sent back to it.
 
     Args:
@@ -193,7 +193,7 @@ async def _make(
     flags: dict[str, Any],
     watch: Watch | None,
     say: Say,
-) -> Made:
+) -> OfficeResult:
     flags.pop("sandbox", None)
     named: dict[str, Any] = {"model": model} if model is not None else {}
     async with ToolSession(profile=office_profile(flags), sandbox=maker, watch=watch, **named, **flags) as session:
@@ -203,7 +203,7 @@ async def _make(
             rounds += 1
             result = await session.ask(question, files)
             assert session.run_dir is not None
-            made = Made(run=result, rounds=rounds)
+            made = OfficeResult(run=result, rounds=rounds)
             made.files = await asyncio.to_thread(_collect, session.run_dir / FILES / OUT, order.output)
             await verify_made(made, order, maker)
             say(made.to_text())
@@ -219,7 +219,7 @@ def _wanted(order: OfficeOrder) -> str:
     return f"\n\nAsked for, and counted at the end: {', '.join(order.expect)}" if order.expect else ""
 
 
-def _findings(made: Made) -> str:
+def _findings(made: OfficeResult) -> str:
     return (
         "The verifier looked at the files in out/ and is not content. Mend the errors, or say for each why it cannot "
         f"be mended.\n\n{made.to_text()}"
@@ -250,7 +250,7 @@ def _collect(source: Path, output: Path) -> list[Path]:
     return found
 
 
-async def verify_made(made: Made, order: OfficeOrder, maker: OfficeKernels) -> None:
+async def verify_made(made: OfficeResult, order: OfficeOrder, maker: OfficeKernels) -> None:
     """Check every document that was made, each in a fresh kernel."""
     for path in made.files:
         if path.suffix.lower().lstrip(".") not in KINDS:
@@ -266,7 +266,7 @@ async def verify_made(made: Made, order: OfficeOrder, maker: OfficeKernels) -> N
         made.reports.append(report)
 
 
-def write_reports(made: Made, output: Path) -> None:
+def write_reports(made: OfficeResult, output: Path) -> None:
     """Write the verifier's reports next to its images."""
     folder = output / CHECKS
     folder.mkdir(parents=True, exist_ok=True)

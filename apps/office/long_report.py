@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from apps.office.agent import CHECKS, Made, OfficeOrder, Say, check_order, verify_made, write_reports
+from apps.office.agent import CHECKS, OfficeOrder, OfficeResult, Say, check_order, verify_made, write_reports
 from apps.office.chapters import (
     CHAPTER,
     WORKS,
@@ -84,7 +84,7 @@ class Task:
         return Assignment(config=SubagentConfig(**self.writer), prompt=self.prompt, files=files)
 
 
-def faults_by_chapter(made: Made, order: OfficeOrder, chapters: Sequence[Chapter]) -> Faults:
+def faults_by_chapter(made: OfficeResult, order: OfficeOrder, chapters: Sequence[Chapter]) -> Faults:
     """Return the findings by chapter; chapters with warnings only are omitted."""
     found: Faults = {}
     has_error: set[int] = set()
@@ -130,7 +130,7 @@ def _folder(number: int) -> str:
     return f"chapter-{number}"
 
 
-class Rounds:
+class RevisionRounds:
     """Correction rounds of one document.
 
     Args:
@@ -296,7 +296,7 @@ async def make_long_document(
     say: Say = lambda line: None,
     options: SwarmOptions | None = None,
     **settings: Any,
-) -> Made:
+) -> OfficeResult:
     """Write a long document with a swarm; the results are `report.docx` and `report.pdf`, verified.
 
     Args:
@@ -322,7 +322,7 @@ async def make_long_document(
             **{name: value for name, value in flags.items() if name != "sandbox"},
             **({"model": model} if model is not None else {}),
         }
-        made = Made(run=await _write(order, resume, given))
+        made = OfficeResult(run=await _write(order, resume, given))
         run_dir = resume or Path(str(made.run.run_dir))
         if made.run.end.status in ENDED_WELL:
             await _Report(made, order, maker, say).finish(run_dir, given)
@@ -336,7 +336,7 @@ async def make_long_document(
 class _Report:
     """Merged document: built, verified, and rebuilt from fixed chapters."""
 
-    def __init__(self, made: Made, order: OfficeOrder, maker: OfficeKernels, say: Say) -> None:
+    def __init__(self, made: OfficeResult, order: OfficeOrder, maker: OfficeKernels, say: Say) -> None:
         self._made, self._order, self._maker, self._say = made, order, maker, say
 
     async def finish(self, run_dir: Path, given: Mapping[str, Any]) -> None:
@@ -345,7 +345,7 @@ class _Report:
         Raises:
             OfficeError: If the chapters cannot be merged, and no writer fixed that.
         """
-        made, rounds = self._made, Rounds(run_dir, given)
+        made, rounds = self._made, RevisionRounds(run_dir, given)
         written = await asyncio.to_thread(read_chapters, run_dir)
         title, author = title_of(made.run.end.answer or "")
         try:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from apps.video2web.compare import Differences, find_differences
 from apps.video2web.render import Renderer, Rendering, SitePages, open_page
 from apps.video2web.replaying import Replay, replay
-from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, Verdict, best_number, viewport_of
+from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Verdict, best_number, viewport_of
 from apps.video2web.score import PageScore, SiteScore, no_page, score_page
 from apps.video2web.site_files import Files
 from cua.errors import CuaError
@@ -38,11 +38,11 @@ class Author(Protocol):
 
     name: str
 
-    async def draft(self, order: Order) -> Proposal:
+    async def draft(self, order: BuildRequest) -> Proposal:
         """Write a first version."""
         ...
 
-    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Change the best version to reduce the differences.
 
         Args:
@@ -82,13 +82,13 @@ class Build:
         return float(self.rounds[self.best]["score"]["score"])
 
 
-class Judge:
+class SiteEvaluator:
     """Renders sites and scores them; use it with `async with`. A browser that a page blocks is replaced."""
 
     def __init__(self) -> None:
         self._renderer: Renderer | None = None
 
-    async def __aenter__(self) -> "Judge":
+    async def __aenter__(self) -> "SiteEvaluator":
         self._renderer = await Renderer().__aenter__()
         return self
 
@@ -105,7 +105,7 @@ class Judge:
         return self._renderer
 
     async def judge(
-        self, order: Order, files: Files
+        self, order: BuildRequest, files: Files
     ) -> tuple[SiteScore, tuple[Differences, ...], tuple[Rendering | None, ...]]:
         """Return the score, findings and images of a site, page by page."""
         scores: list[PageScore] = []
@@ -127,7 +127,7 @@ class Judge:
         replays = await self._replayed(order, files)
         return SiteScore(pages=tuple(scores), replays=replays), tuple(findings), tuple(renderings)
 
-    async def _replayed(self, order: Order, files: Files) -> tuple[Replay, ...]:
+    async def _replayed(self, order: BuildRequest, files: Files) -> tuple[Replay, ...]:
         if not order.interactions or self._renderer is None:
             return ()
         return await replay(self._renderer, SitePages(files), order.interactions, order.names, order.viewport_px)
@@ -180,7 +180,9 @@ class Judge:
 Say = Callable[[str], None]
 
 
-async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge, say: Say = print) -> Build:
+async def build(
+    folder: BuildFolder, order: BuildRequest, author: Author, judge: SiteEvaluator, say: Say = print
+) -> Build:
     """Build a site, or resume a build.
 
     Args:
@@ -212,7 +214,7 @@ async def build(folder: BuildFolder, order: Order, author: Author, judge: Judge,
     return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
 
 
-async def examine(order: Order, judge: Judge, files: Files) -> tuple[tuple[str, ...] | None, ...]:
+async def examine(order: BuildRequest, judge: SiteEvaluator, files: Files) -> tuple[tuple[str, ...] | None, ...]:
     """Return what axe-core finds on each page; None for a page that cannot be shown, and without axe-core."""
     found: list[tuple[str, ...] | None] = []
     for reference, name in zip(order.pages, order.names, strict=True):
@@ -225,7 +227,7 @@ async def examine(order: Order, judge: Judge, files: Files) -> tuple[tuple[str, 
 
 
 async def _judged(
-    order: Order, judge: Judge, proposal: Proposal, number: int, best: Round | None, started: float
+    order: BuildRequest, judge: SiteEvaluator, proposal: Proposal, number: int, best: Round | None, started: float
 ) -> Round:
     """Score a proposal and return its round; without a best round it is the draft, which is always kept."""
     score, findings, renderings = await judge.judge(order, proposal.files)
@@ -247,7 +249,7 @@ async def _judged(
 
 
 async def _load_best(
-    folder: BuildFolder, order: Order, judge: Judge, kept: Sequence[Mapping[str, Any]]
+    folder: BuildFolder, order: BuildRequest, judge: SiteEvaluator, kept: Sequence[Mapping[str, Any]]
 ) -> Round | None:
     """Render the best round of an earlier process again and return it; None if there is none."""
     number = best_number(kept)
@@ -266,7 +268,7 @@ async def _load_best(
     )
 
 
-def _why_over(order: Order, kept: Sequence[Mapping[str, Any]], best: Round) -> str:
+def _why_over(order: BuildRequest, kept: Sequence[Mapping[str, Any]], best: Round) -> str:
     if best.score.score >= order.goal:
         return f"the goal of {order.goal:g} is reached"
     if kept[-1]["stop"]:

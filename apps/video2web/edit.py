@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from apps.video2web.build import Build, Judge, Say
+from apps.video2web.build import Build, Say, SiteEvaluator
 from apps.video2web.inputs import MAX_PAGES, VIEWPORT_PX
 from apps.video2web.model_author import SITE, ModelAuthor
 from apps.video2web.render import Rendering
-from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, Verdict
+from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Verdict
 from apps.video2web.score import rendered_reference
 from apps.video2web.site_files import Files, read_site, write_site
 
@@ -22,7 +22,7 @@ async def edit_site(
     wish: str,
     folder: BuildFolder,
     author: ModelAuthor,
-    judge: Judge,
+    judge: SiteEvaluator,
     *,
     viewport_px: tuple[int, int] = VIEWPORT_PX,
     say: Say = print,
@@ -65,8 +65,8 @@ async def edit_site(
 
 
 async def order_of_site(
-    files: Files, judge: Judge, viewport_px: tuple[int, int], wish: str = ""
-) -> tuple[Order, tuple[Rendering, ...]]:
+    files: Files, judge: SiteEvaluator, viewport_px: tuple[int, int], wish: str = ""
+) -> tuple[BuildRequest, tuple[Rendering, ...]]:
     """Return the pages of a site as an order to preserve, and their renderings.
 
     Raises:
@@ -75,7 +75,9 @@ async def order_of_site(
     names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
     shown = tuple([await judge.render(files, name, viewport_px) for name in names])
     pages = tuple(rendered_reference(page, name) for page, name in zip(shown, names, strict=True))
-    order = Order(pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, wish=wish, files=tuple(names))
+    order = BuildRequest(
+        pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, wish=wish, files=tuple(names)
+    )
     return order, shown
 
 
@@ -88,7 +90,12 @@ def _index_first(name: str) -> tuple[bool, str]:
 
 
 async def _judged(
-    order: Order, judge: Judge, proposal: Proposal, number: int, verdict: Verdict, started: float | None = None
+    order: BuildRequest,
+    judge: SiteEvaluator,
+    proposal: Proposal,
+    number: int,
+    verdict: Verdict,
+    started: float | None = None,
 ) -> Round:
     score, findings, renderings = await judge.judge(order, proposal.files)
     return Round(
@@ -122,7 +129,7 @@ def _why_refused(
     return ""
 
 
-def _question(order: Order) -> str:
+def _question(order: BuildRequest) -> str:
     listed = ", ".join(f"{SITE}/{name}" for name in order.names)
     return (
         f"{listed} in the working folder are a site that is in use; its images are above. The user wishes this change: "

@@ -6,11 +6,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from apps.video2web.build import Author, Judge
+from apps.video2web.build import Author, SiteEvaluator
 from apps.video2web.compare import side_by_side
 from apps.video2web.interactions import Interaction
 from apps.video2web.recording import tell_facts
-from apps.video2web.rounds import BuildFolder, Order, Proposal, Round
+from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.site_files import read_site, write_site
 from cua import ToolSession, Watch
@@ -44,7 +44,7 @@ class CompareTool:
     name = "compare_site"
     is_repeatable = True
 
-    def __init__(self, folder: Path, order: Order, judge: Judge) -> None:
+    def __init__(self, folder: Path, order: BuildRequest, judge: SiteEvaluator) -> None:
         self._folder, self._order, self._judge = folder, order, judge
         self.description = (
             "Render site/ in a browser without network and compare it with the reference: the score and its parts, "
@@ -96,7 +96,7 @@ class ModelAuthor:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: SiteEvaluator,
         *,
         model: Model | str | None = None,
         sandbox: KernelMaker | str | None = None,
@@ -113,17 +113,17 @@ class ModelAuthor:
         self._placed: Mapping[str, bytes] = {}
         self._result: RunResult | None = None
 
-    async def draft(self, order: Order) -> Proposal:
+    async def draft(self, order: BuildRequest) -> Proposal:
         """Write the draft by rules, so that the model starts from an existing site."""
         return await self._rules.draft(order)
 
-    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Let the model change the best version, given the differences as text and images."""
         images = _images(folder, order, best, is_first=self._session is None)
         return await self.propose(order, best.proposal.files, _question(order, best, last, folder), images)
 
     async def propose(
-        self, order: Order, files: Mapping[str, bytes], question: str, images: Sequence[Path]
+        self, order: BuildRequest, files: Mapping[str, bytes], question: str, images: Sequence[Path]
     ) -> Proposal:
         """Ask the model for a change of a site.
 
@@ -188,7 +188,7 @@ class ModelAuthor:
         text = "; ".join(part for part in (problem, said) if part)
         return Proposal(files=files, said=text, usage=spent, stop=stop, run=str(result.run_dir or ""))
 
-    def _profile(self, order: Order) -> Profile:
+    def _profile(self, order: BuildRequest) -> Profile:
         settings = load_settings(self._settings).settings
         prompt = resources.files("apps.video2web").joinpath("prompt.md").read_text(encoding="utf-8").strip()
 
@@ -206,7 +206,7 @@ class ModelAuthor:
         )
 
 
-def _question(order: Order, best: Round, last: Round, folder: Path) -> str:
+def _question(order: BuildRequest, best: Round, last: Round, folder: Path) -> str:
     lines = []
     if last.number != best.number:
         lines.append(
@@ -232,7 +232,7 @@ def _question(order: Order, best: Round, last: Round, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _told(one: Interaction, order: Order) -> str:
+def _told(one: Interaction, order: BuildRequest) -> str:
     box, end = one.box_px, f"; it leads to {order.names[one.leads_to]}" if one.leads_to is not None else ""
     return (
         f"{order.names[one.page]}: {one.name}; x {box.left} to {box.right}, y {box.top} to {box.bottom} of the window "
@@ -240,7 +240,7 @@ def _told(one: Interaction, order: Order) -> str:
     )
 
 
-def _images(folder: Path, order: Order, best: Round, *, is_first: bool) -> list[Path]:
+def _images(folder: Path, order: BuildRequest, best: Round, *, is_first: bool) -> list[Path]:
     build = BuildFolder(folder)
     paths = [build.reference(number) for number in range(1, len(order.pages) + 1)] if is_first else []
     paths += [build.storyboard] if is_first and build.storyboard.is_file() else []
@@ -250,7 +250,7 @@ def _images(folder: Path, order: Order, best: Round, *, is_first: bool) -> list[
 
 
 def make_author(
-    judge: Judge,
+    judge: SiteEvaluator,
     *,
     model: Model | str | None,
     sandbox: KernelMaker | str | None = None,

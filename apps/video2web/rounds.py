@@ -45,7 +45,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class BuildRequest:
     """Definition of the site to build.
 
     Attributes:
@@ -132,7 +132,7 @@ class Round:
         return [*self.score.missing(), *(line for found in self.findings for line in found.lines())]
 
 
-def viewport_of(order: Order, reference: Reference) -> tuple[int, int]:
+def viewport_of(order: BuildRequest, reference: Reference) -> tuple[int, int]:
     """Return the viewport for a page: at most as high as its image, since it fills at least the viewport."""
     width, height = order.viewport_px
     return width, min(height, reference.image.shape[0])
@@ -153,7 +153,7 @@ class BuildFolder:
         """True if a build was begun in the folder."""
         return (self.path / "build.json").is_file()
 
-    def begin(self, order: Order, about: Mapping[str, Any]) -> None:
+    def begin(self, order: BuildRequest, about: Mapping[str, Any]) -> None:
         """Write the order into the folder."""
         (self.path / "reference").mkdir(parents=True, exist_ok=True)
         (self.path / "rounds").mkdir(exist_ok=True)
@@ -223,7 +223,7 @@ class BuildFolder:
         """
         return _read_object(self.path / "build.json")
 
-    def order(self) -> Order:
+    def order(self) -> BuildRequest:
         """Read the order of the build.
 
         Raises:
@@ -236,7 +236,7 @@ class BuildFolder:
                 for number, name in enumerate(facts["names"], 1)
             ]
             width, height = (int(side) for side in facts["viewport_px"])
-            return Order(
+            return BuildRequest(
                 pages=tuple(pages),
                 viewport_px=(width, height),
                 goal=float(facts["goal"]),
@@ -264,7 +264,7 @@ class BuildFolder:
         """Return the site of a round."""
         return read_site(self.round_dir(number) / "site")
 
-    def keep(self, done: Round, order: Order) -> dict[str, Any]:
+    def keep(self, done: Round, order: BuildRequest) -> dict[str, Any]:
         """Write a round; it counts once its folder has its final name."""
         folder = self.round_dir(done.number)
         fresh = folder.with_name(f"{folder.name}.new")

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.markup import Markup, write_markup
-from apps.video2web.layout.pieces import PagePieces, Piece, find_pieces
+from apps.video2web.layout.pieces import PagePieces, Primitive, find_pieces
 from apps.video2web.layout.tree import build_tree
-from apps.video2web.rounds import Order, Proposal, Round
+from apps.video2web.rounds import BuildRequest, Proposal, Round
 from apps.video2web.rules_interactions import attach, write_interactions
 from visual_tools.box import Box
 from visual_tools.pages import TextBlock
@@ -43,12 +43,12 @@ class LiteralAuthor:
         self._pieces: dict[int, PagePieces] = {}
         self._further: tuple[dict[str, bytes], dict[str, str]] | None = None
 
-    async def draft(self, order: Order) -> Proposal:
+    async def draft(self, order: BuildRequest) -> Proposal:
         """Write the page as parsed by the rules."""
         files = await asyncio.to_thread(self._files, order, {})
         return Proposal(files=files, said="written by rules from the image")
 
-    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Correct the texts that differ, one kind of correction per round."""
         memory = dict(best.proposal.memory)
         done = int(last.proposal.memory.get("step", 0))
@@ -62,13 +62,13 @@ class LiteralAuthor:
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _pieces_of(self, order: Order, page: int) -> PagePieces:
+    def _pieces_of(self, order: BuildRequest, page: int) -> PagePieces:
         if page not in self._pieces:
             self._pieces[page] = find_pieces(order.pages[page].image, order.pages[page].lines)
         return self._pieces[page]
 
     def _files(
-        self, order: Order, mends: Mapping[str, Mapping[str, Any]], *, is_full: bool = False
+        self, order: BuildRequest, mends: Mapping[str, Mapping[str, Any]], *, is_full: bool = False
     ) -> dict[str, bytes]:
         files: dict[str, bytes] = {}
         for page, reference in enumerate(order.pages):
@@ -84,7 +84,9 @@ class LiteralAuthor:
         files |= {name: attach(files[name], section) for name, section in sections.items()}
         return files | further
 
-    def _mends(self, order: Order, best: Round, kind: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _mends(
+        self, order: BuildRequest, best: Round, kind: str, known: Mapping[str, Any]
+    ) -> dict[str, dict[str, Any]]:
         """Return the corrections by page and piece number: the best round's plus new ones."""
         mends: dict[str, dict[str, Any]] = {
             str(page): dict(known.get(str(page), {})) for page in range(len(order.pages))
@@ -137,7 +139,7 @@ def _mended(pieces: PagePieces, mends: Mapping[str, Any]) -> PagePieces:
     return replace(pieces, leaves=tuple(leaves))
 
 
-def _mended_piece(piece: Piece, mend: _Mend) -> Piece:
+def _mended_piece(piece: Primitive, mend: _Mend) -> Primitive:
     box, font = piece.box_px, piece.font
     left, top = round(box.left + mend.right_px), round(box.top + mend.down_px)
     width, height = max(round(box.width * mend.scale), 1), max(round(box.height * mend.scale), 1)
@@ -153,7 +155,7 @@ def _size(image: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 def _pair_of(
-    piece: Piece, pairs: Sequence[tuple[TextBlock, TextBlock]], size_px: tuple[int, int]
+    piece: Primitive, pairs: Sequence[tuple[TextBlock, TextBlock]], size_px: tuple[int, int]
 ) -> tuple[TextBlock, TextBlock] | None:
     """Return the matched blocks in which a piece is the only text."""
     x, y = piece.box_px.center

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.build import Author, Build, Judge, build
+from apps.video2web.build import Author, Build, SiteEvaluator, build
 from apps.video2web.inputs import find_demo, read_inputs
 from apps.video2web.layout.pieces import read_page
 from apps.video2web.model_author import make_author
 from apps.video2web.render import Renderer, Rendering, SiteFiles
 from apps.video2web.report import write_build_report
-from apps.video2web.rounds import BuildFolder, Order, Proposal, Round, viewport_of
+from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, viewport_of
 from apps.video2web.score import PARTS, SiteScore, no_page, read_reference, rendered_reference, score_page
 from apps.video2web.site_files import Files
 from cua.batch import Episode
@@ -51,7 +51,7 @@ RECORDINGS = ("cards", "menus", "dialog", "accordion", "tabs", "carousel", "side
 ROUNDS, EPISODE_S = 4, 900.0
 _VIEWPORT_PX, _PHONE_PX = (1280, 720), (390, 844)
 _HERE = "see docs/web.md"
-Begin = Callable[[Renderer], Awaitable[tuple[Order, Rendering | None]]]
+Begin = Callable[[Renderer], Awaitable[tuple[BuildRequest, Rendering | None]]]
 """Function that returns the order, and the rendered original page if it is known."""
 
 _PAGES = "cua eval video2web --suite-option packages=FOLDER --tasks 'drawn/*' --tasks 'packages/*' --baseline"
@@ -85,17 +85,17 @@ class KnownPage:
 
 async def _begin_page(
     root: Path, path: str, viewport_px: tuple[int, int], renderer: Renderer
-) -> tuple[Order, Rendering]:
+) -> tuple[BuildRequest, Rendering]:
     """Return an order for the image of an HTML page, and the rendered page as ground truth."""
     truth = await renderer.render(SiteFiles(root), viewport_px, path=path)
     page = await asyncio.to_thread(read_reference, truth.image, "page.png")
-    return Order(pages=(page,), viewport_px=viewport_px, goal=1, max_rounds=ROUNDS), truth
+    return BuildRequest(pages=(page,), viewport_px=viewport_px, goal=1, max_rounds=ROUNDS), truth
 
 
-async def _begin_recording(path: Path, renderer: Renderer) -> tuple[Order, None]:
+async def _begin_recording(path: Path, renderer: Renderer) -> tuple[BuildRequest, None]:
     """Return an order for a recording, whose acts are replayed."""
     given = await asyncio.to_thread(read_inputs, [path], None)
-    order = Order(
+    order = BuildRequest(
         pages=given.pages,
         viewport_px=given.viewport_px,
         goal=1,
@@ -106,7 +106,7 @@ async def _begin_recording(path: Path, renderer: Renderer) -> tuple[Order, None]
 
 
 class SiteTask(Task):
-    """Task to build one site. Its environment is a `Judge`, since there is no screen.
+    """Task to build one site. Its environment is a `SiteEvaluator`, since there is no screen.
 
     Args:
         spec: Specification of the task.
@@ -121,12 +121,12 @@ class SiteTask(Task):
 
     def __init__(self, spec: TaskSpec, begin: Begin) -> None:
         self.spec = spec
-        self.order: Order | None = None
+        self.order: BuildRequest | None = None
         self.site: Files = {}
         self._begin = begin
         self._truth: Rendering | None = None
 
-    async def setup(self, env: Judge) -> None:
+    async def setup(self, env: SiteEvaluator) -> None:
         """Render or read the original.
 
         Raises:
@@ -134,7 +134,7 @@ class SiteTask(Task):
         """
         self.order, self._truth = await self._begin(env.renderer)
 
-    async def evaluate(self, env: Judge) -> TaskVerdict:
+    async def evaluate(self, env: SiteEvaluator) -> TaskVerdict:
         """Return the score of `site` and its parts: against the HTML of the page, or the recording."""
         assert self.order is not None, "setup comes first"
         if self._truth is None:
@@ -295,7 +295,7 @@ class BaselineAuthor:
         self.name = f"baseline:{kind}"
         self._write = WRITERS[kind]
 
-    async def draft(self, order: Order) -> Proposal:
+    async def draft(self, order: BuildRequest) -> Proposal:
         """Write the pages."""
         files = {
             name: (await asyncio.to_thread(self._write, page.image)).encode()
@@ -303,7 +303,7 @@ class BaselineAuthor:
         }
         return Proposal(files=files, said=f"written by {self.name}", stop=_DONE)
 
-    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Return the draft again, without any gain."""
         return Proposal(files=best.proposal.files, said=_DONE, stop=_DONE)
 
@@ -361,7 +361,7 @@ class SitePlayer:
         return replace(result, run_dir=str(folder.path))
 
     async def _play(self, task: SiteTask, folder: BuildFolder, run: RunScope, rounds: list[Build]) -> End:
-        async with Judge() as judge:
+        async with SiteEvaluator() as judge:
             try:
                 await task.setup(judge)
             except CuaError as error:
@@ -382,7 +382,7 @@ class SitePlayer:
             other_scores=verdict.other_scores,
         )
 
-    async def _build(self, folder: BuildFolder, task: SiteTask, judge: Judge, run: RunScope) -> Build:
+    async def _build(self, folder: BuildFolder, task: SiteTask, judge: SiteEvaluator, run: RunScope) -> Build:
         assert task.order is not None
         rounds = task.order.max_rounds if self._rounds is None else self._rounds
         order = replace(task.order, max_rounds=rounds)

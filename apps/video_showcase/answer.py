@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from apps.video_showcase.events import Event, clock, count_kinds, plain
-from apps.video_showcase.wish import Wish
+from apps.video_showcase.wish import VideoRequest
 
 MAX_LINES = 60
 
 
-def wanted_events(events: Sequence[Event], wish: Wish) -> list[Event]:
+def wanted_events(events: Sequence[Event], wish: VideoRequest) -> list[Event]:
     """Return the events that the question is about."""
     kinds = set(wish.kinds)
     chosen = [event for event in events if not kinds or event.kind in kinds]
@@ -17,7 +17,9 @@ def wanted_events(events: Sequence[Event], wish: Wish) -> list[Event]:
     return [event for event in chosen if quoted in plain(event.text)] if quoted else chosen
 
 
-def answer(events: Sequence[Event], wish: Wish, *, seconds: float, num_files: int, missing: Sequence[str] = ()) -> str:
+def answer(
+    events: Sequence[Event], wish: VideoRequest, *, seconds: float, num_files: int, missing: Sequence[str] = ()
+) -> str:
     """Answer a question from the events.
 
     Args:
@@ -38,7 +40,7 @@ def answer(events: Sequence[Event], wish: Wish, *, seconds: float, num_files: in
     return "\n".join(lines)
 
 
-def _first_line(chosen: Sequence[Event], wish: Wish, where: str) -> str:
+def _first_line(chosen: Sequence[Event], wish: VideoRequest, where: str) -> str:
     what = f' with "{wish.quoted}"' if wish.quoted else ""
     if not chosen:
         looked = ", ".join(wish.kinds or wish.detectors)
@@ -53,7 +55,7 @@ def _first_line(chosen: Sequence[Event], wish: Wish, where: str) -> str:
             return f"{len(chosen)} event{'s' if len(chosen) != 1 else ''}{what} {where}: {counted}."
 
 
-def _shown(chosen: Sequence[Event], wish: Wish) -> Sequence[Event]:
+def _shown(chosen: Sequence[Event], wish: VideoRequest) -> Sequence[Event]:
     if not chosen:
         return ()
     match wish.ask:

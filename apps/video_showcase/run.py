@@ -15,7 +15,7 @@ from apps.video_showcase.jobs import Progress, Watchers, count_cores
 from apps.video_showcase.sources import Inventory, take_inventory
 from apps.video_showcase.spans import MAX_SPANS, Span, span_of, split
 from apps.video_showcase.tools import DETECT, MERGE, MERGED, NOTE, VideoContext, make_tools, noted_name, task_name
-from apps.video_showcase.wish import Wish, wish_of
+from apps.video_showcase.wish import VideoRequest, wish_of
 from cua import Watch
 from cua.config import load_settings
 from cua.errors import ConfigError
@@ -69,7 +69,7 @@ class Plan:
         spans: Spans that the files are split into.
     """
 
-    wish: Wish
+    wish: VideoRequest
     inventory: Inventory
     spans: tuple[Span, ...]
 
@@ -99,7 +99,7 @@ def load_plan(run_dir: Path) -> Plan:
 
 
 def make_plan(
-    files: Sequence[Path], wish: Wish, *, num_parallel: int | None = None, span_s: float | None = None
+    files: Sequence[Path], wish: VideoRequest, *, num_parallel: int | None = None, span_s: float | None = None
 ) -> Plan:
     """Take an inventory of the files and split them into spans.
 

@@ -19,7 +19,7 @@ from apps.video_showcase.frame_store import FrameStore, encode_webp
 from apps.video_showcase.jobs import WatchError, Watchers
 from apps.video_showcase.sources import Source, VideoInputError
 from apps.video_showcase.spans import Span
-from apps.video_showcase.wish import DETECTORS, Wish
+from apps.video_showcase.wish import DETECTORS, VideoRequest
 from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
 from cua.model import Tool
@@ -149,7 +149,7 @@ class VideoContext:
     """
 
     spans: tuple[Span, ...]
-    wish: Wish
+    wish: VideoRequest
     watchers: Watchers
     frames: FrameStore
 

@@ -44,7 +44,7 @@ _QUOTED = re.compile(r"[\"“”'‘’«]([^\"“”'‘’«»]{2,80})[\"“�
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class VideoRequest:
     """Parsed question.
 
     Attributes:
@@ -77,12 +77,12 @@ class Wish:
         return asdict(self)
 
 
-def wish_of(data: dict[str, Any]) -> Wish:
+def wish_of(data: dict[str, Any]) -> VideoRequest:
     """Return a wish from its JSON values."""
-    return Wish(**{**data, "detectors": tuple(data["detectors"]), "kinds": tuple(data["kinds"])})
+    return VideoRequest(**{**data, "detectors": tuple(data["detectors"]), "kinds": tuple(data["kinds"])})
 
 
-def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "") -> Wish:
+def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "") -> VideoRequest:
     """Parse a question; if it names nothing that detectors can find, all detectors are used.
 
     Args:
@@ -112,7 +112,7 @@ def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "
         named.remove("template")
     found = chosen or tuple(dict.fromkeys(_detector_of(kind) for kind in named))
     everything = tuple(name for name in DETECTORS if name != "template" or template)
-    return Wish(
+    return VideoRequest(
         question=question.strip(),
         detectors=tuple(name for name in DETECTORS if name in (found or everything)),
         kinds=tuple(_without_general(named)) if not chosen else (),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.nodes import Node, union
-from apps.video2web.layout.pieces import PLAIN, Piece
+from apps.video2web.layout.pieces import PLAIN, Primitive
 from apps.video2web.layout.roles import (
     MAX_LINK_CHARS,
     heading_key,
@@ -52,10 +52,10 @@ class _Row:
     start: int
     end: int
     fill: Rgb | None = None
-    rule: Piece | None = None
+    rule: Primitive | None = None
 
 
-def write_table(node: Node, sheet: StyleSheet, body: Piece | None, margins: Style) -> str:
+def write_table(node: Node, sheet: StyleSheet, body: Primitive | None, margins: Style) -> str:
     """Write lines of text in rows and columns as a table."""
     box = node.box_px
     pad = max(node.columns[0][0] - box.left, 0)
@@ -102,7 +102,7 @@ def _rows_of(node: Node) -> Iterator[_Row]:
 
 
 def _write_cell(
-    cell: Node, span: tuple[int, int], edges: tuple[int, int], row: _Row, sheet: StyleSheet, body: Piece | None,
+    cell: Node, span: tuple[int, int], edges: tuple[int, int], row: _Row, sheet: StyleSheet, body: Primitive | None,
     *, is_head: bool,
 ) -> str:  # fmt: skip
     style: Style = {"height": css_px(row.end - row.start)}
@@ -123,7 +123,7 @@ def _write_cell(
 
 
 def write_cells(
-    node: Node, sheet: StyleSheet, body: Piece | None, margins: Style, write: Callable[[Node], Iterable[str]]
+    node: Node, sheet: StyleSheet, body: Primitive | None, margins: Style, write: Callable[[Node], Iterable[str]]
 ) -> str:
     """Write framed cells as a table; `write` writes the content of a cell that holds more than a line."""
     count, lines = len(node.columns), []

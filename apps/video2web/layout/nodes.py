@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from apps.video2web.layout.pieces import PLAIN, Look, Piece
+from apps.video2web.layout.pieces import PLAIN, BoxStyle, Primitive
 from apps.video2web.layout.shades import Rgb
 from visual_tools.box import Box
 
@@ -36,12 +36,12 @@ class Node:
     kind: NodeKind
     box_px: Box
     children: "tuple[Node, ...]" = ()
-    look: Look = PLAIN
-    lines: tuple[Piece, ...] = ()
+    look: BoxStyle = PLAIN
+    lines: tuple[Primitive, ...] = ()
     is_centered: bool = False
-    piece: Piece | None = None
+    piece: Primitive | None = None
     columns: tuple[tuple[int, int], ...] = ()
-    rules: tuple[Piece, ...] = ()
+    rules: tuple[Primitive, ...] = ()
     row_fills: tuple[tuple[Rgb | None, int, int], ...] = ()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
-from apps.video2web.layout.shades import Rgb, Shade, find_shades, paint_ground
+from apps.video2web.layout.shades import Gradient, Rgb, find_shades, paint_ground
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background
@@ -36,7 +36,7 @@ _MAX_RADIUS_PX = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class BoxStyle:
     """Visual style of a frame.
 
     Attributes:
@@ -48,18 +48,18 @@ class Look:
     """
 
     fill: Rgb | None = None
-    shade: Shade | None = None
+    shade: Gradient | None = None
     border: Rgb | None = None
     border_px: int = 0
     radius_px: int = 0
 
 
-PLAIN = Look()
+PLAIN = BoxStyle()
 """Style without any painting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Primitive:
     """Piece of a page.
 
     Attributes:
@@ -78,7 +78,7 @@ class Piece:
     text: str = ""
     font: FontFit | None = None
     rgb: Rgb = (0, 0, 0)
-    look: Look = PLAIN
+    look: BoxStyle = PLAIN
     is_on: bool = False
     toggle: str = ""
 
@@ -97,9 +97,9 @@ class PagePieces:
 
     size_px: tuple[int, int]
     background: Rgb
-    shade: Shade | None = None
-    frames: tuple[Piece, ...]
-    leaves: tuple[Piece, ...]
+    shade: Gradient | None = None
+    frames: tuple[Primitive, ...]
+    leaves: tuple[Primitive, ...]
 
 
 def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = None) -> PagePieces:
@@ -134,10 +134,10 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
     frames = _make_frames(image, background, bare, marks, shades)
     leaves = [
         *_make_texts(image, texts, [each.box_px for each in rectangles]),
-        *(Piece(kind="image", box_px=box) for box in images),
-        *(Piece(kind="rule", box_px=each.box_px, rgb=each.colour) for each in rules),
+        *(Primitive(kind="image", box_px=box) for box in images),
+        *(Primitive(kind="rule", box_px=each.box_px, rgb=each.colour) for each in rules),
         *_find_thin_rules(image, ground, frames, texts, images),
-        *(Piece(kind="toggle", box_px=each.box_px, toggle=each.kind, is_on=each.is_on) for each in toggles),
+        *(Primitive(kind="toggle", box_px=each.box_px, toggle=each.kind, is_on=each.is_on) for each in toggles),
     ]
     return PagePieces(
         size_px=(width, height),
@@ -254,11 +254,11 @@ def _make_frames(
     background: Rgb,
     rectangles: Sequence[Rectangle],
     marks: Sequence[Box],
-    shades: Mapping[Box, Shade],
-) -> list[Piece]:
+    shades: Mapping[Box, Gradient],
+) -> list[Primitive]:
     """Return the visible rectangles: of another colour than the area below, or with a border or a gradient."""
     height, width = image.shape[:2]
-    frames: list[Piece] = []
+    frames: list[Primitive] = []
     for each in sorted(rectangles, key=lambda rectangle: -rectangle.box_px.area):
         box = each.box_px
         if (
@@ -279,8 +279,8 @@ def _make_frames(
         if parent is not None and fill is None and parent.box_px.area < 1.1 * outer.area:
             continue
         radius = _find_radius(image, outer, under)
-        look = Look(fill=fill, shade=shade, border=border, border_px=border_px, radius_px=radius)
-        frames.append(Piece(kind="frame", box_px=outer, look=look))
+        look = BoxStyle(fill=fill, shade=shade, border=border, border_px=border_px, radius_px=radius)
+        frames.append(Primitive(kind="frame", box_px=outer, look=look))
     return frames
 
 
@@ -325,10 +325,10 @@ def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
 def _find_thin_rules(
     image: NDArray[np.uint8],
     ground: NDArray[np.uint8],
-    frames: Sequence[Piece],
+    frames: Sequence[Primitive],
     lines: Sequence[TextLine],
     images: Sequence[Box],
-) -> list[Piece]:
+) -> list[Primitive]:
     """Find horizontal and vertical lines of a few pixels that are not part of a frame's border."""
     cv2 = require("cv2", "visual")
     differs = (np.abs(image.astype(np.int16) - ground).max(axis=2) > 6).astype(np.uint8)
@@ -344,11 +344,11 @@ def _find_thin_rules(
             is_taken = is_taken or any(box.intersection(each) for each in images)
             if min(width, height) <= _MAX_RULE_PX and not is_taken:
                 pixels = image[top : top + height, left : left + width].reshape(-1, 3)
-                rules.append(Piece(kind="rule", box_px=box, rgb=_color(np.median(pixels, axis=0))))
+                rules.append(Primitive(kind="rule", box_px=box, rgb=_color(np.median(pixels, axis=0))))
     return rules
 
 
-def _make_texts(image: NDArray[np.uint8], lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Piece]:
+def _make_texts(image: NDArray[np.uint8], lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Primitive]:
     """Return the lines with their measurements; `rooms` are the flat areas around them, small ones first."""
     texts: list[str] = []
     inks: list[Ink] = []
@@ -374,11 +374,11 @@ def _even_colors(inks: Sequence[Ink]) -> list[Ink]:
     return [evened[index] for index in range(len(inks))]
 
 
-def make_text(text: str, ink: Ink, fit: FontFit) -> Piece:
+def make_text(text: str, ink: Ink, fit: FontFit) -> Primitive:
     """Return a line of text with its CSS box: as high as its line height, with the baseline at the ink's."""
     of, size = measure(fit.face, text), fit.size_px
     base = ink.box_px.top - of.top * size
     above = (_LINE_HEIGHT * size - (of.ascent + of.descent) * size) / 2 + of.ascent * size
     top, left = round(base - above), round(ink.box_px.left - of.left * size)
     box = Box(left, top, max(ink.box_px.right, left + 1), top + max(round(_LINE_HEIGHT * size), 1))
-    return Piece(kind="text", box_px=box, text=text, font=fit, rgb=ink.rgb)
+    return Primitive(kind="text", box_px=box, text=text, font=fit, rgb=ink.rgb)

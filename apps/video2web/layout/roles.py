@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from apps.video2web.layout.nodes import Node
-from apps.video2web.layout.pieces import PLAIN, Piece
+from apps.video2web.layout.pieces import PLAIN, Primitive
 
 MAX_LINK_CHARS = 28
 _HEADING_RATIOS = (1.18, 1.05)
@@ -20,7 +20,7 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
-def usual_text(texts: Sequence[Piece]) -> Piece | None:
+def usual_text(texts: Sequence[Primitive]) -> Primitive | None:
     """Return a line in the font and colour that most characters have."""
     weights: Counter[tuple[Any, ...]] = Counter()
     for line in texts:
@@ -31,12 +31,12 @@ def usual_text(texts: Sequence[Piece]) -> Piece | None:
     return next(line for line in texts if (heading_key(line), line.rgb) == key)
 
 
-def heading_key(line: Piece) -> tuple[Any, ...]:
+def heading_key(line: Primitive) -> tuple[Any, ...]:
     """Return the face and size of a line, which identify its heading level."""
     return (line.font.face, line.font.size_px) if line.font is not None else ()
 
 
-def heading_sizes(texts: Sequence[Piece], body: Piece | None) -> dict[tuple[Any, ...], int]:
+def heading_sizes(texts: Sequence[Primitive], body: Primitive | None) -> dict[tuple[Any, ...], int]:
     """Return the heading level of each font: larger fonts, and bold ones that are not smaller than the body."""
     if body is None or body.font is None:
         return {}
@@ -50,7 +50,7 @@ def heading_sizes(texts: Sequence[Piece], body: Piece | None) -> dict[tuple[Any,
     return {key: sizes.index(size) + 1 for size, key in found if size in sizes}
 
 
-def is_bold(line: Piece) -> bool:
+def is_bold(line: Primitive) -> bool:
     """Return whether a line is bold."""
     return line.font is not None and line.font.face.weight > 500
 

@@ -24,7 +24,7 @@ _MAX_SHADOW, _MAX_TINT = 0.3, 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Shade:
+class Gradient:
     """Gradient of two colours over a box.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shade:
         return red, green, blue
 
 
-def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Shade]:
+def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Gradient]:
     """Find boxes with a gradient: the page, and rectangles on it.
 
     Args:
@@ -62,7 +62,7 @@ def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> di
 
 
 def paint_ground(
-    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], shades: Mapping[Box, Shade]
+    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], shades: Mapping[Box, Gradient]
 ) -> NDArray[np.uint8]:
     """Paint the flat areas and gradients of a page, with the shadows on them: (H, W, 3)."""
     height, width = image.shape[:2]
@@ -92,7 +92,7 @@ def _find_shadows(image: NDArray[np.uint8], ground: NDArray[np.uint8]) -> NDArra
     return found
 
 
-def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Shade | None:
+def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Gradient | None:
     """Return the gradient of a part of an image; None where it is flat or something else.
 
     Args:
@@ -146,7 +146,7 @@ def _find_errors(
     return errors
 
 
-def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Shade | None:
+def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Gradient | None:
     """Return the gradient of a plane, in the direction of the channel that changes most.
 
     Source: CSS Images Module Level 3, section 3.1, for the length and start of the gradient line.
@@ -162,7 +162,7 @@ def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Shade | None:
         return None
     if angle < 90 or angle >= 270:  # prefer "down" and "to the right" where both directions are possible
         angle, change = (angle + 180) % 360, -change
-    return Shade(start=_round_color(middle - change), end=_round_color(middle + change), angle_deg=angle)
+    return Gradient(start=_round_color(middle - change), end=_round_color(middle + change), angle_deg=angle)
 
 
 def _round_color(values: NDArray[np.floating[Any]]) -> Rgb:
@@ -170,7 +170,7 @@ def _round_color(values: NDArray[np.floating[Any]]) -> Rgb:
     return red, green, blue
 
 
-def _paint_shade(shade: Shade, width: int, height: int) -> NDArray[np.uint8]:
+def _paint_shade(shade: Gradient, width: int, height: int) -> NDArray[np.uint8]:
     """Paint a gradient on a box of the given size as a browser does: (height, width, 3)."""
     angle = math.radians(shade.angle_deg)
     right, down = math.sin(angle), -math.cos(angle)

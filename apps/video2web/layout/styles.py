@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 
-from apps.video2web.layout.pieces import Look, Piece
-from apps.video2web.layout.shades import Rgb, Shade
+from apps.video2web.layout.pieces import BoxStyle, Primitive
+from apps.video2web.layout.shades import Gradient, Rgb
 
 Style = dict[str, str]
 _BASE = (
@@ -57,7 +57,7 @@ class StyleSheet:
         return name
 
 
-def look_style(look: Look) -> Style:
+def look_style(look: BoxStyle) -> Style:
     """Return the style of a frame."""
     style: Style = {}
     if look.fill is not None:
@@ -69,7 +69,7 @@ def look_style(look: Look) -> Style:
     return style
 
 
-def font_style(line: Piece, body: Piece | None) -> Style:
+def font_style(line: Primitive, body: Primitive | None) -> Style:
     """Return the differences of a line's font and colour from the body text."""
     style: Style = {}
     font = line.font
@@ -98,7 +98,7 @@ def css_color(rgb: Rgb) -> str:
     return "#{:02x}{:02x}{:02x}".format(*rgb)
 
 
-def css_background(fill: Rgb, shade: Shade | None) -> str:
+def css_background(fill: Rgb, shade: Gradient | None) -> str:
     """Return the background: a colour, or a gradient if there is one."""
     if shade is None:
         return css_color(fill)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from apps.video2web.layout.fonts import measure
 from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, NodeKind, core, split, union
-from apps.video2web.layout.pieces import PLAIN, Look, PagePieces, Piece
+from apps.video2web.layout.pieces import PLAIN, BoxStyle, PagePieces, Primitive
 from apps.video2web.layout.shades import Rgb
 from visual_tools.box import Box
 
@@ -243,7 +243,7 @@ def build_tree(pieces: PagePieces) -> Node:
     for index, frame in enumerate(frames):
         around = [other for other in range(index) if frames[other].box_px.contains(frame.box_px, slack_px=2)]
         parents.append(max(around, default=None))
-    inside: dict[int | None, list[Piece]] = {}
+    inside: dict[int | None, list[Primitive]] = {}
     for leaf in pieces.leaves:
         x, y = leaf.box_px.center
         holding = [index for index, frame in enumerate(frames) if frame.box_px.has_point(x, y)]
@@ -251,7 +251,7 @@ def build_tree(pieces: PagePieces) -> Node:
         inside.setdefault(max(holding, default=None), []).append(leaf)
 
     def make(index: int | None, depth: int) -> Node:
-        look = frames[index].look if index is not None else Look(fill=pieces.background, shade=pieces.shade)
+        look = frames[index].look if index is not None else BoxStyle(fill=pieces.background, shade=pieces.shade)
         box = frames[index].box_px if index is not None else page
         below = [
             make(child, depth + 1) for child, parent in enumerate(parents) if parent == index and depth < _MAX_DEPTH
@@ -269,7 +269,7 @@ def build_tree(pieces: PagePieces) -> Node:
     return make(None, 0)
 
 
-def _leaf(piece: Piece) -> Node:
+def _leaf(piece: Primitive) -> Node:
     if piece.kind == "text":
         return Node(kind="text", box_px=piece.box_px, lines=(piece,))
     kind: NodeKind = "image" if piece.kind == "image" else "rule" if piece.kind == "rule" else "toggle"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from apps.setup.command import CommandResult, run_command
-from apps.video2web.build import Judge
+from apps.video2web.build import SiteEvaluator
 from apps.video2web.render import Renderer, SitePages, open_page
-from apps.video2web.rounds import Order
+from apps.video2web.rounds import BuildRequest
 from apps.video2web.site_files import Files, read_site, write_site
 from apps.video2web.vue.components import Components, Element, find_repeats
 from cua.errors import ConfigError, CuaError
@@ -75,7 +75,7 @@ class Exported:
     num_components: int
 
 
-async def export_site(site: Files, folder: Path, order: Order, judge: Judge) -> Exported:
+async def export_site(site: Files, folder: Path, order: BuildRequest, judge: SiteEvaluator) -> Exported:
     """Convert a site to a Vue project, build it, and score the result.
 
     Args:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from apps.assistant.order import Order, aftermath_of, policy_of
+from apps.assistant.order import RunRequest, aftermath_of, policy_of
 from apps.assistant.undo import Done, how_to_undo
 from envs import Action, Click, Drag, Hotkey, PressKey, Scroll, Terminate, TypeText, Wait
 
@@ -54,7 +54,7 @@ def test_steps_that_change_nothing_are_left_out_and_the_newest_comes_first() -> 
     ],
 )
 def test_where_nothing_is_to_be_undone_it_says_so(order: Any, settings: Any, told: str) -> None:
-    text = aftermath_of(Order(instruction="Do it", **order), settings)
+    text = aftermath_of(RunRequest(instruction="Do it", **order), settings)
     assert told in text and bool(told) == bool(text)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from apps.cli.main import app
-from apps.office.agent import MAX_ROUNDS, Made, OfficeOrder, make_documents
+from apps.office.agent import MAX_ROUNDS, OfficeOrder, OfficeResult, make_documents
 from apps.office.chapters import Chapter, chapter_faults, lay_out
 from apps.office.long_report import title_of
 from apps.office.safe_xml import OfficeError
@@ -36,7 +36,7 @@ def cell(code: str) -> Reply:
     return Reply(content="", tool_calls=(call,))
 
 
-async def make(tmp_path: Path, replies: Iterator[Reply | str], **more: object) -> tuple[Made, ScriptedModel]:
+async def make(tmp_path: Path, replies: Iterator[Reply | str], **more: object) -> tuple[OfficeResult, ScriptedModel]:
     model = ScriptedModel(replies)
     order = OfficeOrder(instruction="Make a.docx", output=tmp_path / "made", **more)  # type: ignore[arg-type]
     return await make_documents(order, model=model, runs_dir=tmp_path / "runs"), model

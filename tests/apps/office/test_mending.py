@@ -7,11 +7,11 @@ from pathlib import Path
 import docx
 import pytest
 
-from apps.office.agent import Made, OfficeOrder
+from apps.office.agent import OfficeOrder, OfficeResult
 from apps.office.chapters import CHAPTER, Chapter, chapter_faults, lay_out_chapter, merge_faults
 from apps.office.check.document import Sections
 from apps.office.check.findings import CheckReport
-from apps.office.long_report import MENDING, Rounds, faults_by_chapter, left_over, make_long_document
+from apps.office.long_report import MENDING, RevisionRounds, faults_by_chapter, left_over, make_long_document
 from apps.office.safe_xml import OfficeError
 from cua.config import Settings
 from cua.messages import Usage
@@ -47,7 +47,7 @@ def test_a_finding_goes_to_the_chapter_that_it_is_in() -> None:
     one.add("error", "font-not-embedded", "the font X is not in the file")  # of the whole: only reported
     one.add("error", "broken-reference", "in the references", section=4)
     chapters = [chapter(n) for n in (1, 2, 5)]  # numbers as they were assigned
-    made = Made(run=RESULT, reports=[one])
+    made = OfficeResult(run=RESULT, reports=[one])
     assert faults_by_chapter(made, order(), chapters) == {
         2: [
             "report.pdf: error: page 7 is empty (page 7) [empty-page]",
@@ -60,7 +60,7 @@ def test_a_finding_goes_to_the_chapter_that_it_is_in() -> None:
 
 def test_what_the_whole_lacks_is_shared_out() -> None:
     chapters = [chapter(1, "# A long one"), chapter(2, "# B"), chapter(3, "# C mid")]
-    made = Made(run=RESULT, reports=[report(facts={"words": 800, "figures": 1, "pages": 12})])
+    made = OfficeResult(run=RESULT, reports=[report(facts={"words": 800, "figures": 1, "pages": 12})])
     found = faults_by_chapter(made, order("words>=1000", "figures>2", "pages<=10"), chapters)
     assert {number: [text.partition(": ")[2] for text in texts] for number, texts in found.items()} == {
         1: ["your share is 66 more words", "your share is 1 fewer pages, slides or printed pages"],
@@ -161,7 +161,7 @@ def script(mending: list[dict[str, object]]) -> ConversationScript:
     return ConversationScript.read([json.dumps(one) for one in lines], "replies")
 
 
-async def make(tmp_path: Path, model: ConversationScript, *, resume: Path | None = None, **more: int) -> Made:
+async def make(tmp_path: Path, model: ConversationScript, *, resume: Path | None = None, **more: int) -> OfficeResult:
     asked = order("words>=10", output=tmp_path / f"made-{resume is not None}", **more)  # type: ignore[arg-type]
     return await make_long_document(asked, model=model, resume=resume, runs_dir=tmp_path / "runs")
 
@@ -176,7 +176,7 @@ async def test_only_the_writer_of_the_faulty_chapter_mends(tmp_path: Path, libre
     text = "\n".join(one.text for one in docx.Document(str(tmp_path / "made-False" / "report.docx")).paragraphs)
     assert "Sand is dry" in text and "Water is wet" in text and "???" not in text
     (run_dir,) = (tmp_path / "runs").iterdir()
-    (record,) = Rounds(run_dir, {}).records
+    (record,) = RevisionRounds(run_dir, {}).records
     assert record.parent.name == MENDING
     (task,) = json.loads((record / "plan.json").read_text())
     assert task["prompt"].startswith("Chapter 2: Water\nWrite.\n") and task["writer"]["system_prompt"]
@@ -220,4 +220,4 @@ async def test_a_round_that_was_cut_short_is_finished_first(tmp_path: Path, libr
     run_dir = plans[0].parents[2]
     made = await make(tmp_path, script(writer(FOUND, "Water", "Water is wet")), resume=run_dir)
     assert (made.is_clean, made.rounds) == (True, 2)
-    assert Rounds(run_dir, {}).records == [plans[0].parent]  # gone on with, not begun anew
+    assert RevisionRounds(run_dir, {}).records == [plans[0].parent]  # gone on with, not begun anew

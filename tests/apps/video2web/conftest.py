@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from apps.video2web.build import Judge
+from apps.video2web.build import SiteEvaluator
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def judge() -> AsyncIterator[Judge]:
-    async with Judge() as made:
+async def judge() -> AsyncIterator[SiteEvaluator]:
+    async with SiteEvaluator() as made:
         yield made

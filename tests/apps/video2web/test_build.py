@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from apps.video2web.build import Judge, build
+from apps.video2web.build import SiteEvaluator, build
 from apps.video2web.render import SitePages
-from apps.video2web.rounds import BuildFolder, Order, Proposal, Round
+from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.score import read_reference
 
@@ -23,9 +23,9 @@ WORSE = "<!doctype html><p>Something else"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def order(judge: Judge) -> Order:
+async def order(judge: SiteEvaluator) -> BuildRequest:
     shown = await judge.render({"index.html": GOOD.encode()}, "index.html", SIZE)
-    return Order(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999)
+    return BuildRequest(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999)
 
 
 class Scripted:
@@ -40,10 +40,10 @@ class Scripted:
     def _next(self) -> Proposal:
         return Proposal(files={"index.html": self.pages.pop(0).encode()}, said="next page")
 
-    async def draft(self, order: Order) -> Proposal:
+    async def draft(self, order: BuildRequest) -> Proposal:
         return self._next()
 
-    async def mend(self, order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         self.told.append((best.number, last.number, best.lines()))
         return self._next()
 
@@ -51,7 +51,9 @@ class Scripted:
         pass
 
 
-async def test_the_score_rises_and_a_bad_round_is_rolled_back(judge: Judge, order: Order, tmp_path: Path) -> None:
+async def test_the_score_rises_and_a_bad_round_is_rolled_back(
+    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
+) -> None:
     folder = BuildFolder(tmp_path / "build")
     folder.begin(order, {})
     author, said = Scripted([DRAFT, BETTER, WORSE, GOOD]), list[str]()
@@ -68,7 +70,9 @@ async def test_the_score_rises_and_a_bad_round_is_rolled_back(judge: Judge, orde
     assert "rolled back" in said[2]
 
 
-async def test_it_ends_without_gain_and_goes_on_after_a_kill(judge: Judge, order: Order, tmp_path: Path) -> None:
+async def test_it_ends_without_gain_and_goes_on_after_a_kill(
+    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
+) -> None:
     folder = BuildFolder(tmp_path / "build")
     folder.begin(order, {})
     with pytest.raises(IndexError):
@@ -84,7 +88,7 @@ async def test_it_ends_without_gain_and_goes_on_after_a_kill(judge: Judge, order
     assert not made.is_goal_met
 
 
-async def test_rules_mend_their_own_draft(judge: Judge, order: Order, tmp_path: Path) -> None:
+async def test_rules_mend_their_own_draft(judge: SiteEvaluator, order: BuildRequest, tmp_path: Path) -> None:
     folder = BuildFolder(tmp_path / "build")
     folder.begin(order, {})
     made = await build(folder, order, LiteralAuthor(), judge, lambda line: None)
@@ -94,7 +98,9 @@ async def test_rules_mend_their_own_draft(judge: Judge, order: Order, tmp_path: 
     assert b"Fern and Company" in folder.site(made.best)["index.html"]
 
 
-async def test_a_page_that_cannot_be_shown_costs_its_round_only(judge: Judge, order: Order, tmp_path: Path) -> None:
+async def test_a_page_that_cannot_be_shown_costs_its_round_only(
+    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
+) -> None:
     folder = BuildFolder(tmp_path / "build")
     folder.begin(order, {})
     author = Scripted([DRAFT, BETTER, GOOD])
@@ -102,7 +108,7 @@ async def test_a_page_that_cannot_be_shown_costs_its_round_only(judge: Judge, or
     broken = Proposal(files={"other.html": b"x"}, said="moved the page")
     answers = [broken]
 
-    async def mend(order: Order, best: Round, last: Round, folder: Path) -> Proposal:
+    async def mend(order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         return answers.pop(0) if answers else Proposal(files={"index.html": GOOD.encode()}, said="back")
 
     author.mend = mend  # type: ignore[method-assign]
@@ -111,6 +117,6 @@ async def test_a_page_that_cannot_be_shown_costs_its_round_only(judge: Judge, or
     assert "there is no index.html; found other.html" in made.rounds[1]["findings"][-1]
 
 
-async def test_pages_of_an_order_have_names(order: Order) -> None:
-    assert Order(pages=order.pages * 3, viewport_px=SIZE).names == ("index.html", "page-2.html", "page-3.html")
+async def test_pages_of_an_order_have_names(order: BuildRequest) -> None:
+    assert BuildRequest(pages=order.pages * 3, viewport_px=SIZE).names == ("index.html", "page-2.html", "page-3.html")
     assert SitePages({"index.html": GOOD}).read("/") is not None

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from apps.video2web.build import Judge, build
+from apps.video2web.build import SiteEvaluator, build
 from apps.video2web.interactions import Act, Interaction, interactions_of, pages_of
 from apps.video2web.render import Renderer, SitePages, open_page
 from apps.video2web.replaying import compare_curves, compare_durations, replay
-from apps.video2web.rounds import BuildFolder, Order
+from apps.video2web.rounds import BuildFolder, BuildRequest
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.score import read_reference
 from visual_tools.box import Box
@@ -88,13 +88,13 @@ async def test_rules_make_pages_and_colours_of_what_was_recorded(
 ) -> None:
     shown = [await renderer.render(SitePages(SITE), SIZE, path=f"/{name}") for name in SITE]
     pages = tuple(read_reference(page.image, f"state {number}") for number, page in enumerate(shown))
-    order = Order(pages=pages, viewport_px=SIZE, goal=1, max_rounds=0, interactions=tuple(recorded))
+    order = BuildRequest(pages=pages, viewport_px=SIZE, goal=1, max_rounds=0, interactions=tuple(recorded))
     folder = BuildFolder(tmp_path / "build")
     folder.begin(order, {})
     again = folder.order()
     assert [one.name for one in again.interactions] == [one.name for one in recorded]
     assert np.array_equal(again.interactions[1].after, recorded[1].after)
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         made = await build(folder, again, LiteralAuthor(), judge, lambda line: None)
     score = made.rounds[0]["score"]
     assert score["interactions"] > 0.95, score["replays"]
@@ -107,7 +107,7 @@ async def test_rules_make_pages_and_colours_of_what_was_recorded(
 async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, recorded: list[Interaction]) -> None:
     menu = await _record(renderer, "menu", BUTTON, Box(40, 190, 464, 304), end_page=None, end_state=None)
     shown = await renderer.render(SitePages(SITE), SIZE)
-    order = Order(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu,))
+    order = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu,))
     files = (await LiteralAuthor().draft(order)).files
     (done,) = await replay(renderer, SitePages(files), [menu], order.names, SIZE)
     assert done.is_there, done
@@ -124,8 +124,8 @@ async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, 
 
 async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
     shown = await renderer.render(SitePages(SITE), SIZE)
-    order = Order(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],))
-    async with Judge() as judge:
+    order = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],))
+    async with SiteEvaluator() as judge:
         still = FIRST.replace("button:hover", "b").encode()
         score, _, _ = await judge.judge(order, {"index.html": still})
     assert score.missing() == ["interaction: hover at (115, 142): hover: nothing happens"]

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from apps.video2web.build import Judge, build
+from apps.video2web.build import SiteEvaluator, build
 from apps.video2web.edit import edit_site
 from apps.video2web.model_author import ModelAuthor
 from apps.video2web.report import write_build_report
-from apps.video2web.rounds import BuildFolder, Order
+from apps.video2web.rounds import BuildFolder, BuildRequest
 from apps.video2web.score import read_reference
 from apps.video2web.site_files import read_site, write_site
 from cua.messages import ImagePart, Message, Reply, ToolCall
@@ -33,9 +33,9 @@ MISSING = re.compile(r"missing: the text '(.*?)' at")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def order(judge: Judge) -> Order:
+async def order(judge: SiteEvaluator) -> BuildRequest:
     shown = await judge.render({"index.html": GOOD.encode()}, "index.html", SIZE)
-    return Order(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999, max_rounds=4)
+    return BuildRequest(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999, max_rounds=4)
 
 
 def _write(html: str) -> Reply:
@@ -78,15 +78,15 @@ class Repairing:
         return Reply(content=f"Round {rounds} is done.\nMore words.")
 
 
-async def _draft(folder: BuildFolder, order: Order, judge: Judge) -> None:
+async def _draft(folder: BuildFolder, order: BuildRequest, judge: SiteEvaluator) -> None:
     folder.begin(order, {})
-    first = Order(pages=order.pages, viewport_px=SIZE, goal=1, max_rounds=0)
+    first = BuildRequest(pages=order.pages, viewport_px=SIZE, goal=1, max_rounds=0)
     await build(folder, first, Scripted([DRAFT]), judge, lambda line: None)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_a_model_repairs_what_the_comparison_names(
-    judge: Judge, order: Order, sandbox: KernelMaker, tmp_path: Path, is_streamed: bool
+    judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path, is_streamed: bool
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
     await _draft(folder, order, judge)
@@ -130,7 +130,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 async def test_hostile_pages_cost_their_round_only(
-    judge: Judge, order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.video2web.render._RENDER_TIMEOUT_S", 4.0)
     for name, (html, line) in HOSTILE.items():
@@ -143,7 +143,7 @@ async def test_hostile_pages_cost_their_round_only(
 
 
 async def test_a_site_that_code_has_tampered_with_is_not_followed(
-    judge: Judge, order: Order, sandbox: KernelMaker, tmp_path: Path
+    judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
     await _draft(folder, order, judge)
@@ -166,7 +166,7 @@ async def test_a_site_that_code_has_tampered_with_is_not_followed(
 
 
 async def test_a_sentence_changes_a_site_and_what_breaks_it_is_taken_back(
-    judge: Judge, sandbox: KernelMaker, tmp_path: Path
+    judge: SiteEvaluator, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
     site = tmp_path / "site"
     write_site({"index.html": GOOD.encode()}, site)
@@ -189,7 +189,7 @@ async def test_a_sentence_changes_a_site_and_what_breaks_it_is_taken_back(
 
 
 @pytest.mark.slow
-async def test_the_command_goes_on_after_a_kill(judge: Judge, tmp_path: Path) -> None:
+async def test_the_command_goes_on_after_a_kill(judge: SiteEvaluator, tmp_path: Path) -> None:
     page = GOOD.replace("<p>", "<p style='margin-bottom:140px'>")
     shown = await judge.render({"index.html": page.encode()}, "index.html", SIZE)
     save_image(shown.image, tmp_path / "page.png")
@@ -238,7 +238,7 @@ async def test_the_command_goes_on_after_a_kill(judge: Judge, tmp_path: Path) ->
 
 
 async def test_a_limit_ends_the_build_with_the_best_round(
-    judge: Judge, order: Order, sandbox: KernelMaker, tmp_path: Path
+    judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
     await _draft(folder, order, judge)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from apps.video2web.build import Judge
+from apps.video2web.build import SiteEvaluator
 from apps.video2web.render import Renderer, SiteFiles, SitePages, open_page
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -144,7 +144,7 @@ async def test_files_of_the_machine_are_not_shown(renderer: Renderer, tmp_path: 
 
 async def test_a_page_that_goes_away_or_lies_to_the_examiner_costs_itself_only() -> None:
     lie = "<script>window.axe = Object.freeze({run: async () => ({violations: []})})</script>"
-    async with Judge() as judge:
+    async with SiteEvaluator() as judge:
         files = {"index.html": f"<!doctype html>{lie}<p>text<img src=x.png>".encode()}
         violations = await judge.find_violations(files, "index.html", (320, 200))
     assert violations is None or any(line.startswith("image-alt") for line in violations)

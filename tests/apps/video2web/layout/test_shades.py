@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.pieces import find_pieces
-from apps.video2web.layout.shades import Shade, find_shade
+from apps.video2web.layout.shades import Gradient, find_shade
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, SiteFiles, SitePages
 from visual_tools.box import Box
@@ -39,13 +39,13 @@ def _paint_page(gradient: str) -> SitePages:
 @pytest.mark.parametrize(
     ("gradient", "expected"),
     [
-        ("linear-gradient(180deg, #4e73df, #224abe)", Shade((78, 115, 223), (34, 74, 190), 180)),
-        ("linear-gradient(to right, #ff8800, #2040ff)", Shade((255, 136, 0), (32, 64, 255), 90)),
-        ("linear-gradient(135deg, #102030, #80c0ff)", Shade((16, 32, 48), (128, 192, 255), 135)),
-        ("linear-gradient(to top, #ffffff, #3060a0)", Shade((48, 96, 160), (255, 255, 255), 180)),
+        ("linear-gradient(180deg, #4e73df, #224abe)", Gradient((78, 115, 223), (34, 74, 190), 180)),
+        ("linear-gradient(to right, #ff8800, #2040ff)", Gradient((255, 136, 0), (32, 64, 255), 90)),
+        ("linear-gradient(135deg, #102030, #80c0ff)", Gradient((16, 32, 48), (128, 192, 255), 135)),
+        ("linear-gradient(to top, #ffffff, #3060a0)", Gradient((48, 96, 160), (255, 255, 255), 180)),
     ],
 )
-async def test_a_gradient_is_named_as_css_paints_it(renderer: Renderer, gradient: str, expected: Shade) -> None:
+async def test_a_gradient_is_named_as_css_paints_it(renderer: Renderer, gradient: str, expected: Gradient) -> None:
     image = (await renderer.render(_paint_page(gradient))).image
     found = find_shade(image, Box(0, 0, image.shape[1], image.shape[0]))
     assert found is not None

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from apps.cli.main import app
 from apps.setup.command import run_command
-from apps.video2web.build import Judge
+from apps.video2web.build import SiteEvaluator
 from apps.video2web.edit import order_of_site
 from apps.video2web.inputs import find_demo, read_inputs
 from apps.video2web.render import SitePages, open_page
-from apps.video2web.rounds import Order
+from apps.video2web.rounds import BuildRequest
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.vue.project import build_project, export_site, make_project
 
@@ -44,7 +44,7 @@ async def needs_npm() -> None:
         pytest.skip(f"npm reaches no registry: {done.why}")
 
 
-async def test_the_files_of_a_project(judge: Judge) -> None:
+async def test_the_files_of_a_project(judge: SiteEvaluator) -> None:
     project = await make_project(SITE, judge.renderer)
     text = {name: content.decode() for name, content in project.items()}
     assert {name for name in text if name.startswith("public/")} == {
@@ -88,7 +88,7 @@ async def test_packages_that_cannot_be_had_are_told(tmp_path: Path, monkeypatch:
         await build_project({"package.json": b"{}"}, tmp_path / "project")
 
 
-async def _title_from_disk(judge: Judge, page: Path) -> Any:
+async def _title_from_disk(judge: SiteEvaluator, page: Path) -> Any:
     """What a page's title becomes where it is opened from disk, without any server."""
     launched = judge.renderer._launched
     assert launched is not None
@@ -102,7 +102,7 @@ async def _title_from_disk(judge: Judge, page: Path) -> Any:
 
 
 @pytest.mark.slow
-async def test_a_project_is_built_and_looks_and_does_the_same(judge: Judge, tmp_path: Path) -> None:
+async def test_a_project_is_built_and_looks_and_does_the_same(judge: SiteEvaluator, tmp_path: Path) -> None:
     await needs_npm()
     order, shown = await order_of_site(SITE, judge, SIZE)
     made = await export_site(SITE, tmp_path / "project", order, judge)
@@ -113,10 +113,10 @@ async def test_a_project_is_built_and_looks_and_does_the_same(judge: Judge, tmp_
 
 
 @pytest.mark.slow
-async def test_interactions_of_a_recording_replay_in_the_vue_build(judge: Judge, tmp_path: Path) -> None:
+async def test_interactions_of_a_recording_replay_in_the_vue_build(judge: SiteEvaluator, tmp_path: Path) -> None:
     await needs_npm()
     given = read_inputs([find_demo()], None)
-    order = Order(
+    order = BuildRequest(
         pages=given.pages, viewport_px=given.viewport_px, goal=1, max_rounds=1, interactions=given.interactions
     )
     site = (await LiteralAuthor().draft(order)).files
