@@ -199,28 +199,6 @@ class Package:
             return []
         return list(read_relationships(self.xml(part), PurePosixPath(name).parent))
 
-    def add_relationship(self, name: str, kind: str, target: str) -> str:
-        """Add a relationship from a part to another one and return its id."""
-        etree = require("lxml.etree", "office")
-        part = relationships_name(name)
-        space = "http://schemas.openxmlformats.org/package/2006/relationships"
-        root = self.xml(part) if part in self.parts else etree.Element(f"{{{space}}}Relationships", nsmap={None: space})
-        taken = {one.get("Id") for one in root}
-        number = next(n for n in range(1, len(taken) + 2) if f"rId{n}" not in taken)
-        etree.SubElement(root, f"{{{space}}}Relationship", Id=f"rId{number}", Type=kind, Target=target)
-        self.set_xml(part, root)
-        return f"rId{number}"
-
-    def add_part(self, name: str, data: bytes, content_type: str) -> None:
-        """Add a part with its content type."""
-        etree = require("lxml.etree", "office")
-        root = self.xml(CONTENT_TYPES)
-        space = root.nsmap[None]
-        if not any(one.get("PartName") == f"/{name}" for one in root):
-            etree.SubElement(root, f"{{{space}}}Override", PartName=f"/{name}", ContentType=content_type)
-            self.set_xml(CONTENT_TYPES, root)
-        self.parts[name] = data
-
     def save(self, path: Path) -> Path:
         """Write all parts; content types come first, as readers expect."""
         names = [CONTENT_TYPES, *(name for name in self.parts if name != CONTENT_TYPES)]
