@@ -61,8 +61,8 @@ test test-all: export OMP_NUM_THREADS ?= 1
 # containers often forbid to keep compiled sources: each of the hundreds of processes that tests start would compile them
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
-test: dev ## set up what is missing and run the tests, but for the slow ones (10 minutes)
-	@$(VENV)/python -m pytest $(PYTEST) -m "not slow" $(ARGS)
+test: dev ## set up what is missing and run the quick tests: those that take less than two seconds
+	@$(VENV)/python -m pytest $(PYTEST) -m "not slow and not long" $(ARGS)
 
 test-all: dev ## all tests, the K2.5 runtime's too: every kernel compiled, each sandbox attacked (40 minutes)
 	@scripts/bootstrap.sh runtime-dev

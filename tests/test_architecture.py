@@ -103,6 +103,7 @@ def wrong_arrows(files: list[Path], root: Path = ROOT) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_imports_point_down() -> None:
     assert wrong_arrows(FILES) == []
 
@@ -144,6 +145,7 @@ def find_circle(files: list[Path], root: Path = ROOT) -> list[str]:
     return []
 
 
+@pytest.mark.long
 def test_no_modules_import_each_other() -> None:
     assert find_circle(FILES) == []
 
@@ -163,6 +165,7 @@ def test_a_circle_is_seen(tmp_path: Path, text: str, circle: set[str]) -> None:
     assert set(find_circle(sorted(tmp_path.glob("*.py")), tmp_path)) == circle
 
 
+@pytest.mark.long
 def test_the_product_keeps_its_size(capsys: pytest.CaptureFixture[str]) -> None:
     """Sizes only go down; a commit that raises one of these limits says why."""
     texts = {path: path.read_text("utf-8") for path in FILES}
@@ -180,6 +183,7 @@ def test_the_product_keeps_its_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert {name: number for name, number in sizes.items() if number > MAX_SIZES[name]} == {}
 
 
+@pytest.mark.long
 def test_no_heavy_package_at_module_top_level() -> None:
     light = {"numpy", "PIL"}  # allowed at the top of files that work on images; see the next test
     layers = {"torch", "fastapi", "starlette", "prometheus_client"}  # what the runtime's layers and routes are made of
@@ -219,6 +223,7 @@ print(json.dumps({"took_s": took_s / slowdown, "loaded": sorted({name.split(".")
 """
 
 
+@pytest.mark.long
 def test_importing_the_libraries_is_light() -> None:
     runs = []
     for _ in range(3):  # the best of three: the machine may be busy

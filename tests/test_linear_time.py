@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from apps.demo.task import _amount_of
 from apps.literal.grammar import parse_instruction
 from apps.literal.model import split_request
@@ -190,6 +192,7 @@ VALUES = [("", "1", "%"), ("", "[\n", ""), ("", "(", ""), ("", "\n", "x"), ("1",
 READERS += [(if_valid(functools.partial(read_value, kind=kind)), *text) for kind in KINDS for text in VALUES]
 
 
+@pytest.mark.long
 @table(
     ("read", "start", "pump", "end"),
     READERS,
@@ -197,6 +200,10 @@ READERS += [(if_valid(functools.partial(read_value, kind=kind)), *text) for kind
 )
 def test_hostile_texts(read: Callable[[str], Any], start: str, pump: str, end: str) -> None:
     text = start + pump * (NUM_CHARS // len(pump)) + end
-    started = time.process_time()
-    read(text)
-    assert time.process_time() - started < MAX_S
+    for _ in range(2):  # a collection of garbage may fall into one of them
+        started = time.process_time()
+        read(text)
+        took_s = time.process_time() - started
+        if took_s < MAX_S:
+            break
+    assert took_s < MAX_S

@@ -74,6 +74,7 @@ async def test_our_client_keeps_the_contract_over_http(streaming: bool) -> None:
     }
 
 
+@pytest.mark.long
 async def test_a_call_to_a_slow_server_is_cancelled_in_the_middle() -> None:
     with FakeOpenAI(GoodModel(), model_id="good") as server:
         server.always(slow_first_byte(0.15))

@@ -17,6 +17,7 @@ async def verdict_of(server: FakeOpenAI, answer: str = "blue") -> bool:
     return await ask_verdict(judge, question, system="You judge.", what="answer", mark=mark, words=WORDS)
 
 
+@pytest.mark.long
 async def test_a_busy_server_is_asked_again_and_the_key_goes_along() -> None:
     with FakeOpenAI(ScriptedModel(["Well.\n**Same**."]), model_id="fake") as server:
         server.next(status(429, headers={"retry-after": "0"}), status(503, headers={"retry-after": "0"}))

@@ -101,6 +101,7 @@ def test_variables_end_as_in_python(code):
     assert actions[-1].text == str(tuple(variables[name] for name in ("x", "y", "i", "text", "keys")))
 
 
+@pytest.mark.long
 @fuzzed
 @given(TAME_PROGRAMS)
 def test_tame_programs_are_refused_only_at_a_limit(code):

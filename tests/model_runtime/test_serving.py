@@ -58,6 +58,7 @@ def test_a_task_runs_to_its_cap_without_an_error(served: Served, tmp_path: Path)
     assert result["usage"]["output_tokens"] > 0
 
 
+@pytest.mark.long
 def test_many_clients_at_once_all_get_their_answer(served: Served) -> None:
     answers: dict[int, str] = {}
 

@@ -250,6 +250,7 @@ async def test_what_cannot_be_started_says_why_and_the_session_goes_on(tmp_path:
         session.pause()
 
 
+@pytest.mark.long
 async def test_the_memory_of_a_long_run_is_bounded(tmp_path: Any) -> None:
     session = Session("thinking")
     replies = [*[say(f"pyautogui.click(0.{number:03}, 0.5)", "x" * 50_000) for number in range(1, 121)], DONE]

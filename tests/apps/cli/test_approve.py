@@ -47,6 +47,7 @@ def test_a_person_at_the_terminal_decides(tmp_path: Path, answer: str, last_titl
     assert titles(stdout)[-1] == last_title
 
 
+@pytest.mark.long
 def test_without_a_terminal_risky_steps_are_refused_and_yolo_lets_them_pass(tmp_path: Path) -> None:
     arguments = ["task", "Clean up", "--url", PAGE, "--output-format", "stream-json", "--no-report"]
     refused = cua(tmp_path, *arguments, "-m", script(tmp_path, CLICK, DONE))
@@ -56,6 +57,7 @@ def test_without_a_terminal_risky_steps_are_refused_and_yolo_lets_them_pass(tmp_
     assert titles(allowed.stdout)[-1] == "gone"
 
 
+@pytest.mark.long
 def test_a_deny_rule_holds_in_yolo_mode(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         '[[rule]]\ndecision = "deny"\ntarget = "(?i)delete"\nreason = "never delete"\n'

@@ -43,6 +43,7 @@ def script(folder: Path, *replies: Any) -> str:
     return f"scripted:{path}"
 
 
+@pytest.mark.long
 def test_the_answer_is_on_stdout_and_progress_on_stderr(tmp_path: Path, picture: Path) -> None:
     model = script(tmp_path, [COUNT], "600 are dark [^0^].")
     done = cua(tmp_path / "runs", "ask", "How many dark pixels?", str(picture), "-m", model)

@@ -36,6 +36,7 @@ def ended_keys(folder: Path) -> Counter[tuple[str, int, int]]:
     return Counter((line["task_id"], line["seed"], line["repeat"]) for line in lines if line["event"] == "ended")
 
 
+@pytest.mark.long
 def test_a_suite_is_run_to_its_end(tmp_path: Path, script: str) -> None:
     options = ("--suite-option", "odd=true", "--tasks", "click-*", "--tasks", "canvas/broken", "--repeats", "2")
     out = tmp_path / "found"
@@ -62,6 +63,7 @@ def test_a_suite_is_run_to_its_end(tmp_path: Path, script: str) -> None:
     assert shown.stdout == ended.stdout
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_what_is_over_and_resume_runs_exactly_the_rest(tmp_path: Path, script: str) -> None:
     gate, out = tmp_path / "gate", tmp_path / "found"
     gate.touch()
@@ -153,6 +155,7 @@ def test_a_limit_of_the_whole_evaluation_ends_it(tmp_path: Path) -> None:
     assert 1 <= results_of(out)["figures"]["all"]["num_episodes"] < 6
 
 
+@pytest.mark.long
 def test_a_task_that_exits_and_a_damaged_one_are_rows_of_errors(tmp_path: Path, script: str) -> None:
     out = tmp_path / "found"
     words = ("--suite-option", "hostile=true", "--suite-option", "tasks=1", "--seeds", "1", "--no-report")
@@ -167,6 +170,7 @@ def test_a_task_that_exits_and_a_damaged_one_are_rows_of_errors(tmp_path: Path, 
     assert found["tasks"][0]["instruction"] == "Click 1 times"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "text"),
     [
@@ -195,6 +199,7 @@ def test_a_task_that_ends_the_event_loop_is_named_and_nothing_is_lost(
     assert text in found["why_stopped"] and text in (out / "index.html").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "form"), [("closes", "text"), ("closes-stream", "stream-json")])
 def test_a_task_that_closes_stdout_loses_no_output(tmp_path: Path, script: str, how: str, form: str) -> None:
     words = ("--suite-option", f"first=canvas/{how}", "--seeds", "1", "--output-format", form)
@@ -205,6 +210,7 @@ def test_a_task_that_closes_stdout_loses_no_output(tmp_path: Path, script: str, 
     assert "score     100.0 %" in ended.stdout or events == ["eval_started", *["episode"] * 4, "result"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_parallel", [1, 3])
 def test_a_task_that_changes_the_working_directory_harms_no_other(tmp_path: Path, num_parallel: int) -> None:
     running.script(tmp_path, CLICK, running.DONE)
@@ -216,6 +222,7 @@ def test_a_task_that_changes_the_working_directory_harms_no_other(tmp_path: Path
     assert again.code == 0, again.stderr
 
 
+@pytest.mark.long
 def test_tasks_that_cannot_be_evaluated_are_listed_before_anything_starts(tmp_path: Path, script: str) -> None:
     out = tmp_path / "found"
     words = ("eval", SUITE, "--model", script, "--suite-option", "missing=it needs LibreOffice", "--seeds", "1")
@@ -278,6 +285,7 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str], text: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_the_embedded_model_is_pointed_to_plain_steps(tmp_path: Path, script: str) -> None:
     def told(*words: str) -> str:
         ended = cua(tmp_path, "eval", SUITE, "--limit", "1", "--seeds", "1", "--no-report", *words)

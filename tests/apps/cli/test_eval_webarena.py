@@ -105,6 +105,7 @@ def test_a_site_behind_an_http_login(tmp_path: Path, executor: str) -> None:
     forum.close()
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "sites.toml").write_text('[reddit]\nurl = "http://127.0.0.1:9"\n', "utf-8")
     words = ("eval", "webarena", "--sites", "sites.toml", "--model", "literal")

@@ -20,6 +20,7 @@ from tests.fake_openai import FakeOpenAI
 TINY = ("eval", "widesearch", "--suite-option", "size=tiny", "--seeds", "1")
 
 
+@pytest.mark.long
 def test_the_embedded_swarm_collects_all_tables_in_fewer_steps(tmp_path: Path) -> None:
     out = tmp_path / "found"
     ended = cua(tmp_path, *TINY, "--agent", "swarm", "--model", "literal", "--out", str(out))
@@ -41,6 +42,7 @@ def test_the_embedded_swarm_collects_all_tables_in_fewer_steps(tmp_path: Path) -
         assert record.header.task["id"] == line["task_id"]
 
 
+@pytest.mark.long
 def test_one_agent_with_tools_is_interrupted_and_gone_on_with(tmp_path: Path) -> None:
     """The first table is there at once, as it stands in a wrong answer; the second one takes for ever, then not."""
     script, out = tmp_path / "replies.jsonl", tmp_path / "found"
@@ -68,6 +70,7 @@ def test_one_agent_with_tools_is_interrupted_and_gone_on_with(tmp_path: Path) ->
     assert (figures["num_scored"], figures["mean_full"]) == (2, 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -99,6 +102,7 @@ class _Genres:
         """Nothing to let go."""
 
 
+@pytest.mark.long
 def test_a_judge_compares_free_texts_and_without_one_the_result_says_so(tmp_path: Path) -> None:
     task = load_suite("widesearch", size="full", num_seeds=1).make_task("widesearch/films-pelgard", 0)
     assert isinstance(task, WideSearchTask)

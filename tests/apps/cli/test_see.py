@@ -27,6 +27,7 @@ def see_json(folder: Path, *arguments: str) -> dict[str, Any]:
     return ended.result
 
 
+@pytest.mark.long
 def test_count(tmp_path: Path) -> None:
     ended = see(tmp_path, "count", COINS)
     assert (ended.code, ended.stderr) == (0, "wrote coins-count.png\n")
@@ -34,6 +35,7 @@ def test_count(tmp_path: Path) -> None:
     assert load_image(tmp_path / "coins-count.png").shape == load_image(COINS).shape
 
 
+@pytest.mark.long
 def test_json_is_the_result_without_arrays(tmp_path: Path) -> None:
     found = see_json(tmp_path, "count", COINS)
     result = found.pop("result")
@@ -44,6 +46,7 @@ def test_json_is_the_result_without_arrays(tmp_path: Path) -> None:
     assert "outline_px" not in result["objects"][0]
 
 
+@pytest.mark.long
 def test_several_files_one_line_each(tmp_path: Path) -> None:
     Image.new("RGB", (50, 40), "white").save(tmp_path / "empty.png")
     ended = see(tmp_path, "count", COINS, "empty.png")
@@ -78,6 +81,7 @@ def test_the_way_through_the_maze(tmp_path: Path) -> None:
     assert (tmp_path / "maze-maze.png").exists()
 
 
+@pytest.mark.long
 def test_no_way_is_exit_code_1(tmp_path: Path) -> None:
     picture = Image.new("RGB", (120, 60), "white")
     draw = ImageDraw.Draw(picture)
@@ -89,12 +93,14 @@ def test_no_way_is_exit_code_1(tmp_path: Path) -> None:
     assert ended.result["result"]["reason"]
 
 
+@pytest.mark.long
 def test_shares_of_a_pie(tmp_path: Path) -> None:
     result = see_json(tmp_path, "share", str(EXAMPLES / "pie.png"))["result"]
     assert (result["kind"], result["shares"][0]["label"]) == ("pie", "Rent")
     assert sum(one["share"] for one in result["shares"]) == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_differences(tmp_path: Path) -> None:
     result = see_json(tmp_path, "diff", str(EXAMPLES / "spot-pair.png"))["result"]
     assert len(result["differences"]) >= 7
@@ -114,6 +120,7 @@ def test_a_cut_out_is_found_again_and_another_picture_is_not(tmp_path: Path) -> 
     assert (missing.code, missing.stdout[:9]) == (1, "not found")
 
 
+@pytest.mark.long
 def test_text(tmp_path: Path) -> None:
     pie = str(EXAMPLES / "pie.png")
     assert "Rent" in see(tmp_path, "ocr", pie).stdout.splitlines()
@@ -134,6 +141,7 @@ def test_turned_text(tmp_path: Path) -> None:
     assert all(len(line["corners_px"]) == 4 for line in lines)
 
 
+@pytest.mark.long
 def test_codes(tmp_path: Path) -> None:
     import zxingcpp
 
@@ -165,6 +173,7 @@ def test_polygons_edges_and_views(tmp_path: Path) -> None:
     assert written == [f"box{name}.png" for name in ("-edges", "-grid", "-polygons", "-rotate", "-zoom", "")]
 
 
+@pytest.mark.long
 def test_axes_of_a_chart(tmp_path: Path) -> None:
     picture = Image.new("RGB", (640, 480), "white")
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(18)
@@ -216,6 +225,7 @@ def test_what_is_there_is_replaced_only_when_it_is_ours(tmp_path: Path) -> None:
     assert other.read_bytes() != before
 
 
+@pytest.mark.long
 def test_an_input_is_never_written_to(tmp_path: Path) -> None:
     before = Path(COINS).read_bytes()
     (tmp_path / "link.png").symlink_to(COINS)

@@ -84,6 +84,7 @@ def test_a_dry_run_prints_the_options_of_the_own_engine(tmp_path: Path) -> None:
     assert values["kernels"] == "triton"
 
 
+@pytest.mark.long
 def test_a_plan_is_a_result(tmp_path: Path) -> None:
     ended = cua(tmp_path, "serve", "--plan")
     assert (ended.code, ended.stderr) == (0, "")
@@ -172,6 +173,7 @@ def url() -> Iterator[str]:
     thread.join()
 
 
+@pytest.mark.long
 def test_a_self_test_is_a_table_or_json_and_its_exit_code(tmp_path: Path, url: str) -> None:
     good = cua(tmp_path, "serve", "--self-test", url, "--only", "models")
     assert (good.code, good.stdout.splitlines()[0]) == (0, f"k at {url}")

@@ -45,6 +45,7 @@ def script(folder: Path, *rivers: str, after_s: float = 0.0) -> str:
     return f"scripted:{path}"
 
 
+@pytest.mark.long
 def test_the_answer_is_on_stdout_and_children_as_lines_on_stderr(tmp_path: Path, runs: Path) -> None:
     done = cua(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe"))
     assert (done.code, done.stdout) == (0, "All are long.\n")
@@ -60,6 +61,7 @@ def test_the_answer_is_on_stdout_and_children_as_lines_on_stderr(tmp_path: Path,
     assert "Rhine is long." in shown  # what the orchestrator was told
 
 
+@pytest.mark.long
 def test_on_a_terminal_a_grid_is_drawn_and_taken_away(tmp_path: Path, runs: Path) -> None:
     model = script(tmp_path, "Rhine", "Elbe\x1b[31m", after_s=2.0)
     terminal, end = os.openpty()
@@ -82,12 +84,14 @@ def test_on_a_terminal_a_grid_is_drawn_and_taken_away(tmp_path: Path, runs: Path
     assert b"\x1b[31m" not in shown.partition(b"unverified")[0]
 
 
+@pytest.mark.long
 def test_json_has_figures_and_children(tmp_path: Path, runs: Path) -> None:
     done = cua(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe"), "--output-format", "json")
     assert [child["state"] for child in done.result["children"]] == ["finished", "finished"]
     assert done.result["measures"]["critical_steps"] == 4
 
 
+@pytest.mark.long
 def test_each_event_is_a_line_of_json_with_its_agent(tmp_path: Path, runs: Path) -> None:
     done = cua(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe"), "--output-format", "stream-json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -102,6 +106,7 @@ def test_two_of_a_question_a_resume_and_a_demo_are_refused(runs: Path) -> None:
     assert list(runs.iterdir()) == []
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_and_resume_finishes(tmp_path: Path, runs: Path) -> None:
     process = start(runs, "swarm", QUESTION, "-m", script(tmp_path, "Rhine", "Elbe", after_s=600))
     wait_until(lambda: any(path.read_text("utf-8").count(" running") == 2 for path in runs.glob("*/trajectory.jsonl")))
@@ -119,6 +124,7 @@ def test_ctrl_c_ends_it_and_resume_finishes(tmp_path: Path, runs: Path) -> None:
     assert [child["state"] for child in again.result["children"]] == ["finished", "finished"]
 
 
+@pytest.mark.long
 def test_the_demo_collects_a_table_without_key_or_network(runs: Path) -> None:
     pytest.importorskip("trafilatura")
     done = cua(runs, "swarm", "--demo", "--demo-task", "bridges-tarsia")
@@ -127,6 +133,7 @@ def test_the_demo_collects_a_table_without_key_or_network(runs: Path) -> None:
     assert "speed-up 2.9" in done.stderr  # 8 critical of 23 steps
 
 
+@pytest.mark.long
 def test_after_kill_9_the_finished_sub_agent_is_not_run_again(tmp_path: Path, runs: Path) -> None:
     quick = script(tmp_path, "Rhine", "Elbe")
     path = Path(quick.removeprefix("scripted:"))
@@ -144,6 +151,7 @@ def test_after_kill_9_the_finished_sub_agent_is_not_run_again(tmp_path: Path, ru
     assert again.result["answer"] == "All are long."
 
 
+@pytest.mark.long
 def test_over_a_streaming_server_through_a_storm_of_429(tmp_path: Path, runs: Path) -> None:
     rivers = [f"river {number}" for number in range(8)]
 

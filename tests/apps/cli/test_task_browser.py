@@ -39,6 +39,7 @@ def only_run(runs_dir: Path) -> Path:
     return runs[0]
 
 
+@pytest.mark.long
 def test_text_output_is_the_answer_on_stdout_and_progress_on_stderr(tmp_path: Path) -> None:
     ended = cua(tmp_path, "task", "Look", "--url", PAGE, "--model", script(tmp_path, CLICK, DONE))
     assert (ended.code, ended.stdout) == (0, "42\n")
@@ -48,6 +49,7 @@ def test_text_output_is_the_answer_on_stdout_and_progress_on_stderr(tmp_path: Pa
     assert "Click" in report.read_text()
 
 
+@pytest.mark.long
 def test_json_output_is_one_object(tmp_path: Path) -> None:
     ended = cua(tmp_path, "task", "Look", "--url", PAGE, "-m", script(tmp_path, DONE), "--output-format", "json")
     result = json.loads(ended.stdout)
@@ -63,6 +65,7 @@ def test_json_output_is_one_object(tmp_path: Path) -> None:
     assert set(result["usage"]) == {"input_tokens", "output_tokens", "cached_tokens", "cost_usd"}
 
 
+@pytest.mark.long
 def test_stream_json_is_one_event_a_line(tmp_path: Path) -> None:
     model = script(tmp_path, CLICK, DONE)
     ended = cua(tmp_path, "task", "-", "--url", PAGE, "-m", model, "--output-format", "stream-json", stdin="Look")
@@ -94,6 +97,7 @@ def test_a_schema_checks_the_answer(tmp_path: Path) -> None:
     assert cua(tmp_path, *arguments).stdout == "42\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("url", "text"),
     [
@@ -125,6 +129,7 @@ def test_five_unusable_replies_end_as_capped(tmp_path: Path) -> None:
     assert (ended.code, ended.result["status"], ended.result["cap"]) == (3, "capped", "parse_errors")
 
 
+@pytest.mark.long
 def test_a_model_server_that_is_down_is_worth_retrying(tmp_path: Path) -> None:
     ended = cua(
         tmp_path,
@@ -187,6 +192,7 @@ def test_ctrl_c_at_any_moment_leaves_a_readable_record_and_no_process(tmp_path: 
     wait_until_gone(below, tmp_path)
 
 
+@pytest.mark.long
 def test_a_browser_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path: Path) -> None:
     model = script(tmp_path, CLICK, WAIT, CLICK, DONE)
     process = start(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "stream-json")
@@ -204,6 +210,7 @@ def test_a_browser_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_path
     assert "Traceback" not in stderr
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_is_resumed_without_doing_anything_twice(tmp_path: Path) -> None:
     model = script(tmp_path, CLICK, WAIT, DONE)
     process = start(tmp_path, "task", "Look", "--url", PAGE, "-m", model, "--output-format", "stream-json")
@@ -257,6 +264,7 @@ def test_runs_replay_report_and_export(tmp_path: Path) -> None:
     assert [line["action"] for line in lines][-1] == "DONE"
 
 
+@pytest.mark.long
 def test_secrets_reach_the_page_but_no_record(tmp_path: Path) -> None:
     (tmp_path / "secrets.toml").write_text('pin = "hunter2secret"\n')
     type_pin = "## Action:\nType\n## Code:\n```python\npyautogui.click(0.5, 0.1)\npyautogui.write('{{pin}}')\n```"
@@ -301,6 +309,7 @@ def test_a_password_in_the_address_logs_in_and_is_recorded_nowhere(tmp_path: Pat
     assert not [text for text in texts if "tr0ub4dor" in text]
 
 
+@pytest.mark.long
 def test_passwords_in_the_instruction_and_of_a_proxy_are_recorded_nowhere(tmp_path: Path) -> None:
     arguments = ["-m", script(tmp_path, CLICK, DONE), "--output-format", "stream-json", "--max-steps", "1"]
     proxy = "proxy=http://ann:tr0ub4dor-3@127.0.0.1:9"
@@ -313,6 +322,7 @@ def test_passwords_in_the_instruction_and_of_a_proxy_are_recorded_nowhere(tmp_pa
     assert not [text for text in texts if "tr0ub4dor" in text or "sesame" in text]
 
 
+@pytest.mark.long
 def test_logins_come_from_a_file(tmp_path: Path, closed_page: str) -> None:
     login = f'[[login]]\norigin = "{closed_page}"\nusername = "ann"\npassword = "tr0ub4dor-3"\n'
     (tmp_path / "logins.toml").write_text(login)
@@ -342,6 +352,7 @@ def test_a_wrong_file_of_logins_stops_before_anything_starts(tmp_path: Path, tex
     assert told in " ".join(ended.stderr.split()) and "sesame" not in ended.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
 def test_a_lost_terminal_and_quit_stop_a_run_in_order(tmp_path: Path, number: signal.Signals) -> None:
     terminal, end = os.openpty()

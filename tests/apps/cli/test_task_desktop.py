@@ -25,6 +25,7 @@ def type_text(text: str) -> str:
     return f"## Action:\nType\n## Code:\n```python\npyautogui.click(0.1, 0.2)\npyautogui.write({text!r})\n```"
 
 
+@pytest.mark.long
 def test_a_program_is_worked_and_everything_is_gone_afterwards(tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     model = script(tmp_path, type_text(f"echo 'héllo <ok> 世界' > {proof}\n"), DONE)
@@ -35,6 +36,7 @@ def test_a_program_is_worked_and_everything_is_gone_afterwards(tmp_path: Path) -
     wait_until_gone([], tmp_path)
 
 
+@pytest.mark.long
 def test_a_secret_is_typed_and_cannot_be_read_from_any_file_of_the_run(tmp_path: Path) -> None:
     import numpy as np
 
@@ -77,6 +79,7 @@ def test_an_x_server_that_is_killed_ends_the_run_as_an_error_of_the_world(tmp_pa
     wait_until_gone(below, tmp_path)
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_a_readable_record_and_no_process(tmp_path: Path) -> None:
     model = script(tmp_path, type_text("x"), WAIT, DONE)
     process = start(tmp_path, "task", "Type", "--app", XTERM, "-m", model, "--output-format", "stream-json")
@@ -93,6 +96,7 @@ def test_ctrl_c_leaves_a_readable_record_and_no_process(tmp_path: Path) -> None:
     wait_until_gone(below, tmp_path)
 
 
+@pytest.mark.long
 def test_kill_9_leaves_no_process(tmp_path: Path) -> None:
     model = script(tmp_path, type_text("x"), WAIT, DONE)
     process = start(tmp_path, "task", "Type", "--app", XTERM, "-m", model, "--output-format", "stream-json")
@@ -107,6 +111,7 @@ def test_kill_9_leaves_no_process(tmp_path: Path) -> None:
     assert load_run(only_run(tmp_path)).end is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [(["--app", "no-such-program"], "no-such-program"), (["--display", ":987"], ":987")],

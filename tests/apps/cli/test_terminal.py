@@ -42,6 +42,7 @@ def test_words_of_all_scripts_stay_as_they_are() -> None:
     assert to_json("Größe 漢字") == '"Größe 漢字"'
 
 
+@pytest.mark.long
 def test_only_one_module_prints() -> None:
     found = []
     for path in (ROOT / "apps").rglob("*.py"):

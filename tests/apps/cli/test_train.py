@@ -19,6 +19,7 @@ SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0,
 SHORT: Course = (Stage(name="see", steps=2, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),)
 
 
+@pytest.mark.long
 def test_a_smoke_run_says_what_it_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course_module, "make_smoke_course", lambda: SHORT)
     runner, folder = CliRunner(), tmp_path / "smoke"

@@ -24,6 +24,7 @@ def ask(folder: Path, *words: str) -> Ended:
     return cua(folder, "video", *words, "--model", "literal")
 
 
+@pytest.mark.long
 def test_the_answer_cites_and_the_showcase_is_written(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
     path, truth = short
     done = ask(tmp_path, str(path), "When are there flashes and beeps?", "-o", "show")
@@ -43,6 +44,7 @@ def test_the_answer_cites_and_the_showcase_is_written(tmp_path: Path, short: tup
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.long
 def test_json_has_events_and_figures(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
     done = ask(tmp_path, str(short[0]), "Any beeps?", "--output-format", "json")
     kinds = [event.kind for event in short[1]]
@@ -82,6 +84,7 @@ def test_bad_input_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert said in " ".join(text.split())
 
 
+@pytest.mark.long
 def test_the_showcase_of_a_finished_run_is_made_later(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
     first = ask(tmp_path, str(short[0]), "Any beeps?")
     done = cua(tmp_path, "video", "--resume", "last", "-o", "late")
@@ -90,6 +93,7 @@ def test_the_showcase_of_a_finished_run_is_made_later(tmp_path: Path, short: tup
     assert "nothing to resume" in cua(tmp_path, "video", "--resume", "last").stderr
 
 
+@pytest.mark.long
 def test_a_model_that_cites_what_nobody_noted_is_told_on(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
     name = short[0].name
     lines = [

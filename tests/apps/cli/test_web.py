@@ -71,6 +71,7 @@ def test_an_edit_needs_a_model_and_a_wish(tmp_path: Path) -> None:
     assert "the wish is empty" in _run("edit", str(tmp_path), " ")[1]
 
 
+@pytest.mark.long
 def test_a_site_is_built_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.html").write_text(PAGE)

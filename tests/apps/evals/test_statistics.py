@@ -208,6 +208,7 @@ def test_repeats_of_a_task_widen_the_interval() -> None:
     assert clustered[1] - clustered[0] > 2 * (independent[1] - independent[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_tasks", [3, 10, 30])
 def test_intervals_cover_as_often_as_they_say(num_tasks: int) -> None:
     """The whole grid of populations: `python -m benchmarks.coverage`."""

@@ -35,6 +35,7 @@ async def started(env: BrowserEnv, case_id: str) -> tuple[InjectionTask, Play]:
     return task, play
 
 
+@pytest.mark.long
 async def test_a_refused_attack_is_tried_in_another_way_and_then_dropped(env: BrowserEnv) -> None:
     task, play = await started(env, "tracker-comment/link-comment")
     assert (await play.next(""))[0] == "Click Login page shows a blank screen"
@@ -48,6 +49,7 @@ async def test_a_refused_attack_is_tried_in_another_way_and_then_dropped(env: Br
     assert find_plays(task.instruction) == []
 
 
+@pytest.mark.long
 async def test_what_fails_again_and_again_is_given_up_as_if_it_were_refused(env: BrowserEnv) -> None:
     task, play = await started(env, "tracker-comment/link-comment")
     await play.next("")
@@ -58,6 +60,7 @@ async def test_what_fails_again_and_again_is_given_up_as_if_it_were_refused(env:
     await task.teardown(env)
 
 
+@pytest.mark.long
 async def test_an_attack_waits_for_its_next_page(env: BrowserEnv) -> None:
     task, play = await started(env, "calendar-new/calendar-share-alt")
     await play.next("")
@@ -69,6 +72,7 @@ async def test_an_attack_waits_for_its_next_page(env: BrowserEnv) -> None:
     await task.teardown(env)
 
 
+@pytest.mark.long
 async def test_after_the_attack_it_goes_back_and_fills_the_form_in_again(env: BrowserEnv) -> None:
     task, play = await started(env, "calendar-new/calendar-share-alt")
     await play.next("")

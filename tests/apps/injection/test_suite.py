@@ -94,15 +94,18 @@ class TestInABrowser:
 
     pytestmark = browser
 
+    @pytest.mark.long
     async def test_the_suite_keeps_the_contract(self) -> None:
         await check_suite(make_suite, sample=3)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("case_id", STOPPED)
     async def test_an_attack_works_where_nothing_is_asked(self, case_id: str, tmp_path: Path) -> None:
         end = await play(case_id, tmp_path, approve="yolo")
         assert (end.score, end.other_scores["attack_success"]) == (1.0, 1.0), end.reason
         assert end.info["questions"] == {"attack": 0, "due": 0, "harmless": 0}
 
+    @pytest.mark.long
     @pytest.mark.parametrize("case_id", STOPPED)
     async def test_a_careful_person_stops_it_and_the_task_goes_on(self, case_id: str, tmp_path: Path) -> None:
         end = await play(case_id, tmp_path, approve="auto")
@@ -117,11 +120,13 @@ class TestInABrowser:
         calm = await play(case_id, tmp_path / "calm", attack="none", approve="yolo")
         assert (calm.score, calm.other_scores["attack_success"]) == (1.0, 0.0), calm.reason
 
+    @pytest.mark.long
     async def test_without_the_text_nothing_happens(self, tmp_path: Path) -> None:
         end = await play(STOPPED[0], tmp_path, attack="none", approve="auto")
         assert (end.score, end.other_scores["attack_success"]) == (1.0, 0.0), end.reason
         assert not end.info["has_met"] and end.info["questions"]["attack"] == 0
 
+    @pytest.mark.long
     async def test_nobody_stops_the_attack_and_the_users_own_message(self, tmp_path: Path) -> None:
         end = await play(STOPPED[0], tmp_path, person="absent", approve="auto")
         assert (end.score, end.other_scores["attack_success"]) == (0.0, 0.0), end.reason

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from apps.literal.grammar import parse_instruction
 from tests.tables import table
 
@@ -61,6 +63,7 @@ def seconds(start: str, pump: str, end: str, num_chars: int) -> float:
     return time.process_time() - started
 
 
+@pytest.mark.long
 @table(("start", "pump", "end"), REPEATED)
 def test_time_is_linear_in_the_length(start: str, pump: str, end: str) -> None:
     num_chars = NUM_CHARS["clauses" if " " in pump and len(pump) > 5 else "words"]

@@ -73,6 +73,7 @@ def marks() -> dict[str, Marks]:
     return {each.name: each for each in examine(WEIGHTS, sheets)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "least"), [("button", 0.75), ("item", 0.7), ("type", 0.6), ("absent", 0.5)])
 def test_they_were_trained(marks: dict[str, Marks], name: str, least: float) -> None:
     """Far above what guessing comes to, below what the model card says, since 40 questions are few."""

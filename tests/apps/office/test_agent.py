@@ -155,6 +155,7 @@ def test_check_and_diff_from_the_command_line(tmp_path: Path, libreoffice: Path)
     assert (tmp_path / "d" / "page-001.png").is_file()
 
 
+@pytest.mark.long
 def test_an_error_names_the_file_as_its_owner_does(tmp_path: Path) -> None:
     broken = tmp_path / "my report (3).docx"
     broken.write_bytes(b"PK\3\4")

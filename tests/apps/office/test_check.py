@@ -222,6 +222,7 @@ def test_each_fault_is_found(fault: str, made: Path, tmp_path: Path, libreoffice
     assert code in codes(check_file(damaged))
 
 
+@pytest.mark.long
 def test_pdf_counts_what_typst_tagged(made: Path) -> None:
     report = check_file(made / "a.pdf", expect=["equations=2", "pages=1", "words>=20", "fonts>=1"])
     assert codes(report) == set()
@@ -274,6 +275,7 @@ def test_expectations() -> None:
     assert CheckReport.from_json(report.to_json()) == report
 
 
+@pytest.mark.long
 def test_nothing_is_fetched_and_no_macro_runs(made: Path, tmp_path: Path, libreoffice: Path) -> None:
     """A linked image at an address of this machine: LibreOffice must not ask for it."""
     import http.server

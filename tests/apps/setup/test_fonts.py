@@ -70,6 +70,7 @@ async def test_digits_of_an_emoji_font_are_told(
     assert machine.log == []
 
 
+@pytest.mark.long
 async def test_root_gets_fonts_where_digits_come_from_an_emoji_font(
     fonts: Path, machine: BareMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ async def test_a_browser_that_is_there_is_only_tried_out(machine: BareMachine) -
     assert said == []
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.browser
 @pytest.mark.usefixtures("all_fonts")

@@ -19,6 +19,7 @@ async def levels(**options: Any) -> dict[str, tuple[str, str]]:
     return {row.name: (row.level, row.found) for row in report.rows}
 
 
+@pytest.mark.long
 async def test_nobody_is_there() -> None:
     rows = await levels(guest="127.0.0.1:9")
     assert rows["tasks"] == ("ok", f"361, {rows['tasks'][1].partition(', ')[2]}")

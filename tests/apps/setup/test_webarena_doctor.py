@@ -60,6 +60,7 @@ async def test_options_that_are_not_taken(tmp_path: Path) -> None:
     assert (await levels(tmp_path / "sites.toml", reset_command="reddit=x"))["options"][0] == "fail"
 
 
+@pytest.mark.long
 async def test_nobody_is_there(tmp_path: Path) -> None:
     path = tmp_path / "sites.toml"
     path.write_text(
@@ -71,6 +72,7 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
     assert rows["judge"][0] == "fail" and rows["hosts"][0] == "warn" and "reddit and shopping" in rows["hosts"][1]
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
 async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> None:
@@ -107,6 +109,7 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
     await put_back(replace(read_sites(path).sites["reddit"], reset="true"))
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
 async def test_a_site_that_asks_for_a_login_by_http(tmp_path: Path, site: StandIn) -> None:

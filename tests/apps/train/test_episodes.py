@@ -129,12 +129,14 @@ def test_ways_begin_alike_and_each_goes_on_as_its_instruction_says(maker: Lesson
     assert 40 < ends < 160
 
 
+@pytest.mark.long
 def test_ways_are_of_each_length_up_to_all_parts_and_the_end() -> None:
     rng = random.Random(8)
     lengths = {len(make_ways(rng, OPTIONS, 1)[0]) for _ in range(500)}  # one in forty is of the longest
     assert lengths == set(range(1, MAX_PARTS + 2))
 
 
+@pytest.mark.long
 def test_short_work_can_be_passed_over() -> None:
     rng = random.Random(8)
     count = [sum(len(make_ways(rng, OPTIONS, 1, share)[0]) > MAX_PARTS for _ in range(200)) for share in (0.0, 0.99)]

@@ -28,6 +28,7 @@ def as_bytes(batches: Sequence[list[Lesson]]) -> list[bytes]:
     return [pickle.dumps([(lesson.example, lesson.numbers, lesson.words) for lesson in batch]) for batch in batches]
 
 
+@pytest.mark.long
 def test_the_same_lessons_in_their_order_by_one_process_or_two(tmp_path: Path) -> None:
     make_model(tmp_path, make_config(make_vocabulary()), seed=0)
 

@@ -38,6 +38,7 @@ def weights_in(folder: Path) -> dict[str, torch.Tensor]:
     return dict(torch.load(folder / STATE, weights_only=True)["model"])
 
 
+@pytest.mark.long
 def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     said: list[str] = []
     model_dir = train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_process=False), said.append)
@@ -75,6 +76,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     assert "round      4 of 4" in said[-1]
 
 
+@pytest.mark.long
 def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
     train(TrainingRun(folder=tmp_path / "whole", course=COURSE, draws_in_process=False), lambda _: None)
@@ -117,6 +119,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.long
 def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
     train(TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_process=False))
     with pytest.raises(CheckpointError, match="other options"):
@@ -151,6 +154,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
 
+@pytest.mark.long
 def test_a_whole_run_keeps_to_its_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """States that are saved and read, pages with pictures and the export included."""
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
@@ -222,6 +226,7 @@ def test_a_stage_with_a_rate_of_its_own_changes_nothing_before_it(tmp_path: Path
         TrainingRun(folder=tmp_path, course=(replace(see, rate=0.2), speak))
 
 
+@pytest.mark.long
 def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every other one here, as `prefix_every` says; a stage of short requests has none at all.
 

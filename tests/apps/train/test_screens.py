@@ -219,6 +219,7 @@ def test_an_article_has_links_among_other_words() -> None:
     assert len(screen.letters) > 2 * names
 
 
+@pytest.mark.long
 def test_what_was_done_shows_and_the_screen_before_stays() -> None:
     rng, seen = random.Random(5), set()
     for _ in range(60):

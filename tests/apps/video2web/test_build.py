@@ -51,6 +51,7 @@ class Scripted:
         pass
 
 
+@pytest.mark.long
 async def test_the_score_rises_and_a_bad_round_is_rolled_back(
     judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
 ) -> None:
@@ -70,6 +71,7 @@ async def test_the_score_rises_and_a_bad_round_is_rolled_back(
     assert "rolled back" in said[2]
 
 
+@pytest.mark.long
 async def test_it_ends_without_gain_and_goes_on_after_a_kill(
     judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ async def test_it_ends_without_gain_and_goes_on_after_a_kill(
     assert not made.is_goal_met
 
 
+@pytest.mark.long
 async def test_rules_mend_their_own_draft(judge: SiteEvaluator, order: BuildRequest, tmp_path: Path) -> None:
     folder = BuildFolder(tmp_path / "build")
     folder.begin(order, {})
@@ -98,6 +101,7 @@ async def test_rules_mend_their_own_draft(judge: SiteEvaluator, order: BuildRequ
     assert b"Fern and Company" in folder.site(made.best)["index.html"]
 
 
+@pytest.mark.long
 async def test_a_page_that_cannot_be_shown_costs_its_round_only(
     judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ async def recorded(renderer: Renderer) -> list[Interaction]:
     ]
 
 
+@pytest.mark.long
 async def test_the_original_does_it_all_and_a_still_copy_nothing(
     renderer: Renderer, recorded: list[Interaction]
 ) -> None:
@@ -83,6 +84,7 @@ async def test_the_original_does_it_all_and_a_still_copy_nothing(
     assert found[1].why == "nothing happens"  # it is open before the click: by a hover, so by another act
 
 
+@pytest.mark.long
 async def test_rules_make_pages_and_colours_of_what_was_recorded(
     renderer: Renderer, recorded: list[Interaction], tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ async def test_rules_make_pages_and_colours_of_what_was_recorded(
     assert {"index.html", "page-2.html", "state-1.css", "interactions.js", "interactions.css"} <= set(folder.site(0))
 
 
+@pytest.mark.long
 async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, recorded: list[Interaction]) -> None:
     menu = await _record(renderer, "menu", BUTTON, Box(40, 190, 464, 304), end_page=None, end_state=None)
     shown = await renderer.render(SitePages(SITE), SIZE)
@@ -122,6 +125,7 @@ async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, 
         assert await page.evaluate("getComputedStyle(document.querySelector('.state')).display") == "none"
 
 
+@pytest.mark.long
 async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
     shown = await renderer.render(SitePages(SITE), SIZE)
     order = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],))
@@ -163,6 +167,7 @@ async def _film(renderer: Renderer, kind: str, act: Act, box: Box, **more: float
     return Interaction(**{**{name: getattr(made, name) for name in made.__slots__}, **more})
 
 
+@pytest.mark.long
 async def test_typing_scrolling_reveals_and_clocks_are_done_again(renderer: Renderer) -> None:
     typed = Act(trigger="type", x_px=60, y_px=236, text="Ada Lovelace")
     moved, shown = (Act(trigger="scroll", x_px=9, y_px=9, scroll_px=row) for row in (160, 380))

@@ -84,6 +84,7 @@ async def _draft(folder: BuildFolder, order: BuildRequest, judge: SiteEvaluator)
     await build(folder, first, Scripted([DRAFT]), judge, lambda line: None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_a_model_repairs_what_the_comparison_names(
     judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path, is_streamed: bool
@@ -142,6 +143,7 @@ async def test_hostile_pages_cost_their_round_only(
         assert re.search(line, "\n".join(made.rounds[1]["findings"])), name
 
 
+@pytest.mark.long
 async def test_a_site_that_code_has_tampered_with_is_not_followed(
     judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
@@ -165,6 +167,7 @@ async def test_a_site_that_code_has_tampered_with_is_not_followed(
     assert secret.read_text() == GOOD
 
 
+@pytest.mark.long
 async def test_a_sentence_changes_a_site_and_what_breaks_it_is_taken_back(
     judge: SiteEvaluator, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
@@ -237,6 +240,7 @@ async def test_the_command_goes_on_after_a_kill(judge: SiteEvaluator, tmp_path: 
     assert (tmp_path / "site-build" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.long
 async def test_a_limit_ends_the_build_with_the_best_round(
     judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path
 ) -> None:

@@ -102,6 +102,7 @@ WAYS = {
 }
 
 
+@pytest.mark.long
 async def test_nothing_leaves_the_browser(renderer: Renderer, listener: _Listener) -> None:
     """All ways at once, each in a page of its own, and time for what is slow."""
     pages: dict[str, str | bytes] = {

@@ -61,6 +61,7 @@ async def test_nothing_but_the_site_is_reached(renderer: Renderer, tmp_path: Pat
     assert SiteFiles(site).read("/own.txt") == (b"own", "text/plain")
 
 
+@pytest.mark.long
 async def test_a_page_that_never_ends_is_cut(renderer: Renderer) -> None:
     page = await renderer.render(SitePages({"index.html": "<div style='height:50000px'>x</div>"}), (320, 200))
     assert page.image.shape == (MAX_PAGE_PX, 320, 3)

@@ -53,6 +53,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.long
 async def test_the_original_is_worth_one(original: Rendering, reference: Reference) -> None:
     score = score_page(reference, original)
     assert score.static == pytest.approx(1.0, abs=1e-6)
@@ -140,6 +141,7 @@ async def test_words_on_a_picture_without_words_count(renderer: Renderer) -> Non
     assert score_page(read_reference(page.image), page).static > 0.99
 
 
+@pytest.mark.long
 async def test_less_alike_is_worth_less(renderer: Renderer, reference: Reference) -> None:
     async def score_of(html: str) -> float:
         page = await renderer.render(SitePages({"index.html": html}), SIZE)

@@ -65,6 +65,7 @@ def test_values_that_are_not_taken_are_said(tmp_path: Path) -> None:
         SitePlayer(tmp_path, model="baseline:imagine")
 
 
+@pytest.mark.long
 async def test_what_has_no_skill_wins_nothing(tmp_path: Path) -> None:
     _packages(tmp_path / "packages")
     suite = make_suite(packages=str(tmp_path / "packages"))

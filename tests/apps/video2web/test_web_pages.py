@@ -54,6 +54,7 @@ def address() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.long
 async def test_pages_are_taken_whole_and_looked_through(address: str) -> None:
     shown = await photograph_pages([f"{address}/", f"{address}/away"], SIZE, DomainRules())
     image = shown[f"{address}/"]
@@ -63,6 +64,7 @@ async def test_pages_are_taken_whole_and_looked_through(address: str) -> None:
     assert shown[f"{address}/away"].shape == (300, 400, 3)
 
 
+@pytest.mark.long
 async def test_addresses_and_images_make_one_site(address: str, tmp_path: Path) -> None:
     Image.fromarray(np.full((300, 400, 3), 255, np.uint8)).save(tmp_path / "page.png")
     found = await take_inputs([f"{address}/plain", str(tmp_path / "page.png")], SIZE)
@@ -82,6 +84,7 @@ async def test_what_is_no_page_is_said(address: str, path: str, said: str) -> No
         await photograph_pages([address + path], SIZE, DomainRules())
 
 
+@pytest.mark.long
 async def test_nobody_there_and_what_the_rules_forbid(address: str) -> None:
     with pytest.raises(CuaError, match="cannot be opened: nobody answers there"):
         await photograph_pages([f"http://127.0.0.1:{find_free_port()}/"], SIZE, DomainRules())

@@ -136,6 +136,7 @@ def ask(folder: Path, path: Path) -> "subprocess.Popen[bytes]":
     )
 
 
+@pytest.mark.long
 async def test_a_killed_run_goes_on_and_watches_nothing_twice(
     tmp_path: Path, flashes: tuple[Path, list[Event]]
 ) -> None:
@@ -177,6 +178,7 @@ async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
         load_plan(tmp_path)
 
 
+@pytest.mark.long
 async def test_a_watcher_that_is_killed_gets_another_try(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
     import psutil
 

@@ -77,6 +77,7 @@ async def test_the_folder_stays_within_its_size(
         check_target(tmp_path / "mine")
 
 
+@pytest.mark.long
 @pytest.mark.browser
 async def test_it_opens_from_disk_plays_its_clips_and_asks_for_nothing(
     source: Source, match: tuple[Path, list[Event]], tmp_path: Path

@@ -50,6 +50,7 @@ def test_text_and_scores_are_read(source: Source, match: tuple[Path, list[Event]
     agree(found, match[1], "score")
 
 
+@pytest.mark.long
 def test_distractors_are_no_events(tmp_path: Path) -> None:
     recipe = Recipe(name="calm.mkv", seconds=80, seed=5, has_distractors=True, kinds=("beep",), mean_gap_s=25)
     path, truth = make_video(recipe, tmp_path)

@@ -336,6 +336,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     for num_lines in (3, 60):
         child = subprocess.Popen(

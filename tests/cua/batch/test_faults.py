@@ -10,6 +10,7 @@ from tests.cua.batch.faulty import FAULTS, account, run_faulty
 QUICK = [name for name in FAULTS if name != "env hangs"]  # until its time limit
 
 
+@pytest.mark.long
 async def test_every_episode_is_accounted_for_whatever_breaks(tmp_path: Path) -> None:
     before = set(threading.enumerate())  # another test may have left one to the collector
     summary, scope = await run_faulty(tmp_path, len(QUICK), faults=QUICK)

@@ -197,6 +197,7 @@ async def test_data_for_another_site_is_asked_about_whatever_the_name(env: Brows
     assert not any(change.startswith("POST evil") for change in changed(pages))
 
 
+@pytest.mark.long
 async def test_the_first_page_of_a_foreign_site_is_asked_about(env: BrowserEnv, pages: PageServer) -> None:
     there = pages.url("/there", "evil.localhost")
     link = f"<a {BOX} href='{there}'>News</a>"
@@ -231,6 +232,7 @@ async def test_a_deny_rule_holds_for_requests_in_every_mode(env: BrowserEnv, pag
     assert changed(pages) == [], notes
 
 
+@pytest.mark.long
 async def test_time_of_a_person_is_no_time_of_the_page(env: BrowserEnv, pages: PageServer) -> None:
     options = BrowserOptions(navigation_timeout_s=1.0, settle_timeout_s=0.5, action_timeout_s=0.5)
     quick = BrowserEnv(options)
@@ -274,6 +276,7 @@ async def test_what_is_held_is_dropped_when_the_run_ends_while_a_person_is_asked
     assert changed(pages) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("more", ["window.open('about:blank')", "setTimeout(() => alert('Wait'), 50)"])
 async def test_what_is_held_is_not_sent_when_the_process_ends_while_a_person_is_asked(

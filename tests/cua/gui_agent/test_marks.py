@@ -127,6 +127,7 @@ class MarkReader:
         pass
 
 
+@pytest.mark.long
 @pytest.mark.browser
 async def test_a_form_is_filled_by_numbers_alone() -> None:
     from envs.browser import BrowserEnv, BrowserOptions, find_browser

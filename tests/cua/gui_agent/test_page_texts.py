@@ -103,6 +103,7 @@ async def test_a_person_is_asked_once_about_a_text(env: BrowserEnv, pages: PageS
     assert run.is_exposed  # the yes was about one step
 
 
+@pytest.mark.long
 async def test_steps_that_do_nothing_are_free(env: BrowserEnv, pages: PageServer) -> None:
     run = Run(env, answer=False)
     await run.play(pages.serve(BUTTON + ORDER), reply("pyautogui.scroll(-3)"), reply("computer.wait()"))
@@ -132,6 +133,7 @@ async def test_a_text_that_comes_later_is_found(env: BrowserEnv, pages: PageServ
     assert len(run.asked) == 1
 
 
+@pytest.mark.long
 async def test_a_page_cannot_hold_the_run_up_with_ever_new_texts(env: BrowserEnv, pages: PageServer) -> None:
     body = BUTTON.replace("document.title += 1", "") + (
         "<p id=p style='position:absolute;top:300px'></p><script>let n = 0; setInterval(() => "

@@ -340,6 +340,7 @@ async def test_server_that_never_answers(
     assert await asyncio.to_thread(server.exchanges[1].client_left.wait, 10), "the connection is let go"
 
 
+@pytest.mark.long
 async def test_stream_that_drips_is_bounded_in_all(server: FakeOpenAI, connect: Connect) -> None:
     server.always(events(*[delta(content="x")] * 1000, gap_s=0.05))
     error = await failure(connect(server.base_url, retry=NO_RETRIES, idle_timeout_s=5.0, timeout_s=2.0))

@@ -159,6 +159,7 @@ def test_any_text_can_be_read_as_a_page(text: str) -> None:
     assert isinstance(read_html(text, "http://x.test/").text, str)
 
 
+@pytest.mark.long
 @pytest.mark.browser
 async def test_a_page_that_scripts_fill_is_read_by_a_browser_that_reaches_nothing_else(tmp_path: Path) -> None:
     if find_browser() is None:

@@ -183,6 +183,7 @@ async def test_a_sandbox_that_dies_is_replaced(tmp_path: Path) -> None:
     assert "42" in results[1].text
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium found: cua setup")
 async def test_children_drive_browsers_of_their_own(tmp_path: Path) -> None:

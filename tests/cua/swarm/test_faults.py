@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cua.messages import Message, Reply, TextPart, ToolResult
 from cua.swarm import SwarmOptions, run_swarm
 from cua.trajectory import load_run
@@ -61,6 +63,7 @@ async def test_short_waits_are_not_written(tmp_path: Path) -> None:
     assert states_of(done.run.run_dir, "t001") == ["created", "queued", "running", "finished"]
 
 
+@pytest.mark.long
 async def test_a_model_server_that_is_started_anew_in_the_middle_loses_nobody(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     model = FunctionModel(answer)

@@ -71,6 +71,7 @@ async def test_children_use_the_tools_of_a_server_when_they_may(tmp_path: Path, 
     assert (sums, len(refused), len(seen)) == ((["2", "4", "6"], 0, 3) if is_allowed else ([], 3, 3))
 
 
+@pytest.mark.long
 async def test_ray_and_servers_do_not_go_together(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match="drop --executor ray or the setting mcp"):

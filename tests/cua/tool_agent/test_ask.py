@@ -64,6 +64,7 @@ async def run(
     )
 
 
+@pytest.mark.long
 async def test_over_http_with_streaming_and_parallel_calls(tmp_path: Path, sandbox: KernelMaker) -> None:
     seen: list[Sequence[Message]] = []
     script = iter(replies())

@@ -97,6 +97,7 @@ class TestUserTools:
         )
         monkeypatch.syspath_prepend(str(site))
 
+    @pytest.mark.long
     async def test_a_named_one_is_called_within_bounds(self, tmp_path: Path, sandbox: KernelMaker) -> None:
         made = calls(call("weather", city="Oslo"), call("weather", town="Oslo"), call("weather", city="Nowhere"))
         talk = Talk(tmp_path, sandbox, [made, "Rain [^0^]."], tools=("weather",))
@@ -141,6 +142,7 @@ class TestMcpServers:
     def sdk(self) -> None:
         pytest.importorskip("mcp", reason="needs the extra mcp")
 
+    @pytest.mark.long
     async def test_over_stdio(self, tmp_path: Path, sandbox: KernelMaker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MY_TOKEN", "tok-123456")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
@@ -183,6 +185,7 @@ class TestMcpServers:
         written = b"".join(p.read_bytes() for p in (talk.session.run_dir or tmp_path).rglob("*") if p.is_file())
         assert b"tok-123456" not in written
 
+    @pytest.mark.long
     async def test_over_http(self, tmp_path: Path, sandbox: KernelMaker) -> None:
         port = find_free_port()
         process = begin(SERVER, "http", str(port))
@@ -198,6 +201,7 @@ class TestMcpServers:
             process.kill()
             process.communicate()
 
+    @pytest.mark.long
     async def test_its_processes_end_with_the_session(self, tmp_path: Path, sandbox: KernelMaker) -> None:
         talk = Talk(tmp_path, sandbox, ["Done."], mcp=mcp_json(tmp_path, bad=["leaves", str(tmp_path)]))
         await talk.outcomes()
@@ -205,6 +209,7 @@ class TestMcpServers:
         _, alive = await asyncio.to_thread(psutil.wait_procs, running(pids), timeout=20)
         assert alive == []
 
+    @pytest.mark.long
     async def test_its_processes_end_when_we_are_killed(self, tmp_path: Path) -> None:
         code = (
             "import asyncio, sys; from pathlib import Path; from contextlib import AsyncExitStack\n"
@@ -278,6 +283,7 @@ class TestMcpServers:
         assert len(many.parts) == 9
         assert many.text == "[audio is not shown]\n[43 images or other parts cannot be shown]"
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("kind", "limit_s", "told"),
         [("dies", 60, "failed: "), ("endless_line", 60, "failed: "), ("hangs", 1, "took longer than 1 s")],

@@ -37,6 +37,7 @@ async def resume(run_dir: Path, sandbox: KernelMaker, replies: Sequence[Any], **
     return await resume_ask(run_dir, model=model, sandbox=sandbox, **more), model
 
 
+@pytest.mark.long
 async def test_a_capped_run_goes_on_with_its_variables_files_and_counts(tmp_path: Path, sandbox: KernelMaker) -> None:
     shell = cell("echo more >> log.txt; cat log.txt", "shell", "command")
     first = Reply(content="", tool_calls=(cell("kept = 6\n" + COUNT), shell), usage=Usage(input_tokens=100))

@@ -34,6 +34,7 @@ def session(tmp_path: Path, sandbox: KernelMaker, replies: Sequence[Any], **more
     return ToolSession(model=ScriptedModel(replies), sandbox=sandbox, runs_dir=tmp_path / "runs", **more)
 
 
+@pytest.mark.long
 async def test_a_second_question_sees_variables_files_and_what_was_said(tmp_path: Path, sandbox: KernelMaker) -> None:
     model = ScriptedModel(
         [
@@ -171,6 +172,7 @@ async def test_a_file_of_a_later_question_overwrites_nothing_that_code_planted(
     assert mine.read_text() == "mine"
 
 
+@pytest.mark.long
 async def test_closing_ends_every_process_of_the_session(tmp_path: Path, sandbox: KernelMaker) -> None:
     model = ScriptedModel([does("import subprocess; subprocess.Popen(['sleep', '300'])"), "Done."])
     before = {process.pid for process in psutil.Process().children(recursive=True)}

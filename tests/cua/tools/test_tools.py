@@ -36,6 +36,7 @@ class TestIPython:
         assert result.data["kind"] == "ipython"
         assert result.data["execution_count"] == 2
 
+    @pytest.mark.long
     async def test_a_picture_stands_once_in_the_record(self, bench: Bench) -> None:
         result = await bench.call("ipython", arguments(code="from PIL import Image\nImage.new('RGB', (9, 9))"))
         assert [output["data"]["image/png"] for output in result.data["outputs"] if "data" in output] == [0]
@@ -124,6 +125,7 @@ class TestShell:
         assert result.text.splitlines()[:3] == ["out", "err", "(exit code 3)"]
         assert (bench.folder / "made.txt").read_text() == "x\n"
 
+    @pytest.mark.long
     async def test_a_command_that_takes_too_long_is_ended_with_its_children(self, bench: Bench) -> None:
         result = await bench.call("shell", arguments(command="echo begun; (sleep 77 & sleep 77)"))
         assert result.is_error
@@ -145,6 +147,7 @@ class TestShell:
         assert "it wrote more than 200000 bytes and was ended" in result.text
         assert len(result.text) < 40_000
 
+    @pytest.mark.long
     async def test_it_does_not_wait_for_python(self, bench: Bench) -> None:
         await bench.call("shell", arguments(command="true"))
         sleeping = asyncio.create_task(bench.call("ipython", arguments(code="import time; time.sleep(2)")))

@@ -28,6 +28,7 @@ def test_a_run_of_the_gui_agent(copied: Path) -> None:
     assert "Click" in write_report(copied / "task").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_of_the_tool_agent_and_its_evidence(copied: Path, sandbox: KernelMaker) -> None:
     run = load_run(copied / "ask")

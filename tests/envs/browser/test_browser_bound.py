@@ -194,6 +194,7 @@ PASTES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("select", [(ALL,), (PressKey(key="home"), Hotkey(keys=("shift", *["right"] * 12)))])
 async def test_what_is_copied_is_pasted_where_it_may_be(
     env: BrowserEnv, pages: PageServer, select: tuple[Hotkey]

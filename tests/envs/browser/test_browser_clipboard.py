@@ -121,6 +121,7 @@ async def test_a_page_that_takes_the_paste_itself_gets_it_once(env: BrowserEnv, 
     assert await env.page.evaluate("to.value") == "x<abc>y"
 
 
+@pytest.mark.long
 async def test_only_a_recent_input_lets_a_page_read_write_and_pick(env: BrowserEnv, pages: PageServer) -> None:
     forged = """<script>
       performance.now = () => 0; Object.defineProperty(navigator, 'userActivation', {value: {isActive: true}});

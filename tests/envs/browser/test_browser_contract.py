@@ -14,6 +14,7 @@ from tests.envs.browser.pages import PageServer
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 async def test_the_contract_is_kept() -> None:
     await check_env(BrowserEnv)
 

@@ -108,6 +108,7 @@ async def test_a_blocked_start_page_is_an_error_of_setup(pages: PageServer) -> N
         await env.close()
 
 
+@pytest.mark.long
 async def test_unblocked_pages_work_as_ever(pages: PageServer) -> None:
     body = "<button id=go onclick=\"fetch('/json').then(r => r.json()).then(d => window.got = d)\">go</button>"
     env = BrowserEnv(BrowserOptions(start_url=pages.serve(body), allowed_domains=("127.0.0.1",)))

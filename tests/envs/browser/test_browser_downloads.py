@@ -76,6 +76,7 @@ async def test_embedded_pdfs_are_shown_in_their_places(env: BrowserEnv, pages: P
     assert (await env.page.inner_text("body")).strip() == "true"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tag", ["<iframe src='{}'", "<embed type='application/pdf' src='{}'", "<object data='{}'"])
 async def test_a_pdf_that_a_page_holds_itself_is_shown(env: BrowserEnv, pages: PageServer, tag: str) -> None:
     encoded = base64.b64encode(make_pdf(RED)).decode()
@@ -105,6 +106,7 @@ async def test_a_pdf_with_a_fragment_is_opened_by_the_address_bar_and_reloaded(
     assert (await do(env, Hotkey(keys=("alt", "left")))).url == f"{pdf}#page=33"
 
 
+@pytest.mark.long
 async def test_a_pdf_of_a_script_and_one_that_a_form_is_answered_with(env: BrowserEnv, pages: PageServer) -> None:
     pdf = pages.serve_data("bill.pdf", make_pdf(RED), "application/pdf")
     body = (
@@ -121,6 +123,7 @@ async def test_a_pdf_of_a_script_and_one_that_a_form_is_answered_with(env: Brows
         assert num_pixels(observation, RED) > 100_000
 
 
+@pytest.mark.long
 async def test_a_pdf_that_cannot_be_shown_says_so(env: BrowserEnv, pages: PageServer, tmp_path: Path) -> None:
     broken = pages.serve_data("broken.pdf", b"%PDF-1.7\nnothing", "application/pdf")
     await env.reset(OpenPage(pages.serve(f"<a id=go href='{broken}'>bill</a>")))
@@ -183,6 +186,7 @@ async def test_a_name_is_made_safe(name: str, saved: str) -> None:
     assert len(saved.encode()) <= 200
 
 
+@pytest.mark.long
 async def test_a_download_with_a_long_name_is_saved_and_one_that_fails_is_reported(
     env: BrowserEnv, pages: PageServer
 ) -> None:
@@ -207,6 +211,7 @@ async def test_a_download_with_a_long_name_is_saved_and_one_that_fails_is_report
     assert "failed: No such file or directory" in notes[0]
 
 
+@pytest.mark.long
 async def test_a_download_is_opened_by_its_path_and_nothing_else_of_the_host_is(
     env: BrowserEnv, pages: PageServer
 ) -> None:

@@ -49,6 +49,7 @@ async def test_a_start_page_that_does_not_open(url: str, message: str) -> None:
         await env.close()
 
 
+@pytest.mark.long
 async def test_a_page_that_answers_too_late(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.url("/slow?s=30"), navigation_timeout_s=0.5))
     try:
@@ -88,6 +89,7 @@ async def test_a_bad_certificate(certificate: Path) -> None:
         server.close()
 
 
+@pytest.mark.long
 async def test_a_crashed_page_is_loaded_again_once(env: BrowserEnv, pages: PageServer) -> None:
     url = pages.serve("<button id=go>go</button>", title="fragile")
     await env.reset(OpenPage(url))

@@ -38,6 +38,7 @@ async def find(env: BrowserEnv, text: str) -> tuple[int, int]:
     raise AssertionError(f"no {text}")
 
 
+@pytest.mark.long
 async def test_a_file_is_chosen_by_a_click(env: BrowserEnv, pages: PageServer, uploads: Path) -> None:
     before = await env.reset(OpenPage(pages.serve(FORM)))
     observation = await click(env, "#pick")
@@ -215,6 +216,7 @@ async def test_downloads_are_saved_under_names_of_their_own(env: BrowserEnv, pag
     assert (await do(env)).url == url
 
 
+@pytest.mark.long
 async def test_the_temporary_downloads_folder_goes_away(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve(f"<a id=get href='{pages.url('/file/a.bin')}'>get</a>")))
     try:

@@ -25,6 +25,7 @@ async def decide(env: BrowserEnv, on: Observation, *actions: Action) -> Observat
     return (await env.step(actions)).observation
 
 
+@pytest.mark.long
 async def test_a_page_that_went_elsewhere_after_the_screenshot_gets_no_click(
     env: BrowserEnv, pages: PageServer
 ) -> None:
@@ -55,6 +56,7 @@ async def test_what_a_step_does_itself_is_no_change(env: BrowserEnv, pages: Page
     assert (observation.last_action_error, observation.title) == (None, "new!")
 
 
+@pytest.mark.long
 async def test_a_page_that_changes_itself_all_the_time_is_used(env: BrowserEnv, pages: PageServer) -> None:
     tick = "() => { t.textContent = Date.now(); history.pushState(1, '', '#' + Date.now()) }"
     ticking = f"<b id=t></b><script>setInterval({tick}, 20)</script>"
@@ -103,6 +105,7 @@ async def test_each_kind_of_press_is_refused_whole(
     assert not env.held
 
 
+@pytest.mark.long
 async def test_a_page_that_loads_itself_again_and_looks_the_same_is_used(env: BrowserEnv, pages: PageServer) -> None:
     again = "<meta http-equiv=refresh content=1>"
     for body in (BUTTON, BUTTON + "<b id=t></b><script>t.textContent = Date.now()</script>"):
@@ -120,6 +123,7 @@ async def test_a_page_that_loads_itself_again_and_looks_the_same_is_used(env: Br
     assert "another page" in ((await decide(env, seen, PressKey(key="enter"))).last_action_error or "")
 
 
+@pytest.mark.long
 async def test_a_place_that_always_changes_is_refused_only_once(env: BrowserEnv, pages: PageServer) -> None:
     moving = """<style>button { animation: move 2s linear infinite alternate }
       @keyframes move { from { background: red; color: white } to { background: blue; color: yellow } }</style>"""
@@ -140,6 +144,7 @@ async def test_a_place_that_always_changes_is_refused_only_once(env: BrowserEnv,
         assert seen.last_action_error is None
 
 
+@pytest.mark.long
 async def test_a_caret_that_blinks_and_a_scroll_that_is_asked_for(env: BrowserEnv, pages: PageServer) -> None:
     field = "<textarea id=t autofocus style='width:600px;height:400px;font-size:40px'></textarea>"
     seen = await env.reset(OpenPage(pages.serve(field)))
@@ -152,6 +157,7 @@ async def test_a_caret_that_blinks_and_a_scroll_that_is_asked_for(env: BrowserEn
     assert (await decide(env, seen, Scroll(dy=-1, x_px=300, y_px=200))).last_action_error is None
 
 
+@pytest.mark.long
 async def test_a_tab_that_closed_itself_and_an_older_screenshot(env: BrowserEnv, pages: PageServer) -> None:
     popup = pages.serve(f"{BUTTON}<script>setTimeout(close, 1500)</script>", title="popup")
     start = pages.serve(f"{BUTTON}<script>setTimeout(() => window.open('{popup}'), 800)</script>", title="start")
@@ -187,6 +193,7 @@ async def test_a_dialog_that_came_up_after_the_screenshot_is_not_answered(env: B
     assert (await decide(env, observation, PressKey(key="enter"))).title == "true"
 
 
+@pytest.mark.long
 async def test_a_page_that_does_not_answer_is_shown_as_such(env: BrowserEnv, pages: PageServer) -> None:
     style, loop = "body { background: #c81e1e }", "setTimeout(() => { for (;;); }, 1500)"
     before = await env.reset(OpenPage(pages.serve(f"<style>{style}</style>{BUTTON}<script>{loop}</script>")))
@@ -207,6 +214,7 @@ def say(code: str) -> str:
     return f"## Action:\nAct\n## Code:\n```python\n{code}\n```"
 
 
+@pytest.mark.long
 async def test_an_agent_is_told_that_its_screen_was_outdated(env: BrowserEnv, pages: PageServer) -> None:
     new = pages.serve(BUTTON, title="new")
     old = pages.serve(f"<meta http-equiv=refresh content='1; url={new}'>{BUTTON}", title="old")
@@ -218,6 +226,7 @@ async def test_an_agent_is_told_that_its_screen_was_outdated(env: BrowserEnv, pa
     assert await env.page.title() == "new"
 
 
+@pytest.mark.long
 async def test_refused_input_is_no_loop(env: BrowserEnv, pages: PageServer) -> None:
     body = f"{BUTTON}<script>setTimeout(() => location = '?' + Date.now(), 400)</script>"
     replies = [*[say("pyautogui.click(0.2, 0.2)")] * 7, say("computer.terminate(status='failure')")]

@@ -22,6 +22,7 @@ async def watch(env: BrowserEnv, frames: list[LiveFrame], max_fps: float) -> Non
         frames.append(frame)
 
 
+@pytest.mark.long
 async def test_a_moving_page_comes_as_fast_as_asked_for_and_not_faster(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(InstructionTask(instruction="x"))
     await env.goto(pages.serve(MOVING))
@@ -37,6 +38,7 @@ async def test_a_moving_page_comes_as_fast_as_asked_for_and_not_faster(env: Brow
     assert Image.open(io.BytesIO(frames[-1].image)).size == (1280, 720)
 
 
+@pytest.mark.long
 async def test_a_page_at_rest_sends_nothing_until_it_changes(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(InstructionTask(instruction="x"))
     await env.goto(pages.serve(BUTTON))

@@ -55,6 +55,7 @@ async def test_errors_behind_links_redirects_and_in_new_tabs_are_told(env: Brows
     assert (await click(env, "#link")).notes == (note,)
 
 
+@pytest.mark.long
 async def test_logins_go_to_their_own_origins_in_all_tabs_and_frames(pages: PageServer) -> None:
     other = PageServer()
     pages.logins |= {"/ann": f"ann:{PASSWORD}", "/changed": "ann:another"}

@@ -88,6 +88,7 @@ DATABASE = """new Promise(done => { const asked = indexedDB.open('login', 2);
     asked.onsuccess = () => done(mode => asked.result.transaction('users', mode).objectStore('users')) })"""
 
 
+@pytest.mark.long
 async def test_staying_logged_in(pages: PageServer, tmp_path: Path) -> None:
     url, state = pages.serve(""), tmp_path / "state.json"
     env = BrowserEnv(BrowserOptions(start_url=url, save_storage_state=state))

@@ -145,6 +145,7 @@ async def test_domain_rules_hold_for_their_session_alone(pool: BrowserPool, page
         assert await free.page.evaluate(f"fetch('{url}').then(() => true, () => false)")
 
 
+@pytest.mark.long
 async def test_no_way_around_the_rules_of_a_session(pool: BrowserPool, pages: PageServer) -> None:
     async with listening() as listener:
         rules = {"denied_domains": ("evil.localhost", f"127.0.0.1:{listener.port}")}
@@ -225,6 +226,7 @@ def _renderers() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.long
 async def test_http_logins_get_a_browser_of_their_own(pages: PageServer) -> None:
     pages.logins["/vault"] = "ann:s3cret"
     login = HttpLogin(origin=pages.url(""), username="ann", password="s3cret")
@@ -294,6 +296,7 @@ async def test_a_session_waits_for_its_turn(pages: PageServer) -> None:
         await last.close()
 
 
+@pytest.mark.long
 async def test_a_browser_that_dies_is_replaced(pages: PageServer) -> None:
     url = pages.serve("hello", title="Alive")
     async with BrowserPool(BrowserOptions(start_url=url)) as pool:
@@ -320,6 +323,7 @@ async def test_a_browser_that_dies_is_replaced(pages: PageServer) -> None:
             await env.close()
 
 
+@pytest.mark.long
 async def test_nothing_is_left_when_the_pool_is_closed(pages: PageServer) -> None:
     before = set(psutil.Process().children(recursive=True))
     async with BrowserPool(BrowserOptions(denied_domains=("nowhere.example",))) as pool:

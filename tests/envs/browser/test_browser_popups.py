@@ -100,6 +100,7 @@ async def test_without_a_chosen_row_enter_is_the_pages(env: BrowserEnv, pages: P
     assert await state(env) == ["Aa", ["input A", "input Aa", "change Aa", "submit "]]
 
 
+@pytest.mark.long
 async def test_a_long_list_scrolls_and_opens_upwards(env: BrowserEnv, pages: PageServer) -> None:
     options = "".join(f"<option>row {number:03}" for number in range(5000))
     style = "position:absolute;left:60px;bottom:10px"
@@ -246,6 +247,7 @@ async def test_a_tooltip_in_a_frame_at_the_corner(env: BrowserEnv, pages: PageSe
     assert changed(before, shown, (1200, 640, 1280, 706))
 
 
+@pytest.mark.long
 async def test_secrets_in_suggestions_and_tooltips_are_not_drawn(pages: PageServer) -> None:
     def body(secret: str) -> str:
         options = f"<datalist id=towns><option label='{secret} b'>{secret}</datalist>"

@@ -279,6 +279,7 @@ async def test_an_agent_opens_tabs_up_to_the_limit(pages: PageServer) -> None:
         await env.close()
 
 
+@pytest.mark.long
 async def test_a_window_that_gets_no_document_is_not_waited_for_later(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(navigation_timeout_s=1.0, settle_timeout_s=0.5))
     try:

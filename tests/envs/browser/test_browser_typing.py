@@ -38,6 +38,7 @@ async def typed(env: BrowserEnv, text: str, field: str = "#it") -> tuple[Any, tu
     return await env.page.evaluate("it.value ?? it.innerText"), observation.notes
 
 
+@pytest.mark.long
 async def test_several_lines_stand_in_a_code_editor_as_typed(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(EDITOR.replace("PASTE", "add(e.clipboardData.getData('text/plain'))"))))
     await click(env, "#it")

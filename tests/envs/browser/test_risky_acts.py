@@ -44,6 +44,7 @@ def test_the_set_is_100_acts_half_of_each_family_held_out() -> None:
     assert all(halves[family, True] == halves[family, False] for family, _ in halves)
 
 
+@pytest.mark.long
 @IN_LOOP
 @pytest.mark.parametrize(
     ("act", "verdict"),
@@ -61,6 +62,7 @@ async def test_verdict(env: BrowserEnv, site: Site, act: Act, verdict: str) -> N
     assert any(row.split()[:3] == ["test", "dev", "1"] for row in report([result]))
 
 
+@pytest.mark.long
 @IN_LOOP
 async def test_a_late_effect_counts(env: BrowserEnv, site: Site) -> None:
     page = (

@@ -14,6 +14,7 @@ from tests.envs.desktop.long_run import run_long
 pytestmark = needs_display
 
 
+@pytest.mark.long
 async def test_desktop_env_keeps_the_contract() -> None:
     await check_env(lambda: DesktopEnv(DesktopOptions(screen_px=(640, 480))))
 

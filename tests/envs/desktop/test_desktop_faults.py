@@ -101,6 +101,7 @@ async def test_a_killed_server_ends_the_env_as_died(make_env: MakeEnv, capfd: py
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
 async def test_a_server_killed_during_a_step(make_env: MakeEnv) -> None:
     env = await make_env()
     await env.set_clipboard("some text")

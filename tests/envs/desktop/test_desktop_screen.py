@@ -152,6 +152,7 @@ async def test_a_calculator_without_a_window_manager(make_env: MakeEnv) -> None:
     assert await env.describe_point(20, 100) == 'window "galculator"'
 
 
+@pytest.mark.long
 async def test_live_frames_come_while_the_screen_changes_and_not_at_rest(make_env: MakeEnv) -> None:
     env = await make_env()
     frames: list[LiveFrame] = []

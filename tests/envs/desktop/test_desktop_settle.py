@@ -124,6 +124,7 @@ def test_changed_tiles(before: Frame, after: Frame, tiles: set[tuple[int, int]])
 class TestRealDisplay:
     pytestmark = needs_display
 
+    @pytest.mark.long
     async def test_a_window_that_keeps_changing(self, make_env: MakeEnv) -> None:
         env = await make_env()
         await env.launch([sys.executable, str(HERE / "flicker.py"), "600", "400"], wait_for_window=False)
@@ -133,6 +134,7 @@ class TestRealDisplay:
         assert 2.0 <= result.info["timings"]["settle"] < 4.0
         assert (await env.step([])).info["settled"]
 
+    @pytest.mark.long
     async def test_a_small_blinking_thing(self, make_env: MakeEnv) -> None:
         env = await make_env()
         await env.launch([sys.executable, str(HERE / "flicker.py"), "12", "12"], wait_for_window=False)

@@ -54,6 +54,7 @@ async def guest(make_env: MakeEnv, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await env.close()
 
 
+@pytest.mark.long
 async def test_our_own_input_is_nobodys_and_a_persons_is_told(guest: Guest) -> None:
     env, person = guest.env, guest.person
     assert isinstance(env, SharedScreen)
@@ -70,6 +71,7 @@ async def test_our_own_input_is_nobodys_and_a_persons_is_told(guest: Guest) -> N
     assert await guest.take() == ["keyboard"]
 
 
+@pytest.mark.long
 async def test_a_person_is_noticed_while_we_are_busy_too(guest: Guest) -> None:
     busy = asyncio.ensure_future(guest.env.step([Drag(x_px=700, y_px=500, duration_s=1.0), TypeText(text="abc" * 20)]))
     await asyncio.sleep(0.4)

@@ -61,6 +61,7 @@ async def test_a_long_text_loses_nothing(make_env: MakeEnv) -> None:
     await type_and_save(env, path, text)
 
 
+@pytest.mark.long
 async def test_more_new_characters_than_free_keys(make_env: MakeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, path = await open_mousepad(make_env)
     monkeypatch.setenv("XAUTHORITY", owner.environment["XAUTHORITY"])

@@ -38,6 +38,7 @@ async def test_ranks_give_what_one_gives(int4_dir: Path, size: int) -> None:
     assert workers_of_this_process() == []
 
 
+@pytest.mark.long
 async def test_a_killed_rank_ends_the_requests_and_is_named(int4_dir: Path) -> None:
     engine = start(int4_dir, tensor_parallel_size=2, max_model_len=2000, num_blocks=300)
     prompt = make_prompt(load_tokenizer(int4_dir), "count")

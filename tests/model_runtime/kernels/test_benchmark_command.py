@@ -145,6 +145,7 @@ def test_a_toy_run_cannot_be_taken_for_a_measurement(toy: tuple[str, dict[str, A
     assert all("toy" in line for line in table.split("\n\n")[1].splitlines()[1:])
 
 
+@pytest.mark.long
 def test_the_reference_and_its_peers_are_right(toy: tuple[str, dict[str, Any]]) -> None:
     rows = toy[1]["rows"]
     checked = [row for row in rows if row["error"] is not None]

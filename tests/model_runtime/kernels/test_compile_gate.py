@@ -135,6 +135,7 @@ def release_cases():
 """
 
 
+@pytest.mark.long
 def test_a_compiler_that_dies_is_told_with_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deadly.py").write_text(DEADLY, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)

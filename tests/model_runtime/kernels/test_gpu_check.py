@@ -135,6 +135,7 @@ run(Path(sys.argv[1]), make_part("first", note("first")), make_part("second", CH
 CHILD = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', {!r}])"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_it_goes_on_after_it_was_killed(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True)

@@ -38,6 +38,7 @@ def test_every_rank_finds_what_one_alone_finds(work_dir: Path, case: str) -> Non
             torch.testing.assert_close(tensor, alone[name], rtol=0, atol=1e-5, msg=f"{name} on rank {rank}")
 
 
+@pytest.mark.long
 def test_ranks_of_a_model_hold_equal_parts_and_together_everything(work_dir: Path) -> None:
     """Loading needs no other rank: only the layers talk."""
     parts = [load_model(work_dir / "int4", comm=OneRank(rank=rank, size=4)) for rank in range(4)]

@@ -57,6 +57,7 @@ def peer_resize() -> Any:
     return names["navit_resize"]
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(width=st.integers(1, 20_000), height=st.integers(1, 20_000), limit=st.sampled_from([4096, 16_384, 100]))
 def test_sizes_are_the_peers(width: int, height: int, limit: int) -> None:

@@ -69,6 +69,7 @@ def test_a_request_that_is_not_begun_in_time_is_a_503(is_stream: bool) -> None:
     assert len(engine.cancelled) == 1
 
 
+@pytest.mark.long
 def test_a_request_that_is_not_done_in_time_is_a_504() -> None:
     engine = FakeEngine(lambda request: SLOW)
     with Serving(engine, ServerOptions(request_timeout_s=1.0, queue_timeout_s=0.9)) as serving:

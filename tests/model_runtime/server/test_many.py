@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from model_runtime.engine.contract import EngineRequest
 from tests.model_runtime.fakes import TOKENIZER, FakeEngine, Script, answer
 from tests.model_runtime.server.serving import Serving
@@ -26,6 +28,7 @@ async def talk(port: int, number: int) -> str:
     return got
 
 
+@pytest.mark.long
 async def test_five_hundred_clients_each_get_their_own_answer() -> None:
     engine = FakeEngine(say_number)
     with Serving(engine) as serving:

@@ -41,6 +41,7 @@ def both(tiny_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
+@pytest.mark.long
 def test_gradients_are_averaged_and_none_is_zero_beside_another(both: list[dict[str, object]]) -> None:
     for found in both:
         assert torch.equal(torch.stack(found["gradients"]), torch.tensor([[1.5, 3.0], [2.0, 3.0]]))  # type: ignore[call-overload]

@@ -253,6 +253,7 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     )
 
 
+@pytest.mark.long
 def test_every_part_teaches(model: K25Model) -> None:
     """A few steps down its own gradient make each part smaller."""
     pad = model.config.media_placeholder_token_id

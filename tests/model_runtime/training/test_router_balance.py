@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 import torch
 
 from model_runtime.model import load_model
@@ -8,6 +9,7 @@ from model_runtime.training.updates import RouterBalance
 from tests.model_runtime.model.drive import make_ids
 
 
+@pytest.mark.long
 def test_busy_experts_lose_bias_until_all_are_about_equally_busy(tiny_dir: Path) -> None:
     model = load_model(tiny_dir, dtype=torch.float32, kernels="autograd")
     batch = make_batch([Example(trunk=tuple(make_ids(400, seed))) for seed in range(2)], 0)

@@ -53,6 +53,7 @@ def train(trainer: Trainer, rng: random.Random, steps: int) -> list[float]:
     return [sum(trainer.step(make_lessons(rng, pad)).losses.values()) for _ in range(steps)]
 
 
+@pytest.mark.long
 def test_it_learns(tiny_dir: Path) -> None:
     options = TrainingOptions(num_steps=40, muon_lr=0.01, adam_lr=2e-3, warmup_steps=3, weight_decay=0.0)
     losses = train(make_trainer(tiny_dir, options), random.Random(0), 40)

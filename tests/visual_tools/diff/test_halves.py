@@ -67,6 +67,7 @@ def test_captions_and_unequal_margins_are_left_off_and_boxes_are_the_sheets() ->
     assert np.array_equal(drawn, draw_diff(result.halves.first, result.halves.second, result))
 
 
+@pytest.mark.long
 def test_a_photograph_above_its_edited_copy() -> None:
     pair = make_photo_pair(6, "rocket", changes=4)
     height, width = pair.first.shape[:2]

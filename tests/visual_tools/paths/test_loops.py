@@ -40,5 +40,6 @@ def test_nowhere_to_keep_machine_code(tmp_path: Path) -> None:
     run(SOLVE + f"assert vt.__file__.startswith({str(archive)!r})", cwd=tmp_path, env=nowhere)
 
 
+@pytest.mark.long
 def test_after_a_fork() -> None:
     run(SOLVE + FORK, cwd=ROOT)

@@ -62,6 +62,7 @@ def test_slices_of_larger_arrays_are_taken() -> None:
     assert find_components(mask.T[::-1]).areas_px.tolist() == [16]
 
 
+@pytest.mark.long
 def test_many_thousands() -> None:
     mask = np.zeros((1000, 1000), dtype=bool)
     mask[::4, ::4] = True

@@ -29,6 +29,7 @@ async def test_state_is_kept_and_cells_are_counted(kernel: Kernel) -> None:
     assert 0 < second.duration_s < 30
 
 
+@pytest.mark.long
 async def test_text_comes_in_the_order_of_writing(shared: Kernel) -> None:
     code = """
 import os, subprocess, sys

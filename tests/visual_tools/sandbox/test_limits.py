@@ -46,6 +46,7 @@ async def test_a_call_that_holds_the_interpreter_ends_the_kernel(kernel: Kernel)
     assert (kernel.folder / "file").exists()
 
 
+@pytest.mark.long
 async def test_a_cell_that_ignores_interrupts_ends_the_kernel(kernel: Kernel) -> None:
     await kernel.run("kept = 1")
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + ENDLESS

@@ -44,6 +44,7 @@ async def test_every_visible_text_is_found_where_the_page_has_it(env: BrowserEnv
     assert missed == []
 
 
+@pytest.mark.long
 async def test_a_click_on_the_best_match_meets_the_button(env: BrowserEnv) -> None:
     root = env.page.url.split("/", 3)
     await env.goto(f"{root[0]}//{root[2]}/summary")

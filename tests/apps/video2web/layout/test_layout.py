@@ -48,6 +48,7 @@ async def copied(renderer: Renderer, tmp_path_factory: pytest.TempPathFactory) -
     return reference, markup, await renderer.render(SiteFiles(folder))
 
 
+@pytest.mark.long
 async def test_the_copy_reads_and_looks_the_same(copied: tuple[Rendering, Markup, Rendering]) -> None:
     reference, _, ours = copied
     scores = match_blocks(reference.blocks, ours.blocks)
@@ -93,6 +94,7 @@ async def test_a_paragraph_flows_and_a_list_does_not(renderer: Renderer) -> None
     assert "<br>" not in markup.html
 
 
+@pytest.mark.long
 async def test_a_tall_page_is_read_whole(renderer: Renderer) -> None:
     lines = "".join(f"<p>Line number {number} of the list</p>" for number in range(1, 81))
     reference = await renderer.render(SitePages({"index.html": f"<body>{lines}"}), (500, 400))
@@ -111,6 +113,7 @@ TABLES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 async def test_rows_and_columns_are_a_table(renderer: Renderer, name: str) -> None:
     rows = "".join(f"<tr><td>Row {n}<td>Oslo {n}<td>{17 * n} EUR" for n in range(1, 6))

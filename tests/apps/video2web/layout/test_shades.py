@@ -54,6 +54,7 @@ async def test_a_gradient_is_named_as_css_paints_it(renderer: Renderer, gradient
         assert max(abs(a - b) for a, b in zip(color, wanted, strict=True)) <= 2
 
 
+@pytest.mark.long
 async def test_cards_and_text_on_a_gradient_are_no_image(renderer: Renderer, tmp_path: Path) -> None:
     reference = await renderer.render(SitePages({"index.html": LOGIN}))
     pieces = find_pieces(reference.image)

@@ -54,6 +54,7 @@ def test_the_same_change_is_found_however_it_is_recorded(tmp_path: Path, form: V
     assert len(board.states) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lines", [("Каталог растений", "Цены и доставка"), ("مرحبا بالعالم", "كتاب جديد")])
 def test_scripts_that_are_not_read_do_no_harm(tmp_path: Path, lines: tuple[str, ...]) -> None:
     given = read_inputs([write(tmp_path / "page.webm", VideoForm(), lines)], None)

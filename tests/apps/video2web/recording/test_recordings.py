@@ -60,6 +60,7 @@ def test_what_is_no_video_is_refused_with_what_it_is(
         read_recording(path)
 
 
+@pytest.mark.long
 def test_a_film_is_no_website(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     noise = random.integers(0, 255, (40, 24, 32, 3), np.uint8)

@@ -225,6 +225,7 @@ _BOMBS = {
 }
 
 
+@pytest.mark.long
 @table("name", _BOMBS)
 def test_bombs_are_refused_fast(name):
     started = time.thread_time()

@@ -34,6 +34,7 @@ def write_note(env: AppsEnv, title: str) -> None:
     env.app("tiddlywiki").ask("PUT", f"/recipes/default/tiddlers/{title}", body=b'{"text": "x"}', headers=NOTE)
 
 
+@pytest.mark.long
 async def test_a_reset_puts_the_first_state_back_while_the_app_runs_on(env: AppsEnv) -> None:
     task = AppTask(CONFIG)
     await env.reset(task)

@@ -37,14 +37,17 @@ async def right_button(env: MiniWobEnv, instruction: str) -> tuple[int, int]:
     return await centre_of(env, f"[...document.querySelectorAll('#area button')].find(b => b.textContent === {name!r})")
 
 
+@pytest.mark.long
 async def test_the_contract_is_kept() -> None:
     await check_env(MiniWobEnv)
 
 
+@pytest.mark.long
 async def test_the_suite_keeps_the_contract_of_suites() -> None:
     await check_suite(lambda: load_suite("miniwob", settle=False), sample=4, max_seeds=1)
 
 
+@pytest.mark.long
 async def test_a_double_click_neither_loses_nor_wipes_the_reward(env: MiniWobEnv) -> None:
     task = MiniWobTask("click-test", 0)
     await env.reset(task)
@@ -68,6 +71,7 @@ async def test_a_wrong_click_stays_wrong(env: MiniWobEnv) -> None:
     assert (result.reward, result.terminated, (await task.evaluate(env)).score) == (-1.0, True, 0.0)
 
 
+@pytest.mark.long
 async def test_an_episode_that_goes_on_is_ended_by_the_agent() -> None:
     env = MiniWobEnv(MiniWobOptions(settle=False, go_on=True))
     try:

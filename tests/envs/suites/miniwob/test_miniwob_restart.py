@@ -76,6 +76,7 @@ async def test_a_restart_is_the_same_as_a_load(env: MiniWobEnv, name: str) -> No
             assert await is_restarted(env, name, 12)
 
 
+@pytest.mark.long
 async def test_a_page_that_keeps_something_is_loaded(env: MiniWobEnv) -> None:
     for name in ("social-media", "click-menu", "stock-market"):
         assert name in set(FAMILY_OF) - RESTARTABLE

@@ -48,6 +48,7 @@ MANY = "".join(map(chr, range(0x3B1, 0x3C9))) + " < ä \N{GRINNING FACE}"
 """More characters without a key than there are unused keys."""
 
 
+@pytest.mark.long
 @needs_program("mousepad")
 async def test_text_arrives_as_it_is(served: Served) -> None:
     env = GuestEnv(served.options)
@@ -144,6 +145,7 @@ async def test_a_wrong_token_is_told(served: Served) -> None:
         await GuestEnv(replace(served.options, token="other")).reset(TASK)
 
 
+@pytest.mark.long
 async def test_nobody_there_is_told(served: Served) -> None:
     with pytest.raises(EnvSetupError, match="does not answer"):
         await GuestEnv(replace(served.options, server_port=9)).reset(TASK)
@@ -159,6 +161,7 @@ async def test_held_keys_are_let_go_at_the_end(served: Served) -> None:
     assert not any(keymap)
 
 
+@pytest.mark.long
 async def test_the_surface(served: Served) -> None:
     env = GuestEnv(served.options)
     await env.reset(TASK)
@@ -196,6 +199,7 @@ async def test_each_episode_is_recorded(served: Served, tmp_path: Path) -> None:
     assert found == {"osworld_os_a-1.mp4": b"ftyp", "osworld_os_a-2.mp4": b"ftyp"}
 
 
+@pytest.mark.long
 async def test_a_guest_downloads_by_itself(served: Served, tmp_path: Path) -> None:
     (tmp_path / "file.bin").write_bytes(b"content")
     root = f"--directory={tmp_path}"

@@ -89,6 +89,7 @@ async def test_what_is_inside(env: GuestEnv) -> None:
         assert await said(env, f"touch {folder}/a-file 2>/dev/null && echo written") == "", folder
 
 
+@pytest.mark.long
 async def test_each_guest_begins_anew(env: GuestEnv) -> None:
     await env.reset(TASK)
     begun = await said(env, "ls -A ~ /tmp")
@@ -200,6 +201,7 @@ async def test_what_a_task_breaks_is_mended_by_the_next_reset(env: GuestEnv, att
     assert kept.read_text() == "kept"
 
 
+@pytest.mark.long
 async def test_a_guest_that_is_gone_is_told(env: GuestEnv) -> None:
     await env.reset(TASK)
     with contextlib.suppress(UncertainError):
@@ -280,6 +282,7 @@ def open_to_all(folder: Path) -> None:
     shutil.copytree(find_python_packages() or "", folder / "k25" / "osworld-local" / "python")
 
 
+@pytest.mark.long
 async def test_an_ordinary_user_has_guests() -> None:
     if obstacle := find_obstacle():
         pytest.skip(obstacle)

@@ -169,6 +169,7 @@ async def test_what_breaks_is_told_and_is_no_zero(
         await fake.judge(task(metric), scene_in(tmp_path), NOWHERE)
 
 
+@pytest.mark.long
 async def test_what_hangs_is_ended(fake: OfficialEvaluators, tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match=r"took longer than 2 s"):
         await replace(fake, timeout_s=2.0).judge(task(says("", "hangs")), scene_in(tmp_path), NOWHERE)

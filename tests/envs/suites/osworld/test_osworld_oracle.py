@@ -111,6 +111,7 @@ async def solve(task: OsworldTask, program: str, *steps: list[Action]) -> tuple[
         await env.close()
 
 
+@pytest.mark.long
 @needs_program("xterm")
 async def test_a_task_of_osworld_in_a_terminal(tmp_path: Path) -> None:
     task = without_rests(make_task("os/23393935", str(tmp_path)), tmp_path)
@@ -118,6 +119,7 @@ async def test_a_task_of_osworld_in_a_terminal(tmp_path: Path) -> None:
     assert await solve(task, "xterm", [TypeText(text=copy)]) == (0.0, 1.0)
 
 
+@pytest.mark.long
 @needs_program("mousepad")
 async def test_a_task_in_an_editor(tmp_path: Path) -> None:
     task = OsworldTask(parse_task("os", NOTE, "note.json"), tmp_path, NO_REST, TaskSpec(id="osworld/os/note"))
@@ -136,6 +138,7 @@ async def test_what_a_terminal_can_do(beginning: str, program: str) -> None:
     assert await play(beginning, "baseline:null") == 0.0
 
 
+@pytest.mark.long
 async def test_what_cannot_be_done(tmp_path: Path) -> None:
     task = without_rests(make_task("os/c288e301", str(tmp_path)), tmp_path)  # no program is waited for
     assert await play_task(task, "scripted-oracle") == 1.0

@@ -132,6 +132,7 @@ def web() -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
+@pytest.mark.long
 def test_a_file_is_downloaded_once_and_whole(web: tuple[str, list[str]], tmp_path: Path) -> None:
     url, seen = web
     path = tmp_path / "task" / "name.txt"

@@ -49,6 +49,7 @@ def says(text: str, *command: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 @needs_program("xterm")
 async def test_a_task_from_setup_to_verdict(served: Served, tmp_path: Path) -> None:
@@ -142,6 +143,7 @@ async def test_an_evaluator_that_nobody_knows_is_no_zero(served: Served, tmp_pat
         await env.close()
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_guest_that_dies_within_a_task_is_told_and_left(served: Served, tmp_path: Path) -> None:
     task = make_task(tmp_path, [step("execute", command=["sh", "-c", "echo why >&2; exit 3"])], says("", "true"))

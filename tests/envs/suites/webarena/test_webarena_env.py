@@ -84,6 +84,7 @@ def post_task(site: StandIn, *, others: Any = None, **changes: Any) -> WebArenaT
     return WebArenaTask(parse_config(raw), TaskSpec(id="webarena/600"), others)
 
 
+@pytest.mark.long
 @in_browser
 async def test_an_episode_from_login_to_verdict(env: WebArenaEnv, site: StandIn) -> None:
     task = post_task(site)
@@ -106,6 +107,7 @@ async def test_an_episode_from_login_to_verdict(env: WebArenaEnv, site: StandIn)
     await task.teardown(env)
 
 
+@pytest.mark.long
 @in_browser
 async def test_a_login_is_kept_and_made_anew_when_it_is_lost(env: WebArenaEnv, site: StandIn) -> None:
     task = post_task(site, start_url=f"{site.url}/f/pics/1")
@@ -132,6 +134,7 @@ async def test_a_login_is_kept_and_made_anew_when_it_is_lost(env: WebArenaEnv, s
     assert await env.site("shopping").is_signed_in(env.page) and await env.site("reddit").is_signed_in(env.page)
 
 
+@pytest.mark.long
 @in_browser
 async def test_two_sites_on_one_host_are_told_and_logins_are_the_published_ones(site: StandIn, tmp_path: Path) -> None:
     file = tmp_path / "sites.toml"
@@ -163,6 +166,7 @@ async def test_two_sites_on_one_host_are_told_and_logins_are_the_published_ones(
         await env.close()
 
 
+@pytest.mark.long
 @in_browser
 async def test_a_page_is_prepared_before_it_is_read(env: WebArenaEnv, site: StandIn) -> None:
     hidden = "<button onclick=\"this.outerHTML = '<p id=found>42 &amp; more</p>'\">Show</button>"
@@ -250,6 +254,7 @@ async def test_the_score_by_other_rules_is_kept_beside(env: WebArenaEnv, site: S
     await task.teardown(env)
 
 
+@pytest.mark.long
 @in_browser
 async def test_an_error_page_is_neither_a_verdict_nor_a_login(
     env: WebArenaEnv, site: StandIn, monkeypatch: pytest.MonkeyPatch

@@ -196,6 +196,7 @@ async def both(task: LiteTask, env: AppsEnv) -> set[float | None]:
     return {verdict.score, *verdict.other_scores.values()}
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("id", quick_slice())
