@@ -1,5 +1,6 @@
 """Tables of small cases that are checked in one test."""
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 
-def table(names: str | Sequence[str], cases: Iterable[Any], *, ids: Any = None) -> Callable[[Any], Any]:
+def table(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Any], Any]:
     """Check all cases in one test and report every failure; takes the place of `pytest.mark.parametrize`.
 
     For cases of less than a millisecond, where an item of pytest for each would take longer than the case. May be
@@ -16,7 +17,6 @@ def table(names: str | Sequence[str], cases: Iterable[Any], *, ids: Any = None) 
     Args:
         names: Parameters, separated by commas.
         cases: A value for each case, or a tuple of them for several parameters; `pytest.param` without marks.
-        ids: Ignored.
     """
     wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
@@ -31,6 +31,7 @@ def table(names: str | Sequence[str], cases: Iterable[Any], *, ids: Any = None) 
 
     def decorate(test: Any) -> Any:
         inner, earlier = getattr(test, "table", (test, [{}]))
+        assert not inspect.iscoroutinefunction(inner), "a table does not await its test"
         combined = [row | more for row, more in product(rows, earlier)]
 
         def check_all() -> None:
@@ -38,11 +39,11 @@ def table(names: str | Sequence[str], cases: Iterable[Any], *, ids: Any = None) 
             for row in combined:
                 try:
                     inner(**row)
-                except Exception as error:
+                except (Exception, pytest.fail.Exception) as error:  # the latter is of `pytest.raises`
                     error.add_note(f"case: {row!r}"[:2000])
                     errors.append(error)
             if errors:
-                raise ExceptionGroup(f"{len(errors)} of {len(combined)} cases failed", errors)
+                raise BaseExceptionGroup(f"{len(errors)} of {len(combined)} cases failed", errors)
 
         check_all.__name__, check_all.__qualname__ = inner.__name__, inner.__qualname__
         check_all.__doc__, check_all.__module__ = inner.__doc__, inner.__module__

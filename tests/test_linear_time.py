@@ -196,7 +196,6 @@ READERS += [(if_valid(functools.partial(read_value, kind=kind)), *text) for kind
 @table(
     ("read", "start", "pump", "end"),
     READERS,
-    ids=[f"{number}-{pump!r}" for number, (*_, pump, _) in enumerate(READERS)],
 )
 def test_hostile_texts(read: Callable[[str], Any], start: str, pump: str, end: str) -> None:
     text = start + pump * (NUM_CHARS // len(pump)) + end

@@ -51,7 +51,7 @@ def test_there_are_enough_cases_of_every_kind() -> None:
     assert min(lengths) >= 3 and sum(lengths) / len(lengths) >= 4
 
 
-@table("case", CASES.values(), ids=CASES)
+@table("case", CASES.values())
 def test_a_case_fits_its_app_and_its_place(case: object) -> None:
     found = CASES[case.id]  # type: ignore[attr-defined]
     plant, effect = found.plant, found.effect[0].split()[1]

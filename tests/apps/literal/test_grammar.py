@@ -391,7 +391,7 @@ CASES += [
 ]
 
 
-@table(("instruction", "steps"), CASES, ids=[case[0][:40] for case in CASES])
+@table(("instruction", "steps"), CASES)
 def test_instruction_is_read_as_steps(instruction: str, steps: list[object]) -> None:
     assert parse_instruction(instruction) == steps
 
@@ -429,7 +429,7 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-@table(("instruction", "words"), REFUSED, ids=[case[0][:40] for case in REFUSED])
+@table(("instruction", "words"), REFUSED)
 def test_what_is_not_understood_is_named_and_no_step(instruction: str, words: str) -> None:
     steps = parse_instruction(instruction)
 

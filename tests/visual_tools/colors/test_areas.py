@@ -50,16 +50,6 @@ def test_a_color_that_is_no_mixture() -> None:
         ([GRAY, GREEN, GREEN, GREEN, GREEN], [BLUE], 0.0),
         ([GREEN, WHITE, WHITE, WHITE], [WHITE], -3.0),
     ],
-    ids=[
-        "bare",
-        "half a pixel more",
-        "half a pixel less",
-        "a line",
-        "a light line before dark ground",
-        "a thick line",
-        "a grid line farther in",
-        "a box too large",
-    ],
 )
 @table("side", ["top", "bottom", "left", "right"])
 def test_where_the_color_in_a_box_ends(side: str, inside: list[RGB], outside: list[RGB], expected: float) -> None:

@@ -26,7 +26,7 @@ def _block(text: str, left: float = 0.1, top: float = 0.1) -> TextBlock:
     return TextBlock(text=text, left=left, top=top, width=0.2, height=0.05, rgb=(0, 0, 0))
 
 
-@table("case", PUBLISHED, ids=range(len(PUBLISHED)))
+@table("case", PUBLISHED)
 def test_agrees_with_the_published_code(case: dict) -> None:
     scores = match_blocks(_blocks(case["reference"]), _blocks(case["page"]))
     found = [scores.block_match, scores.text, scores.position, scores.color, scores.num_matched]

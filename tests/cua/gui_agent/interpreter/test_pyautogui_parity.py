@@ -18,13 +18,13 @@ def test_every_case_was_recorded():
     assert [row["code"] for row in ROWS] == list(CODES)
 
 
-@table("row", ROWS, ids=[row["code"].replace("\n", " ") for row in ROWS])
+@table("row", ROWS)
 def test_same_events_as_pyautogui(row):
     actions = run(row["code"], GEOMETRY, mode="absolute", pointer_px=START_PX)
     assert tidy(events_of(actions), START_PX) == row["events"]
 
 
-@table("row", ROWS, ids=[row["code"].replace("\n", " ") for row in ROWS])
+@table("row", ROWS)
 def test_rendered_code_does_the_same_in_pyautogui(row):
     rendered = to_pyautogui(run(row["code"], GEOMETRY, mode="absolute", pointer_px=START_PX))
     assert rendered == row["rendered"]
