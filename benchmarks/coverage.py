@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000, help="evaluations at each point; fewer above 30 tasks")
     given = parser.parse_args()
     for name in [given.only] if given.only else grids:
-        print(f"\n{name}\n\n| tasks | coverage | lowest | a tenth is below | width | t | boot |")
+        print(f"\n{name}\n\n| tasks | coverage | lowest | 10 % are below | width | t | boot |")
         print("|---|---|---|---|---|---|---|")
         for num_tasks in NUM_TASKS:
             cells = grids[name](num_tasks, max(20, min(given.draws, 30 * given.draws // num_tasks)))

@@ -77,16 +77,16 @@ def print_oracle(played: Played) -> None:
 
 def _kind(key: str) -> str:
     task = load_local_tasks()[key]
-    return "" if task.solution else "cannot be done"
+    return "" if task.solution else "infeasible"
 
 
 def print_scores(groups: dict[str, list[EpisodeResult]]) -> None:
-    """A line for each agent: over all tasks, those that can be done, those that cannot."""
+    """Print a line for each agent: all tasks, feasible tasks, infeasible tasks."""
     print("| agent | tasks | mean score | 95 % interval | errors |\n" + "|---" * 5 + "|")
     for name, results in groups.items():
-        parts: dict[str, list[EpisodeResult]] = {"all": results, "can be done": [], "cannot be done": []}
+        parts: dict[str, list[EpisodeResult]] = {"all": results, "feasible": [], "infeasible": []}
         for one in results:
-            parts[_kind(one.task_id.removeprefix(PREFIX)) or "can be done"].append(one)
+            parts[_kind(one.task_id.removeprefix(PREFIX)) or "feasible"].append(one)
         for part, group in parts.items():
             figures = summarize(group)
             print(

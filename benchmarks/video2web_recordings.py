@@ -151,20 +151,20 @@ def tell(rows: Sequence[Row]) -> str:
     stitched = [row.scroll_error for row in rows if row.scroll_error is not None]
     share = Totals().share
     lines = [
-        "| what | figure |",
+        "| quantity | figure |",
         "|---|---|",
         f"| recordings | {len(rows)} of {sum(row.video_s for row in rows):.0f} s together |",
         f"| interactions found | {share([one.found is not None for one in acts])} |",
-        f"| of those found, right kind | {share([truth.kind == found.kind for truth, found in told])} |",
-        f"| of those found, right trigger | {share([truth.trigger == found.trigger for truth, found in told])} |",
+        f"| of the found ones, right kind | {share([truth.kind == found.kind for truth, found in told])} |",
+        f"| of the found ones, right trigger | {share([truth.trigger == found.trigger for truth, found in told])} |",
         f"| duration within 20 % | {share([error <= 0.2 for error in errors])}, median error "
         f"{100 * statistics.median(errors or [0]):.0f} % |",
-        f"| easing named right | {share([truth.easing == found.easing for truth, found in eased])} |",
+        f"| easing named correctly | {share([truth.easing == found.easing for truth, found in eased])} |",
         f"| scrolls found | {share(scrolls)} |",
-        f"| what stays found, and nothing else | {share([bool(one) for one in fixed])} |",
-        f"| rows of the stitched page off | {100 * statistics.mean(stitched or [0]):.0f} % on average |",
-        f"| transitions that are none | {sum(len(row.extra) for row in rows)} |",
-        f"| seconds a recording | {statistics.mean(row.seconds for row in rows):.0f} on average, "
+        f"| fixed elements found, and nothing else | {share([bool(one) for one in fixed])} |",
+        f"| height error of the stitched page | {100 * statistics.mean(stitched or [0]):.0f} % on average |",
+        f"| false transitions | {sum(len(row.extra) for row in rows)} |",
+        f"| seconds per recording | {statistics.mean(row.seconds for row in rows):.0f} on average, "
         f"{max(row.seconds for row in rows):.0f} at most |",
         "",
         "| recording | true | found | right kind | others | seconds |",

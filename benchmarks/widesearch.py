@@ -97,12 +97,12 @@ def table(rows: Sequence[Row], command: str) -> str:
     ]
     f1 = [statistics.mean(getattr(row, name) for row in rows) for name in ("alone_f1", "swarm_f1")]
     ratio = sum(row.alone_steps for row in rows) / sum(row.critical for row in rows)
-    told = (
+    summary = (
         f"All {len(rows)} tasks: item-F1 {f1[0]:.3f} alone, {f1[1]:.3f} as a swarm; {ratio:.1f}x fewer critical steps "
-        f"(sum over sum), {statistics.median(row.speedup for row in rows):.1f}x in the median, "
+        f"(ratio of sums), {statistics.median(row.speedup for row in rows):.1f}x in the median, "
         f"{min(row.speedup for row in rows):.1f}x at least."
     )
-    return "\n".join([f"`{command}`", "", told, "", head, f"|{'---|' * 9}", *lines])
+    return "\n".join([f"    {command}", "", summary, "", head, f"|{'---|' * 9}", *lines])
 
 
 def main() -> None:
