@@ -307,10 +307,10 @@ async def _check_held(env: Env, read_held: HeldReader | None) -> None:
 
 
 async def _read_held(env: Env, read_held: HeldReader | None) -> list[str]:
-    found: Any = read_held(env) if read_held is not None else getattr(env, "held")  # noqa: B009 - not in the protocol
-    if inspect.isawaitable(found):
-        found = await found
-    return sorted(found)
+    held: Any = read_held(env) if read_held is not None else getattr(env, "held")  # noqa: B009 - not in the protocol
+    if inspect.isawaitable(held):
+        held = await held
+    return sorted(held)
 
 
 async def _check_closed(env: Env) -> None:
@@ -337,29 +337,29 @@ async def _look(env: Env) -> Observation:
     return result.observation
 
 
-def _check_result(where: str, result: object) -> None:
+def _check_result(call: str, result: object) -> None:
     if not isinstance(result, StepResult):
-        _broken("step returns a StepResult", f"{where} gave {type(result).__name__}")
-    _check_observation(where, result.observation)
+        _broken("step returns a StepResult", f"{call} gave {type(result).__name__}")
+    _check_observation(call, result.observation)
     if not isinstance(result.reward, float) or not (
         isinstance(result.terminated, bool) and isinstance(result.truncated, bool)
     ):
-        _broken("a StepResult holds Gymnasium's five values", f"{where} gave {result}")
+        _broken("a StepResult holds Gymnasium's five values", f"{call} gave {result}")
     if not math.isfinite(result.reward):
-        _broken("the reward is a finite number", f"{where} gave {result.reward}")
+        _broken("the reward is a finite number", f"{call} gave {result.reward}")
 
 
-def _check_observation(where: str, observation: object) -> None:
+def _check_observation(call: str, observation: object) -> None:
     if not isinstance(observation, Observation):
-        _broken("an observation is an Observation", f"{where} gave {type(observation).__name__}")
+        _broken("an observation is an Observation", f"{call} gave {type(observation).__name__}")
     screenshot = observation.screenshot
     if screenshot[:8] != _PNG_START or screenshot[12:16] != b"IHDR" or b"IEND" not in screenshot[-12:]:
-        _broken("the screenshot is a whole PNG", f"{where} gave {len(screenshot)} bytes starting {screenshot[:8]!r}")
+        _broken("the screenshot is a whole PNG", f"{call} gave {len(screenshot)} bytes starting {screenshot[:8]!r}")
     size = struct.unpack(">II", screenshot[16:24])
     if size != observation.geometry.sent_px:
         _broken(
             "the screenshot's size is geometry.sent_px",
-            f"{where}: the image is {size[0]}x{size[1]}, sent_px says {observation.geometry.sent_px}",
+            f"{call}: the image is {size[0]}x{size[1]}, sent_px says {observation.geometry.sent_px}",
         )
 
 
@@ -367,5 +367,5 @@ def _middle(observation: Observation) -> tuple[int, int]:
     return observation.geometry.from_model(0.5, 0.5)
 
 
-def _broken(clause: str, found: str) -> NoReturn:
-    raise EnvContractError(f"{clause}: {found}")
+def _broken(clause: str, problem: str) -> NoReturn:
+    raise EnvContractError(f"{clause}: {problem}")

@@ -72,84 +72,86 @@ def _check_list(suite: Suite, again: Suite) -> None:
 
 
 async def _check_task(suite: Suite, task_id: str, seed: int | None, pool: EnvPool, default: EnvSpec | None) -> None:
-    what = f"{task_id} with seed {seed}"
-    spec = _check_spec(suite, task_id, seed, what)
+    attempt = f"{task_id} with seed {seed}"
+    spec = _check_spec(suite, task_id, seed, attempt)
     needs = spec.env or default
     if needs is None:
-        _fail("a task names its environment", what, "its spec has no env, and no default was given")
-    first = await _play_nothing(suite.make_task(task_id, seed), needs, pool, what)
-    second = await _play_nothing(suite.make_task(task_id, seed), needs, pool, what)
+        _fail("a task names its environment", attempt, "its spec has no env, and no default was given")
+    first = await _play_nothing(suite.make_task(task_id, seed), needs, pool, attempt)
+    second = await _play_nothing(suite.make_task(task_id, seed), needs, pool, attempt)
     if first != second and not spec.metadata.get(NONDETERMINISTIC):
         _fail(
             "a seed gives the same task each time",
-            what,
+            attempt,
             f"{first[0]!r} with score {first[1]}, then {second[0]!r} with {second[1]}; if that cannot be helped, set "
             f"{NONDETERMINISTIC!r} in its metadata",
         )
 
 
-def _check_spec(suite: Suite, task_id: str, seed: int | None, what: str) -> TaskSpec:
+def _check_spec(suite: Suite, task_id: str, seed: int | None, attempt: str) -> TaskSpec:
     clause = "a task says which one it is"
     task = suite.make_task(task_id, seed)
     try:
         check_task(task)
     except TypeError as error:
-        _fail("a task is an envs.Task", what, str(error), error)
+        _fail("a task is an envs.Task", attempt, str(error), error)
     spec = task.spec
     if suite.agents != ("gui",) and not isinstance(task, Question):
-        _fail("tasks for agents with tools are questions", what, f"it is no `Question`, and agents are {suite.agents}")
+        _fail(
+            "tasks for agents with tools are questions", attempt, f"it is no `Question`, and agents are {suite.agents}"
+        )
     if (spec.id, spec.seed) != (task_id, seed):
-        _fail(clause, what, f"its spec says {spec.id!r} with seed {spec.seed}")
+        _fail(clause, attempt, f"its spec says {spec.id!r} with seed {spec.seed}")
     if suite.make_task(task_id, seed).spec != spec:
-        _fail(clause, what, "made twice, its specs differ")
+        _fail(clause, attempt, "made twice, its specs differ")
     if not isinstance(spec.metadata.get(FAMILY), str):
-        _fail("a task has a family", what, f"{FAMILY!r} in its metadata is {spec.metadata.get(FAMILY)!r}")
+        _fail("a task has a family", attempt, f"{FAMILY!r} in its metadata is {spec.metadata.get(FAMILY)!r}")
     return spec
 
 
-async def _play_nothing(task: Task, needs: EnvSpec, pool: EnvPool, what: str) -> tuple[str, float]:
+async def _play_nothing(task: Task, needs: EnvSpec, pool: EnvPool, attempt: str) -> tuple[str, float]:
     """Run an episode that claims success at once, and return the instruction and the score, which must be 0."""
     env = await pool.take(needs)
     try:
-        await _own(env.reset(task), "setup raises nothing but an EnvError", what)
+        await _own(env.reset(task), "setup raises nothing but an EnvError", attempt)
         instruction = task.instruction
         if not 0 < len(instruction.strip()) <= _MAX_INSTRUCTION_CHARS:
-            _fail("a task has an instruction once it is set up", what, f"it has {len(instruction)} characters")
+            _fail("a task has an instruction once it is set up", attempt, f"it has {len(instruction)} characters")
         await env.step([Terminate(status="success")])
-        score = await _verdict(task, env, what)
-        if await _verdict(task, env, what) != score:
-            _fail("evaluating twice gives the same", what, f"first {score}")
+        score = await _verdict(task, env, attempt)
+        if await _verdict(task, env, attempt) != score:
+            _fail("evaluating twice gives the same", attempt, f"first {score}")
         if score != 0.0:
-            _fail("doing nothing scores 0", what, f"an agent that claims success at once gets {score:g}")
-        await _own(task.teardown(env), "teardown raises nothing but an EnvError", what)
+            _fail("doing nothing scores 0", attempt, f"an agent that claims success at once gets {score:g}")
+        await _own(task.teardown(env), "teardown raises nothing but an EnvError", attempt)
     finally:
         await env.close()
     return instruction, score
 
 
-async def _verdict(task: Task, env: Env, what: str) -> float:
+async def _verdict(task: Task, env: Env, attempt: str) -> float:
     try:
         score = (await evaluate_task(task, env)).score
     except EnvError:
         raise
     except EvaluationError as error:
-        _fail("a verdict is a number in [0, 1]", what, str(error), error)
+        _fail("a verdict is a number in [0, 1]", attempt, str(error), error)
     except Exception as error:  # tasks are third-party code
-        _fail("evaluate raises nothing but an EnvError", what, f"{type(error).__name__}: {error}", error)
+        _fail("evaluate raises nothing but an EnvError", attempt, f"{type(error).__name__}: {error}", error)
     if score is None:
-        _fail("a verdict is a number in [0, 1]", what, "it is None")
+        _fail("a verdict is a number in [0, 1]", attempt, "it is None")
     return score
 
 
-async def _own(work: Awaitable[object], clause: str, what: str) -> None:
+async def _own(work: Awaitable[object], clause: str, attempt: str) -> None:
     """Await code of a task."""
     try:
         await work
     except EnvError:
         raise
     except Exception as error:  # tasks are third-party code
-        _fail(clause, what, f"{type(error).__name__}: {error}", error)
+        _fail(clause, attempt, f"{type(error).__name__}: {error}", error)
 
 
-def _fail(clause: str, what: str, told: str, cause: Exception | None = None) -> NoReturn:
-    raise SuiteContractError(f"{clause}: {f'{what}: ' if what else ''}{told}") from cause
+def _fail(clause: str, attempt: str, problem: str, cause: Exception | None = None) -> NoReturn:
+    raise SuiteContractError(f"{clause}: {f'{attempt}: ' if attempt else ''}{problem}") from cause

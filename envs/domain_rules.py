@@ -103,7 +103,7 @@ class DomainRules:
         return f"the address {address} is denied by the rule {rule.text!r}" if rule is not None else None
 
     def _denying(self, host: str, addresses: Sequence[Address], port: int | None) -> _Rule | None:
-        behind = [one for address in addresses for one in addresses_behind(address)]
+        behind = [reached for address in addresses for reached in addresses_behind(address)]
         return next((rule for rule in self._denied if rule.covers(host, behind, port)), None)
 
 
@@ -123,8 +123,8 @@ def _parse_rule(text: str) -> _Rule:
         if "/" in place:
             return _Rule(text=text, network=_parse_network(place))
         is_bare = place.count(":") > 1 and not place.startswith("[")
-        found = _HOST_AND_PORT.fullmatch(place) if not is_bare else None
-        host, port = (found[1], found[2]) if found else (place, None)
+        match = _HOST_AND_PORT.fullmatch(place) if not is_bare else None
+        host, port = (match[1], match[2]) if match else (place, None)
         if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError(f"{port!r} is not a port, which is a number from 1 to 65535")
         name = _parse_name(host)

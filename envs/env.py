@@ -255,7 +255,7 @@ def check_task_id(id: object) -> None:
         )
 
 
-def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+def _checked_json(name: str, value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
     """Return a copy, as it would be loaded from a JSON file.
 
     Raises:
@@ -264,12 +264,12 @@ def _checked_json(what: str, value: Mapping[str, Any], max_bytes: int) -> dict[s
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the {what} must be JSON values: {error}") from error
+        raise ValueError(f"the {name} must be JSON values: {error}") from error
     if len(text) > max_bytes:
-        raise ValueError(f"the {what} take {len(text)} bytes of JSON, at most {max_bytes} are possible")
+        raise ValueError(f"the {name} take {len(text)} bytes of JSON, at most {max_bytes} are possible")
     copy = json.loads(text)
     if not isinstance(copy, dict):
-        raise ValueError(f"the {what} must be a mapping of names to JSON values, got {type(value).__name__}")
+        raise ValueError(f"the {name} must be a mapping of names to JSON values, got {type(value).__name__}")
     return copy
 
 
@@ -397,10 +397,12 @@ async def evaluate_task(task: Task, env: Any) -> TaskVerdict:
     Raises:
         EvaluationError: If the result is not a `TaskVerdict`. Exceptions of the task propagate.
     """
-    found: object = await task.evaluate(env)
-    if not isinstance(found, TaskVerdict):
-        raise EvaluationError(f"evaluate() returned {_shown(found)}, expected a TaskVerdict, such as TaskVerdict(1.0)")
-    return found
+    verdict: object = await task.evaluate(env)
+    if not isinstance(verdict, TaskVerdict):
+        raise EvaluationError(
+            f"evaluate() returned {_shown(verdict)}, expected a TaskVerdict, such as TaskVerdict(1.0)"
+        )
+    return verdict
 
 
 def checked_warnings(task: Task) -> list[str]:
@@ -412,22 +414,22 @@ def checked_warnings(task: Task) -> list[str]:
 def checked_files(task: Task) -> dict[str, bytes]:
     """Return the files of a task with plain names and bytes values, up to a maximum number and total size."""
     given: object = task.files
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for name, data in given.items() if isinstance(given, Mapping) else ():
         is_plain = isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}", name) is not None
-        fits = len(found) < _MAX_FILES and isinstance(data, bytes)
-        if is_plain and fits and len(data) + sum(map(len, found.values())) <= _MAX_FILES_BYTES:
-            found[name] = data
-    return found
+        fits = len(files) < _MAX_FILES and isinstance(data, bytes)
+        if is_plain and fits and len(data) + sum(map(len, files.values())) <= _MAX_FILES_BYTES:
+            files[name] = data
+    return files
 
 
 def _checked_scores(given: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for name, value in given.items():
         with contextlib.suppress(EvaluationError):
             score = _parse_score(value)
-            found |= {str(name)[:MAX_ID_CHARS]: score} if score is not None and len(found) < _MAX_OTHER_SCORES else {}
-    return found
+            scores |= {str(name)[:MAX_ID_CHARS]: score} if score is not None and len(scores) < _MAX_OTHER_SCORES else {}
+    return scores
 
 
 def _checked_info(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -173,12 +173,12 @@ class FakeEnv:
         self.is_closed = True
 
     def _target(self, text: str | None) -> Target:
-        found = _DESCRIPTION.fullmatch(text) if text else None
-        if not found:
+        match = _DESCRIPTION.fullmatch(text) if text else None
+        if not match:
             return UNKNOWN
         asks = (self.options.dialog.message,) if self.options.dialog else ()
-        names = (found["name"],) if found["name"] else ()
-        return Target(role=found["role"], names=names, url=found["url"], context=asks)
+        names = (match["name"],) if match["name"] else ()
+        return Target(role=match["role"], names=names, url=match["url"], context=asks)
 
     def _act(self, action: Action) -> None:
         self._num_tried += 1

@@ -114,5 +114,5 @@ def describe_defect(error: BaseException) -> str:
     if isinstance(error, ForeignCodeError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
-    told = describe_error(error)
-    return f"{told} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else told
+    description = describe_error(error)
+    return f"{description} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else description

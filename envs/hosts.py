@@ -127,10 +127,10 @@ def addresses_behind(address: Address) -> tuple[Address, ...]:
     if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
         return (address,)
     inner = [int(address) >> shift & 0xFFFFFFFF for network, shift in _EMBEDDING if address in network]
-    found = [*map(ipaddress.IPv4Address, inner), *(address.teredo or ())[1:]]
-    return (address, *(one for embedded in found for one in addresses_behind(embedded)))
+    embedded_addresses = [*map(ipaddress.IPv4Address, inner), *(address.teredo or ())[1:]]
+    return (address, *(reached for embedded in embedded_addresses for reached in addresses_behind(embedded)))
 
 
 def is_this_machine(address: Address) -> bool:
     """Return True if an address reaches this machine by any loopback address."""
-    return any(one.is_loopback for one in addresses_behind(address))
+    return any(reached.is_loopback for reached in addresses_behind(address))

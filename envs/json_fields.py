@@ -7,12 +7,12 @@ from typing import Any
 from envs.errors import EnvSetupError
 
 
-def load_json(data: bytes | str, where: str) -> Any:
+def load_json(data: bytes | str, name: str) -> Any:
     """Parse a JSON text.
 
     Args:
         data: JSON text.
-        where: Name of the text in errors.
+        name: Name of the text in errors.
 
     Raises:
         EnvSetupError: If the text is not valid JSON, or nested too deep.
@@ -20,40 +20,40 @@ def load_json(data: bytes | str, where: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise EnvSetupError(f"{where} is no JSON: {error}") from error
+        raise EnvSetupError(f"{name} is no JSON: {error}") from error
 
 
-def as_mapping(value: object, where: str) -> Mapping[str, Any]:
+def as_mapping(value: object, name: str) -> Mapping[str, Any]:
     """Return the value if it is a JSON object.
 
     Raises:
         EnvSetupError: If it is missing or of another type.
     """
     if not isinstance(value, dict):
-        raise EnvSetupError(f"{where} is {_found(value)}, expected an object")
+        raise EnvSetupError(f"{name} is {_found(value)}, expected an object")
     return value
 
 
-def as_text(value: object, where: str) -> str:
+def as_text(value: object, name: str) -> str:
     """Return the value if it is a string.
 
     Raises:
         EnvSetupError: If it is missing or of another type.
     """
     if not isinstance(value, str):
-        raise EnvSetupError(f"{where} is {_found(value)}, expected a text")
+        raise EnvSetupError(f"{name} is {_found(value)}, expected a text")
     return value
 
 
-def as_texts(value: object, where: str) -> list[str]:
+def as_texts(value: object, name: str) -> list[str]:
     """Return the value if it is a list of strings.
 
     Raises:
         EnvSetupError: If it, or one of its entries, is missing or of another type.
     """
     if not isinstance(value, list):
-        raise EnvSetupError(f"{where} is {_found(value)}, expected a list of texts")
-    return [as_text(entry, where) for entry in value]
+        raise EnvSetupError(f"{name} is {_found(value)}, expected a list of texts")
+    return [as_text(entry, name) for entry in value]
 
 
 def _found(value: object) -> str:

@@ -73,8 +73,8 @@ class EndpointJudge:
                 wait_s = 2.0**number * random.uniform(0.5, 1.0)
                 try:
                     answer = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body, headers=headers)
-                    told = answer.headers.get("retry-after", "")
-                    wait_s = float(told) if re.fullmatch(r"\d{1,5}", told) else wait_s
+                    retry_after = answer.headers.get("retry-after", "")
+                    wait_s = float(retry_after) if re.fullmatch(r"\d{1,5}", retry_after) else wait_s
                     answer.raise_for_status()
                     return _content(answer.json())
                 except (httpx.HTTPError, ValueError) as error:
@@ -137,7 +137,7 @@ def fenced(text: str) -> tuple[str, str]:
 
 
 async def ask_verdict(
-    judge: Judge, question: str, *, system: str, what: str, mark: str, words: Mapping[str, bool]
+    judge: Judge, question: str, *, system: str, name: str, mark: str, words: Mapping[str, bool]
 ) -> bool:
     """Ask the judge a question and return the verdict.
 
@@ -145,14 +145,14 @@ async def ask_verdict(
         judge: Judge to ask.
         question: Question, with the judged text fenced by `mark`.
         system: System prompt.
-        what: Name of the judged text in the question.
+        name: Name of the judged text in the question.
         mark: Mark of `fenced`.
         words: Possible verdicts; the value is True for a positive one.
 
     Raises:
         EnvDiedError: If the judge does not answer, or gives no verdict.
     """
-    asked = question + _GUARD.format(what=what, mark=mark, words=", ".join(words))
+    asked = question + _GUARD.format(what=name, mark=mark, words=", ".join(words))
     reply = ""
     for _ in range(_NUM_TRIES):
         reply = await judge.ask(system, asked)
@@ -166,8 +166,8 @@ def read_verdict(reply: str, words: Mapping[str, bool]) -> bool | None:
     """Return the verdict on the last line of a reply; None if there is none."""
     lines = [line for line in reply.splitlines() if line.strip()]
     last = lines[-1].casefold() if lines else ""
-    told = re.sub(r"^\W*(?:(?:final )?(?:verdict|judge?ment|answer|conclusion)\W+)?", "", last)
-    return words.get(re.sub(r"(?<![\W_])[\W_]+$", "", told))
+    last_words = re.sub(r"^\W*(?:(?:final )?(?:verdict|judge?ment|answer|conclusion)\W+)?", "", last)
+    return words.get(re.sub(r"(?<![\W_])[\W_]+$", "", last_words))
 
 
 def filled(form: str, **parts: str) -> str:

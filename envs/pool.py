@@ -83,9 +83,9 @@ class LentEnv:
             raise EnvError("this env was given back to its pool; take another one", retryable=False)
         is_done = False
         try:
-            found = await use()
+            result = await use()
             is_done = True
-            return found
+            return result
         finally:
             self._is_broken = self._is_broken or not is_done
 
@@ -178,5 +178,5 @@ class EnvPool:
         except EnvError:
             raise
         except Exception as error:
-            told = f"the environment could not be closed: {describe_defect(error)}"
-            raise EnvError(told, retryable=False) from error
+            message = f"the environment could not be closed: {describe_defect(error)}"
+            raise EnvError(message, retryable=False) from error

@@ -109,12 +109,12 @@ class EnvKind:
 
 def env_names() -> tuple[str, ...]:
     """Return the names of all environments, built-in ones first, without importing them."""
-    return tuple(dict.fromkeys([*_OUR_ENVS, *(found.name for found in _entry_points(ENVS_GROUP))]))
+    return tuple(dict.fromkeys([*_OUR_ENVS, *(entry.name for entry in _entry_points(ENVS_GROUP))]))
 
 
 def suite_names() -> tuple[str, ...]:
     """Return the names of all suites, built-in ones first, without importing them."""
-    return tuple(dict.fromkeys([*_OUR_SUITES, *(found.name for found in _entry_points(SUITES_GROUP))]))
+    return tuple(dict.fromkeys([*_OUR_SUITES, *(entry.name for entry in _entry_points(SUITES_GROUP))]))
 
 
 def find_env(name: str) -> EnvKind:
@@ -128,15 +128,15 @@ def find_env(name: str) -> EnvKind:
         module, _, attribute = _OUR_ENVS[name].partition(":")
         ours: EnvKind = getattr(importlib.import_module(module), attribute)
         return ours
-    found = _load(ENVS_GROUP, name, "environment", env_names())
-    if isinstance(found, EnvKind):
-        return found
-    if not callable(found):
+    kind = _load(ENVS_GROUP, name, "environment", env_names())
+    if isinstance(kind, EnvKind):
+        return kind
+    if not callable(kind):
         raise EnvSetupError(
-            f"the environment {name!r} is a {type(found).__name__}; expected an EnvKind, or a function that makes an "
+            f"the environment {name!r} is a {type(kind).__name__}; expected an EnvKind, or a function that makes an "
             "Env from an EnvRequest"
         )
-    return EnvKind(make=found)
+    return EnvKind(make=kind)
 
 
 def find_env_for(options: Iterable[str]) -> str | None:
@@ -211,13 +211,13 @@ def load_suite(name: str, **options: Any) -> Suite:
         )
     try:
         with contained():
-            made = make(**options)
-            return made if isinstance(made, Suite) else suite_of(Path(file).stem, made)
+            suite = make(**options)
+            return suite if isinstance(suite, Suite) else suite_of(Path(file).stem, suite)
     except EnvError:
         raise
     except Exception as error:
-        told = str(error) if isinstance(error, TypeError | ValueError) else describe_defect(error)
-        raise EnvSetupError(f"the suite {name!r} cannot be made: {told}") from error
+        reason = str(error) if isinstance(error, TypeError | ValueError) else describe_defect(error)
+        raise EnvSetupError(f"the suite {name!r} cannot be made: {reason}") from error
 
 
 def _load_file(file: Path, function: str) -> Any:
@@ -240,20 +240,20 @@ def _load_file(file: Path, function: str) -> Any:
     return getattr(module, function)
 
 
-def _load(group: str, name: str, what: str, known: Sequence[str]) -> Any:
+def _load(group: str, name: str, kind: str, known: Sequence[str]) -> Any:
     """Load the object of an entry point."""
-    found = [entry for entry in _entry_points(group) if entry.name == name]
-    if not found:
-        raise EnvSetupError(f"there is no {what} {name!r}.{_nearest(name, known)}")
-    if len({entry.value for entry in found}) > 1:
-        brings = " and ".join(sorted(_shown(entry) for entry in found))
-        raise EnvSetupError(f"the {what} {name!r} is brought by {brings}; uninstall one of them")
+    entries = [entry for entry in _entry_points(group) if entry.name == name]
+    if not entries:
+        raise EnvSetupError(f"there is no {kind} {name!r}.{_nearest(name, known)}")
+    if len({entry.value for entry in entries}) > 1:
+        brings = " and ".join(sorted(_shown(entry) for entry in entries))
+        raise EnvSetupError(f"the {kind} {name!r} is brought by {brings}; uninstall one of them")
     try:
         with contained():
-            return found[0].load()
+            return entries[0].load()
     except Exception as error:
-        told = describe_defect(error)
-        raise EnvSetupError(f"the {what} {name!r} of {_shown(found[0])} cannot be loaded: {told}") from error
+        reason = describe_defect(error)
+        raise EnvSetupError(f"the {kind} {name!r} of {_shown(entries[0])} cannot be loaded: {reason}") from error
 
 
 def _entry_points(group: str) -> list[metadata.EntryPoint]:
@@ -268,13 +268,16 @@ def _entry_points_on(group: str, path: tuple[str, ...]) -> list[metadata.EntryPo
         return list(metadata.entry_points(group=group))
     except (TypeError, ValueError, OSError, KeyError):  # the metadata of a distribution are invalid
         return [
-            entry for found in metadata.distributions() for entry in _entry_points_of(found) if entry.group == group
+            entry
+            for distribution in metadata.distributions()
+            for entry in _entry_points_of(distribution)
+            if entry.group == group
         ]
 
 
-def _entry_points_of(found: metadata.Distribution) -> Sequence[metadata.EntryPoint]:
+def _entry_points_of(distribution: metadata.Distribution) -> Sequence[metadata.EntryPoint]:
     try:
-        return tuple(found.entry_points)
+        return tuple(distribution.entry_points)
     except (TypeError, ValueError, OSError, KeyError):
         return ()
 

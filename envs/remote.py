@@ -160,8 +160,8 @@ class RemoteEnv:
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """Call `Env.find_targets`."""
-        found: tuple[Target, ...] = await self.ask("find_targets", action)
-        return found
+        targets: tuple[Target, ...] = await self.ask("find_targets", action)
+        return targets
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """Call `Env.describe_point`."""
@@ -178,10 +178,10 @@ class RemoteEnv:
         """
         if self._channel is None:
             raise EnvDiedError("this env was not reset yet" if not self._is_closed else "this env was closed")
-        kind, *found = await self._channel.call(verb, *values)
+        kind, *results = await self._channel.call(verb, *values)
         if kind == "ok":
-            return found[0]
-        name, text, retryable = found
+            return results[0]
+        name, text, retryable = results
         if name in ERRORS:
             raise ERRORS[name](text, retryable=retryable)
         raise TaskCodeError(text)
@@ -336,9 +336,9 @@ class ProcessChannel:
         )
         channel = cls(process)
         try:
-            kind, *told = await channel.call("open", spec, suite, secrets or EnvSecrets())
+            kind, *results = await channel.call("open", spec, suite, secrets or EnvSecrets())
             if kind == "error":
-                name, text, retryable = told
+                name, text, retryable = results
                 raise ERRORS.get(name, EnvSetupError)(text, retryable=retryable)
         except BaseException:
             await channel.close()
@@ -361,8 +361,10 @@ class ProcessChannel:
             except (OSError, EOFError, asyncio.IncompleteReadError) as error:
                 await self._process.wait()
                 last = self._errors.strip().splitlines()[-1:]
-                told = f": {last[0]}" if last else ""
-                raise EnvDiedError(f"the env's process ended (exit code {self._process.returncode}){told}") from error
+                last_line = f": {last[0]}" if last else ""
+                raise EnvDiedError(
+                    f"the env's process ended (exit code {self._process.returncode}){last_line}"
+                ) from error
             finally:
                 if not is_done:
                     self._kill()

@@ -209,12 +209,12 @@ def origin_of(url: str) -> str | None:
 
 def split_login(url: str) -> tuple[str, HttpLogin | None]:
     """Split a URL into the URL without login, and the login."""
-    found = _HTTP_LOGIN.match(url.strip())
-    if found is None:
+    match = _HTTP_LOGIN.match(url.strip())
+    if match is None:
         return url, None
-    plain = f"{found[1].lower()}://{url.strip()[found.end() :]}"
+    plain = f"{match[1].lower()}://{url.strip()[match.end() :]}"
     origin = origin_of(plain)
-    username, _, password = found[2].partition(":")
+    username, _, password = match[2].partition(":")
     if origin is None or not (username or password):
         return plain, None
     return plain, HttpLogin(origin=origin, username=unquote(username), password=unquote(password))

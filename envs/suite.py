@@ -85,9 +85,9 @@ class Suite:
     def __post_init__(self) -> None:
         if not self.task_ids or not self.seeds:
             raise ValueError(f"the suite {self.name!r} has no {'seeds' if self.task_ids else 'tasks'}")
-        for what, given in (("id", self.task_ids), ("seed", self.seeds)):
+        for name, given in (("id", self.task_ids), ("seed", self.seeds)):
             if len(set(given)) < len(given):
-                raise ValueError(f"the suite {self.name!r} has one {what} twice; each task and seed counts once")
+                raise ValueError(f"the suite {self.name!r} has one {name} twice; each task and seed counts once")
         for id in self.task_ids:
             check_task_id(id)
         if "" in self.task_ids:
@@ -101,21 +101,24 @@ def suite_of(name: str, tasks: Iterable[Task]) -> Suite:
         TypeError: If one of them is not a `Task`; see `envs.env.check_task`.
         ValueError: If `tasks` is empty, a task has no id, two share id and seed, or a seed is missing.
     """
-    made: dict[tuple[str, int | None], Task] = {}
+    tasks_by_key: dict[tuple[str, int | None], Task] = {}
     for task in tasks:
         check_task(task)
         spec = task.spec
-        if not spec.id or (spec.id, spec.seed) in made:
+        if not spec.id or (spec.id, spec.seed) in tasks_by_key:
             raise ValueError(f"it has a task without an id, or two of one id and seed ({spec.id!r}, {spec.seed})")
-        made[spec.id, spec.seed] = task
-    ids, seeds = tuple(dict.fromkeys(id for id, _ in made)), tuple(dict.fromkeys(seed for _, seed in made))
-    missing = [(id, seed) for id in ids for seed in seeds if (id, seed) not in made]
+        tasks_by_key[spec.id, spec.seed] = task
+    ids, seeds = (
+        tuple(dict.fromkeys(id for id, _ in tasks_by_key)),
+        tuple(dict.fromkeys(seed for _, seed in tasks_by_key)),
+    )
+    missing = [(id, seed) for id in ids for seed in seeds if (id, seed) not in tasks_by_key]
     if missing:
         raise ValueError(f"its tasks have different seeds: there is no {missing[0][0]!r} with seed {missing[0][1]}")
     return Suite(
         name=name,
         about=f"{len(ids)} tasks",
         task_ids=ids,
-        make_task=lambda task_id, seed: made[task_id, seed],
+        make_task=lambda task_id, seed: tasks_by_key[task_id, seed],
         seeds=seeds,
     )

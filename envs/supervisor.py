@@ -209,13 +209,13 @@ def _tree(root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
+    tree: set[int] = set()
     queue = [root] if root in parents else []
     while queue:
         pid = queue.pop()
-        found.add(pid)
+        tree.add(pid)
         queue += children.get(pid, [])
-    return found
+    return tree
 
 
 def _parents() -> dict[int, int]:

@@ -152,7 +152,7 @@ def choose_directions(
         return area, recognizer.recognize(area.cut(image))
 
     looks = [_look_at(area, read) for area in areas]
-    clear = [(area.angle_deg, len(got.text)) for look in looks if look.is_clear for area, got in look.ways[:1]]
+    clear = [(area.angle_deg, len(reading.text)) for look in looks if look.is_clear for area, reading in look.ways[:1]]
     return [_settle(look, clear, read) for look in looks]
 
 
@@ -387,12 +387,12 @@ class TextLine:
     @property
     def words(self) -> tuple[tuple[str, Box], ...]:
         """Words of the line (split at spaces), each with its box."""
-        found, start = [], 0
+        parts, start = [], 0
         for word in self.text.split(" "):
             if word:
-                found.append((word, self.span(start, start + len(word))))
+                parts.append((word, self.span(start, start + len(word))))
             start += len(word) + 1
-        return tuple(found)
+        return tuple(parts)
 
     def _corners_between(self, first_px: float, last_px: float) -> tuple[Point, ...]:
         """Return the corners of the stretch between two positions along the line, in pixels from its first corner."""
@@ -453,9 +453,9 @@ class OcrEngine:
             if area.angle_deg:
                 lines += _make_turned_lines(area, read, find_ink(area.cut(image)))
                 continue
-            made = _make_level_lines(area, read, image)
-            level += made
-            areas += [area.box] * len(made)
+            level_lines = _make_level_lines(area, read, image)
+            level += level_lines
+            areas += [area.box] * len(level_lines)
         lines += self._join_torn(image, level, areas)
         return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
 

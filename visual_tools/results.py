@@ -23,5 +23,5 @@ class ResultSequence(Generic[Item]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Item, ...]: ...
     def __getitem__(self, index: int | slice) -> Item | tuple[Item, ...]:
-        found: Item | tuple[Item, ...] = getattr(self, self._items)[index]
-        return found
+        item: Item | tuple[Item, ...] = getattr(self, self._items)[index]
+        return item

@@ -118,7 +118,7 @@ def find_rectangles(
         inside = barrier.clipped(image.shape[1], image.shape[0])
         flat[inside.top : inside.bottom, inside.left : inside.right] = 0
     count, labels, stats, _ = cv2.connectedComponentsWithStats(flat, connectivity=4)
-    found = []
+    rectangles = []
     wanted = (stats[:, cv2.CC_STAT_WIDTH] >= min_side_px) & (stats[:, cv2.CC_STAT_HEIGHT] >= min_side_px)
     wanted &= stats[:, cv2.CC_STAT_AREA] >= 0.3 * stats[:, cv2.CC_STAT_WIDTH] * stats[:, cv2.CC_STAT_HEIGHT]
     wanted[0] = False
@@ -132,14 +132,14 @@ def find_rectangles(
         red, green, blue = (int(value) for value in colour)
         # An edge pixel is left of or above its step, so the region starts at the correct pixel on either side.
         box = Box(left, top, left + width + 1, top + height + 1).clipped(image.shape[1], image.shape[0])
-        found.append(Rectangle(box_px=box, colour=(red, green, blue), fill=min(fill, 1.0)))
-    return sorted(_join_at_carets(image, found), key=lambda rectangle: rectangle.box_px.area)
+        rectangles.append(Rectangle(box_px=box, colour=(red, green, blue), fill=min(fill, 1.0)))
+    return sorted(_join_at_carets(image, rectangles), key=lambda rectangle: rectangle.box_px.area)
 
 
-def _join_at_carets(image: NDArray[np.uint8], found: Sequence[Rectangle]) -> list[Rectangle]:
+def _join_at_carets(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> list[Rectangle]:
     """Join neighbours divided only by a text caret; unlike the line between two cells, it stops before the border."""
     ends: dict[int, list[Rectangle]] = {}
-    for right in sorted(found, key=lambda rectangle: rectangle.box_px.left):
+    for right in sorted(rectangles, key=lambda rectangle: rectangle.box_px.left):
         near = range(right.box_px.left - _MAX_CARET_PX[0], right.box_px.left + 2)
         beside = (each for x in near for each in ends.get(x, ()))
         left = next((each for each in beside if _is_caret_between(image, each, right)), None)
@@ -152,13 +152,17 @@ def _join_at_carets(image: NDArray[np.uint8], found: Sequence[Rectangle]) -> lis
 
 
 def _is_caret_between(image: NDArray[np.uint8], left: Rectangle, right: Rectangle) -> bool:
-    one, other = left.box_px, right.box_px
-    if max(one.height, other.height) > _MAX_CARET_PX[1]:
+    left_box, right_box = left.box_px, right.box_px
+    if max(left_box.height, right_box.height) > _MAX_CARET_PX[1]:
         return False
-    if abs(one.top - other.top) > 1 or abs(one.bottom - other.bottom) > 1 or left.colour != right.colour:
+    if (
+        abs(left_box.top - right_box.top) > 1
+        or abs(left_box.bottom - right_box.bottom) > 1
+        or left.colour != right.colour
+    ):
         return False
-    top, bottom = max(one.top, other.top), min(one.bottom, other.bottom)
-    gap = image[top:bottom, one.right - 2 : other.left + 2].astype(np.int16)
+    top, bottom = max(left_box.top, right_box.top), min(left_box.bottom, right_box.bottom)
+    gap = image[top:bottom, left_box.right - 2 : right_box.left + 2].astype(np.int16)
     ends = np.abs(gap[[0, -1]] - np.array(left.colour)).max(axis=(1, 2))
     return bool((ends <= _EDGE_STEP).any())
 
@@ -237,7 +241,7 @@ def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_TOGGLE_PX) -> 
         return []
     background = find_background(image).astype(np.int16)
     difference = largest_channel(np.abs(image.astype(np.int16) - background)).astype(np.uint8)
-    found: dict[Box, Toggle] = {}
+    toggles: dict[Box, Toggle] = {}
     for threshold in (20, 60):
         count, labels, stats, _ = cv2.connectedComponentsWithStats(
             (difference > threshold).astype(np.uint8), connectivity=8
@@ -245,13 +249,13 @@ def find_toggles(image: NDArray[np.uint8], max_side_px: int = MAX_TOGGLE_PX) -> 
         for index in range(1, count):
             left, top, width, height = (int(value) for value in stats[index, :4])
             box = Box(left, top, left + width, top + height)
-            if any(box.intersection(known) > 0.5 * box.area for known in found):
+            if any(box.intersection(known) > 0.5 * box.area for known in toggles):
                 continue
             shape = (labels[top : box.bottom, left : box.right] == index).astype(np.uint8)
             toggle = _read(image[top : box.bottom, left : box.right], shape, box, max_side_px)
             if toggle is not None:
-                found[box] = toggle
-    return sorted(found.values(), key=lambda toggle: (toggle.box_px.top, toggle.box_px.left))
+                toggles[box] = toggle
+    return sorted(toggles.values(), key=lambda toggle: (toggle.box_px.top, toggle.box_px.left))
 
 
 def _read(crop: NDArray[np.uint8], shape: NDArray[np.uint8], box: Box, max_side_px: int) -> Toggle | None:

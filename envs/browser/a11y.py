@@ -169,32 +169,32 @@ class A11yReader:
         left, top = await corner_of(frame)
         width, height = await frame.evaluate("[innerWidth, innerHeight]")
         clip = _intersection((left, top, left + width, top + height), self._whole)
-        found = await _read_documents(session, clip, (left, top)) if clip is not None else {}
-        return {frame_id: document for frame_id, document in found.items() if frame_id not in known}
+        inner_documents = await _read_documents(session, clip, (left, top)) if clip is not None else {}
+        return {frame_id: document for frame_id, document in inner_documents.items() if frame_id not in known}
 
     def _lines(
         self, frame_id: str, documents: Mapping[str, _Document], nodes: Mapping[str, list[dict[str, Any]]]
     ) -> Iterator[_Line]:
         """Yield the lines depth first, without recursion, since trees can be deep."""
-        by_id = {(frame, node["nodeId"]): node for frame, found in nodes.items() for node in found}
+        by_id = {(frame, node["nodeId"]): node for frame, frame_nodes in nodes.items() for node in frame_nodes}
         waiting = [(frame_id, nodes[frame_id][0]["nodeId"], 0, "")] if nodes.get(frame_id) else []
         while waiting:
-            frame, node_id, depth, said = waiting.pop()
+            frame, node_id, depth, parent_name = waiting.pop()
             node = by_id.get((frame, node_id))
             if node is None:
                 continue
             document = documents[frame]
-            line = self._line(node, document, depth, said)
+            line = self._line(node, document, depth, parent_name)
             if line is not None:
                 yield line
-                depth, said = depth + 1, line.name
-            waiting += [(frame, child, depth, said) for child in reversed(node.get("childIds") or ())]
+                depth, parent_name = depth + 1, line.name
+            waiting += [(frame, child, depth, parent_name) for child in reversed(node.get("childIds") or ())]
             inner = document.frames.get(node.get("backendDOMNodeId", 0))
             if nodes.get(inner or ""):
                 assert inner is not None
                 waiting.append((inner, nodes[inner][0]["nodeId"], depth, ""))
 
-    def _line(self, node: dict[str, Any], document: _Document, depth: int, said: str) -> _Line | None:
+    def _line(self, node: dict[str, Any], document: _Document, depth: int, parent_name: str) -> _Line | None:
         """Return the line of a node; None if it is silent or not visible."""
         role, name = str(_value(node, "role") or ""), self._text(_value(node, "name"))
         if node.get("ignored") or role in _SILENT:
@@ -203,10 +203,14 @@ class A11yReader:
             return _Line(depth=depth, role="page", name=name)
         node_id = node.get("backendDOMNodeId", 0)
         box = document.boxes.get(node_id)
-        if box is None or (role == "StaticText" and (not name or name in said)):
+        if box is None or (role == "StaticText" and (not name or name in parent_name)):
             return None
-        found: dict[str, Any] = {entry["name"]: entry["value"].get("value") for entry in node.get("properties", ())}
-        states = tuple(words[found[key]] for key, words in _STATES.items() if key in found and found[key] in words)
+        properties: dict[str, Any] = {
+            entry["name"]: entry["value"].get("value") for entry in node.get("properties", ())
+        }
+        states = tuple(
+            words[properties[key]] for key, words in _STATES.items() if key in properties and properties[key] in words
+        )
         return _Line(
             depth=depth,
             role={"StaticText": "text", "Iframe": "frame"}.get(role, role),
@@ -285,9 +289,9 @@ async def _read_documents(
     wanted = {"computedStyles": _STYLES, "includeDOMRects": True}
     snapshot = await session.send("DOMSnapshot.captureSnapshot", wanted)
     strings, entries = snapshot["strings"], snapshot["documents"]
-    found: dict[str, _Document] = {}
+    documents: dict[str, _Document] = {}
     waiting: list[tuple[int, Box, tuple[float, float], int]] = [(0, clip, origin, 0)]
-    while waiting and len(found) < _MAX_FRAMES:
+    while waiting and len(documents) < _MAX_FRAMES:
         number, clip, origin, owner = waiting.pop()
         entry = entries[number]
         shift = (origin[0] - (entry.get("scrollOffsetX") or 0), origin[1] - (entry.get("scrollOffsetY") or 0))
@@ -310,7 +314,7 @@ async def _read_documents(
                     waiting.append((frames[node], seen, inside[:2], ids[node]))
         frame_id = strings[entry["frameId"]]
         names = entry["nodes"]["nodeName"]
-        found[frame_id] = _Document(
+        documents[frame_id] = _Document(
             session=session,
             frame_id=frame_id,
             boxes=boxes,
@@ -321,17 +325,17 @@ async def _read_documents(
             labels=frozenset(own for own, name in zip(ids, names, strict=True) if strings[name] == "LABEL"),
             frames={ids[node]: strings[entries[index]["frameId"]] for node, index in frames.items()},
         )
-    return found
+    return documents
 
 
 async def _read_nodes(document: _Document) -> list[dict[str, Any]]:
     from playwright.async_api import Error
 
     try:
-        found = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
+        answer = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
     except Error:  # the frame is gone
         return []
-    nodes: list[dict[str, Any]] = found["nodes"]
+    nodes: list[dict[str, Any]] = answer["nodes"]
     return nodes
 
 
@@ -357,8 +361,8 @@ async def _gets_mouse(line: _Line) -> bool:
     try:
         view = (await document.session.send("Page.getLayoutMetrics"))["cssVisualViewport"]
         x_px, y_px = (line.box[0] + line.box[2]) / 2, (line.box[1] + line.box[3]) / 2
-        where = {"x": round(x_px + view["pageX"]), "y": round(y_px + view["pageY"])}
-        hit = int((await document.session.send("DOM.getNodeForLocation", where))["backendNodeId"])
+        point = {"x": round(x_px + view["pageX"]), "y": round(y_px + view["pageY"])}
+        hit = int((await document.session.send("DOM.getNodeForLocation", point))["backendNodeId"])
     except Error:  # nothing is there
         return False
     above = _ancestors(hit, document)
@@ -367,11 +371,11 @@ async def _gets_mouse(line: _Line) -> bool:
 
 
 def _ancestors(node_id: int, document: _Document) -> frozenset[int]:
-    found: set[int] = set()
-    while node_id and node_id not in found:
-        found.add(node_id)
+    ancestors: set[int] = set()
+    while node_id and node_id not in ancestors:
+        ancestors.add(node_id)
         node_id = document.parents.get(node_id, 0)
-    return frozenset(found)
+    return frozenset(ancestors)
 
 
 def _value(node: dict[str, Any], name: str) -> object:
@@ -393,7 +397,7 @@ def _px(text: str) -> float:
         return 0.0
 
 
-def _intersection(one: Box, other: Box) -> Box | None:
+def _intersection(first: Box, second: Box) -> Box | None:
     """Return the intersection of two boxes; None if it is smaller than a pixel."""
-    box = (max(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3]))
+    box = (max(first[0], second[0]), max(first[1], second[1]), min(first[2], second[2]), min(first[3], second[3]))
     return box if box[2] - box[0] >= 1 and box[3] - box[1] >= 1 else None

@@ -50,8 +50,8 @@ class BoundTexts:
             ActionError: If the document must not receive it, or no text field has the focus.
             playwright.async_api.Error: If the page is gone.
         """
-        found = await self._inspector.ask_inside(page, "recipient.js", {})
-        origins: list[str | None] = found.get("origins") or [None]
+        recipient = await self._inspector.ask_inside(page, "recipient.js", {})
+        origins: list[str | None] = recipient.get("origins") or [None]
         _check(bound, origins)
         done = await self._inspector.ask_inside(page, "recipient.js", {"text": text, "origins": origins})
         if not done.get("is_taken"):

@@ -97,8 +97,8 @@ class Camera:
         session = self._sessions.get(page)
         if session is None:
             session = self._sessions[page] = await page.context.new_cdp_session(page)
-        found = await session.send("Page.captureScreenshot", _CAPTURE)
-        return base64.b64decode(found["data"])
+        capture = await session.send("Page.captureScreenshot", _CAPTURE)
+        return base64.b64decode(capture["data"])
 
     def _cover(self, screenshot: bytes, boxes: Boxes) -> bytes:
         from PIL import ImageDraw
@@ -129,16 +129,16 @@ def read_script(name: str) -> str:
 async def _find_secrets(page: "Page", secrets: Sequence[str]) -> Boxes:
     from playwright.async_api import Error
 
-    found: Boxes = []
+    secret_boxes: Boxes = []
     for frame in page.frames:
         try:
             boxes: Boxes = await frame.evaluate(read_script("masks.js"), list(secrets))
             if boxes:
                 left, top = await corner_of(frame)
-                found += [(left + box[0], top + box[1], box[2], box[3]) for box in boxes]
+                secret_boxes += [(left + box[0], top + box[1], box[2], box[3]) for box in boxes]
         except Error:  # the frame is gone
             continue
-    return found
+    return secret_boxes
 
 
 async def corner_of(frame: "Frame") -> tuple[float, float]:

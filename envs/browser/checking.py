@@ -64,7 +64,7 @@ class TargetFinder:
         Raises:
             ActionError: If the key does not exist.
         """
-        found: dict[Target, None] = {}
+        targets: dict[Target, None] = {}
         try:
             if isinstance(action, Click | MouseDown | MouseUp | Drag):
                 x_px = pointer_px[0] if action.x_px is None else action.x_px
@@ -73,10 +73,10 @@ class TargetFinder:
             if self._session.overlay is None and shortcut_of(action, held) is not None:
                 return ()
             for stroke in _strokes_of(action, held):
-                found |= dict.fromkeys(await self.on_key(stroke))
+                targets |= dict.fromkeys(await self.on_key(stroke))
         except (Interrupted, TimeoutError):
-            found[UNKNOWN] = None
-        return tuple(found)
+            targets[UNKNOWN] = None
+        return tuple(targets)
 
     async def _ask(self, ask: "Any") -> tuple[Target, ...]:
         from playwright.async_api import Error
@@ -84,8 +84,8 @@ class TargetFinder:
         for pause_s in _RETRIES_S:
             try:
                 work: Coroutine[Any, Any, tuple[Target, ...]] = ask()
-                found = await self._session.interrupts.race(work, _TIMEOUT_S)
-                return tuple(map(self._redacted, found))
+                targets = await self._session.interrupts.race(work, _TIMEOUT_S)
+                return tuple(map(self._redacted, targets))
             except Error:  # the document was replaced during the call
                 await asyncio.sleep(pause_s)
         return (UNKNOWN,)

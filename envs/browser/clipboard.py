@@ -80,8 +80,8 @@ class Clipboard:
 
     async def offer(self, page: "Page", held: dict[str, str]) -> bool:
         """Send a paste event to the focused element, and return True if the page has handled it."""
-        found = await self._inspector.ask_inside(page, "editing.js", {"paste": held})
-        return found.get("is_handled") is True
+        answer = await self._inspector.ask_inside(page, "editing.js", {"paste": held})
+        return answer.get("is_handled") is True
 
     async def flush(self, page: "Page") -> None:
         """Fetch the text that the page has copied so far."""

@@ -231,8 +231,8 @@ def safe_name(text: str) -> str:
 
 def split_name(name: str) -> tuple[str, str]:
     """Split a file name into stem and extension; `.tar.gz` and the like are one extension."""
-    found = _EXTENSION.search(name)
-    return (name[: found.start()], found[0]) if found else (name, "")
+    match = _EXTENSION.search(name)
+    return (name[: match.start()], match[0]) if match else (name, "")
 
 
 class Logins:

@@ -52,7 +52,7 @@ class Firewall:
         """Return the requests blocked since the last call."""
         blocked, self._blocked = self._blocked, []
         if self._gate is not None:
-            known = {_origin(found.url) for found in blocked}
+            known = {_origin(request.url) for request in blocked}
             for stopped in self._gate.take():
                 if _origin(stopped.url) not in known:
                     blocked.append(Blocked(url=stopped.url, reason=stopped.reason, is_navigation=False))

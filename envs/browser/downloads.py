@@ -167,8 +167,8 @@ async def _view_pdf(path: Path, size_bytes: int, name: str, address: str, first_
     if first_page > 1:
         images.insert(0, f"<p>From page {first_page}.</p>")
     if last_page < num_pages:
-        where = f" To see them, open {address}?page={last_page + 1}" if address else ""
-        images.append(f"<p>Pages {last_page + 1} to {num_pages} are not shown.{escape(where)}</p>")
+        next_page_hint = f" To see them, open {address}?page={last_page + 1}" if address else ""
+        images.append(f"<p>Pages {last_page + 1} to {num_pages} are not shown.{escape(next_page_hint)}</p>")
     return _page(title, "".join(images), "pages")
 
 
@@ -251,7 +251,7 @@ class Downloads:
 
     def is_coming(self) -> bool:
         """Return True while a recently ended navigation may still become a download, or a PDF is being prepared."""
-        return self._num_coming > 0 or any(time.monotonic() - one.at_s < _SOON_S for one in self._ended)
+        return self._num_coming > 0 or any(time.monotonic() - navigation.at_s < _SOON_S for navigation in self._ended)
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on unfinished downloads."""

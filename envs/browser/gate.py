@@ -160,8 +160,8 @@ class _Head:
     lines: tuple[bytes, ...]
 
     def header(self, name: bytes) -> bytes:
-        found = [line.partition(b":")[2].strip() for line in self.lines if line.partition(b":")[0].lower() == name]
-        return found[-1] if found else b""
+        values = [line.partition(b":")[2].strip() for line in self.lines if line.partition(b":")[0].lower() == name]
+        return values[-1] if values else b""
 
 
 class Gate:
@@ -382,8 +382,8 @@ class Gate:
 
 
 async def _look_up(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=1)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def _parse_head(data: bytes) -> _Head:
@@ -442,7 +442,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def _both(*work: Coroutine[Any, Any, None]) -> None:
     """Run coroutines until the first one ends, then cancel the others."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -77,12 +77,12 @@ class Inspector:
         ask = {"point": [x_px, y_px], "is_drop": is_drop}
         first = await self._run_in_top(page, top, ask)
         left, top_px = first["view"]
-        found, painted = await asyncio.gather(
+        targets, painted = await asyncio.gather(
             self._descend(page, top, ask, first), _painted_over(top, x_px + left, y_px + top_px)
         )
-        if not found:
+        if not targets:
             return ()
-        return (replace(found[0], names=(*found[0].names, *painted)), *found[1:])
+        return (replace(targets[0], names=(*targets[0].names, *painted)), *targets[1:])
 
     async def on_key(self, page: "Page", stroke: Stroke) -> tuple[Target, ...]:
         """Return what a key activates for the current focus.
@@ -110,9 +110,9 @@ class Inspector:
         """
         top = await self._top(page)
         function = read_script("innermost.js").replace("__BODY__", read_script(script).strip())
-        found = await _run(top, await _world(top), ask, function=function)
+        result = await _run(top, await _world(top), ask, function=function)
         async with AsyncExitStack() as frames:
-            return await self._descend_through(page, top, ask, found, frames, function)
+            return await self._descend_through(page, top, ask, result, frames, function)
 
     def forget(self, page: "Page") -> None:
         """Forget a closed page."""
@@ -139,11 +139,11 @@ class Inspector:
                 return await _call_kept(top, known, ask, wants_element=wants_element)
             except Error:  # the document was replaced or is unloading
                 self._functions.pop(page, None)
-        made = self._functions[page] = await _keep_function(top)
-        return await _call_kept(top, made, ask, wants_element=wants_element)
+        function = self._functions[page] = await _keep_function(top)
+        return await _call_kept(top, function, ask, wants_element=wants_element)
 
     async def _descend(
-        self, page: "Page", place: _Place, ask: dict[str, Any], found: dict[str, Any]
+        self, page: "Page", place: _Place, ask: dict[str, Any], result: dict[str, Any]
     ) -> tuple[Target, ...]:
         """Return the targets of a result, following frames and closed shadow roots.
 
@@ -151,18 +151,18 @@ class Inspector:
             page: The page.
             place: Main document of the page.
             ask: Argument of the script in that document.
-            found: Its result.
+            result: Its result.
         """
         async with AsyncExitStack() as frames:
-            found = await self._descend_through(page, place, ask, found, frames)
-        return tuple(_target(entry, page.url) for entry in found["targets"])
+            result = await self._descend_through(page, place, ask, result, frames)
+        return tuple(_target(entry, page.url) for entry in result["targets"])
 
     async def _descend_through(
         self,
         page: "Page",
         place: _Place,
         ask: dict[str, Any],
-        found: dict[str, Any],
+        result: dict[str, Any],
         frames: AsyncExitStack,
         function: str | None = None,
     ) -> dict[str, Any]:
@@ -172,28 +172,28 @@ class Inspector:
         """
         top = place
         for _ in range(_MAX_DEPTH):
-            if not found.get("inside"):
+            if not result.get("inside"):
                 break
             if place is top and function is None:
                 element = await self._run_in_top(page, top, ask, wants_element=True)
             else:
                 element = await _run(place, await _world(place), ask, wants_element=True, function=function)
-            inner = await _step_inside(page, place, element, frames if found["is_frame"] else None)
+            inner = await _step_inside(page, place, element, frames if result["is_frame"] else None)
             if inner is None:
                 break
             place = inner
-            x_px, y_px = found["x"], found["y"]
+            x_px, y_px = result["x"], result["y"]
             if "point" in ask:
                 ask = {**ask, "point": [x_px, y_px]}
-            found = await _run(place, await _world(place), ask, function=function)
-            if "point" not in ask and "x" in found:
-                found |= {"x": found["x"] + x_px, "y": found["y"] + y_px}
-        if found.get("inside") or place is not top:  # otherwise nothing is held
+            result = await _run(place, await _world(place), ask, function=function)
+            if "point" not in ask and "x" in result:
+                result |= {"x": result["x"] + x_px, "y": result["y"] + y_px}
+        if result.get("inside") or place is not top:  # otherwise nothing is held
             self._num_held += 1
         if self._num_held >= _MAX_HELD or place is not top:
             self._num_held = 0
             self._release(top.session)
-        return found
+        return result
 
     def _release(self, session: "CDPSession") -> None:
         """Release the held elements in the background."""
@@ -237,11 +237,11 @@ async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...
     from playwright.async_api import Error
 
     send = top.session.send
-    where = {"x": round(x_px), "y": round(y_px)}
+    point = {"x": round(x_px), "y": round(y_px)}
     try:
         hit, seen = await asyncio.gather(
-            send("DOM.getNodeForLocation", where),
-            send("DOM.getNodeForLocation", {**where, "ignorePointerEventsNone": True}),
+            send("DOM.getNodeForLocation", point),
+            send("DOM.getNodeForLocation", {**point, "ignorePointerEventsNone": True}),
         )
     except Error:  # nothing is there
         return ()
@@ -271,17 +271,17 @@ async def _main_frame_id(session: "CDPSession") -> str:
 
 
 async def _world(place: _Place) -> int:
-    made = await place.session.send(
+    world = await place.session.send(
         "Page.createIsolatedWorld",
         {"frameId": place.frame_id, "worldName": _WORLD, "grantUniveralAccess": True},  # misspelt in the protocol
     )
-    return int(made["executionContextId"])
+    return int(world["executionContextId"])
 
 
 async def _run(
     place: _Place, context: int, ask: dict[str, Any], *, wants_element: bool = False, function: str | None = None
 ) -> Any:
-    where = {"objectId": place.root} if place.root else {"executionContextId": context}
+    call_target = {"objectId": place.root} if place.root else {"executionContextId": context}
     answer = await place.session.send(
         "Runtime.callFunctionOn",
         {
@@ -289,7 +289,7 @@ async def _run(
             "arguments": [{"value": ask}, {"value": wants_element}],
             "returnByValue": not wants_element,
             "objectGroup": _GROUP,
-            **where,
+            **call_target,
         },
     )
     return _result_of(answer, wants_element=wants_element)

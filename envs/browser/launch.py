@@ -117,9 +117,9 @@ def _candidates() -> Iterator[BrowserBinary]:
             yield BrowserBinary(path=path, how=f"{name} on PATH", kind=kind)
     root = unpacked_dir()
     for name, kind in _UNPACKED:
-        for found in sorted(root.glob(f"**/{name}")) if root.is_dir() else ():
-            if found.is_file() and os.access(found, os.X_OK):
-                yield BrowserBinary(path=str(found), how=f"unpacked by `cua setup` under {root}", kind=kind)
+        for file in sorted(root.glob(f"**/{name}")) if root.is_dir() else ():
+            if file.is_file() and os.access(file, os.X_OK):
+                yield BrowserBinary(path=str(file), how=f"unpacked by `cua setup` under {root}", kind=kind)
     if _playwright_has_its_own():
         yield BrowserBinary(path=None, how="Playwright's own", kind="playwright")
 
@@ -302,8 +302,8 @@ def _proxy(options: BrowserOptions, gate: Gate | None) -> "ProxySettings | None"
     settings: Any = {"server": f"{upstream.scheme}://{host}:{upstream.port}", "bypass": "<-loopback>"}
     if upstream.username:
         settings |= {"username": upstream.username, "password": upstream.password}
-    found: ProxySettings = settings
-    return found
+    proxy: ProxySettings = settings
+    return proxy
 
 
 def _explain(path: str | None, how: str, error: Exception) -> str:

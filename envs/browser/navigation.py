@@ -133,8 +133,8 @@ async def _goto(page: "Page", url: str, timeout_s: float) -> None:
 
 def explain(message: str) -> str:
     """Return the cause in a browser's error message, in words."""
-    found = re.search(r"net::(ERR_[A-Z_0-9]+)", message)
-    code = found[1] if found else ""
+    match = re.search(r"net::(ERR_[A-Z_0-9]+)", message)
+    code = match[1] if match else ""
     if code.startswith("ERR_CERT"):
         return f"its certificate is not valid ({code}); to accept it anyway, set ignore_https_errors"
     if code in _CAUSES:

@@ -87,7 +87,7 @@ class Observer:
         if generation.frame:
             await self._within_limit(session.check_typing())
         blocked = session.firewall.take()
-        stopped = next((found.as_text() for found in blocked if found.is_navigation), None)
+        stopped = next((request.as_text() for request in blocked if request.is_navigation), None)
         page = session.tabs.active
         session.tabs.set_title(page, settled.title)
         failure = crash or error or stopped
@@ -119,7 +119,7 @@ class Observer:
             generation=generation,
         )
         timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
-        return observation, {"timings": timings, "blocked": [found.as_text() for found in blocked]}
+        return observation, {"timings": timings, "blocked": [request.as_text() for request in blocked]}
 
     async def _settle(self, since_s: float) -> tuple[Settled, str | None]:
         """Wait for the active page, even if the actions activated another one."""

@@ -92,10 +92,10 @@ def has_changed(before: bytes, now: bytes, point_px: tuple[int, int], viewport_p
         return False
     from PIL import ImageChops
 
-    one, other = (_region(screenshot, point_px, viewport_px) for screenshot in (before, now))
-    if one.size != other.size:
+    first, second = (_region(screenshot, point_px, viewport_px) for screenshot in (before, now))
+    if first.size != second.size:
         return True
-    red, green, blue = ImageChops.difference(one, other).split()
+    red, green, blue = ImageChops.difference(first, second).split()
     levels = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     changed = levels.point(lambda level: 255 * (level > _MAX_LEVELS))
     box = changed.getbbox()

@@ -54,18 +54,18 @@ class Popups:
         old, self.suggestions, self.note = self.suggestions, None, None
         if not self._is_listing:
             return None
-        found = await self._inspector.ask_inside(page, "popups.js", {"list": True})
-        if "picker" in found:
+        answer = await self._inspector.ask_inside(page, "popups.js", {"list": True})
+        if "picker" in answer:
             self.note = (
-                f"the {found['picker']} picker takes no clicks: use the arrow keys and Enter; "
+                f"the {answer['picker']} picker takes no clicks: use the arrow keys and Enter; "
                 "or Esc, then click the first part of the field and type"
             )
-        rows = [(str(value)[:_MAX_TEXT], str(label)[:_MAX_TEXT]) for value, label in found.get("rows", ())]
+        rows = [(str(value)[:_MAX_TEXT], str(label)[:_MAX_TEXT]) for value, label in answer.get("rows", ())]
         if not rows:
             return None
-        left, top, width, height = found["box"]
+        left, top, width, height = answer["box"]
         field = Box(
-            left=round(left - found["x"]), top=round(top - found["y"]), width=round(width), height=round(height)
+            left=round(left - answer["x"]), top=round(top - answer["y"]), width=round(width), height=round(height)
         )
         shown = old if old is not None and old.page is page else Suggestions(page, self._viewport_px, self._choose)
         shown.show(rows, field)

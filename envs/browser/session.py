@@ -191,8 +191,8 @@ class BrowserSession:
             await open_url(self.tabs.active, url, self._options.navigation_timeout_s)
         except ActionError as error:
             failure = self.firewall.failure_of(url)
-            told = f"{url} was not opened: {failure}" if failure else str(error)
-            raise ActionError(self.blocked_navigation() or told) from error
+            message = f"{url} was not opened: {failure}" if failure else str(error)
+            raise ActionError(self.blocked_navigation() or message) from error
 
     def blocked_navigation(self) -> str | None:
         """Return why a page was not opened, if the rules blocked one since the last call."""
@@ -286,9 +286,9 @@ class BrowserSession:
         """
         if self.overlay is not None and not isinstance(self.overlay, Suggestions):
             return
-        found = await self.popups.refresh(self.tabs.active)
+        suggestions = await self.popups.refresh(self.tabs.active)
         if self.overlay is None or isinstance(self.overlay, Suggestions):  # no other overlay appeared meanwhile
-            self.overlay = found
+            self.overlay = suggestions
 
     async def check_typing(self) -> None:
         """Add a note if the content of the focused field differs from the typed text.

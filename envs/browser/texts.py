@@ -43,19 +43,19 @@ class TextReader:
         """Read the texts of a page, those in view first; documents that do not answer within 1 s are missing."""
         from playwright.async_api import Error
 
-        found: list[_Placed] = []
+        documents: list[_Placed] = []
         is_cut = len(page.frames) > _MAX_FRAMES
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 session = self._sessions.get(page)
                 if session is None:
                     session = self._sessions[page] = await page.context.new_cdp_session(page)
-                found.append(((0.0, 0.0), await self._read_document(session, "")))
+                documents.append(((0.0, 0.0), await self._read_document(session, "")))
                 async for placed in self._read_frames(page, session):
-                    found.append(placed)
+                    documents.append(placed)
         except (TimeoutError, Error):  # the page does not answer, or is gone
             is_cut = True
-        return self._put_together(found, is_cut)
+        return self._put_together(documents, is_cut)
 
     def forget(self, page: "Page") -> None:
         """Forget a closed page."""
@@ -86,7 +86,7 @@ class TextReader:
                 continue
 
     async def _corner(self, page: "Page", frame: "Frame | None", url: str) -> tuple[float, float]:
-        same = [one for one in page.frames[1:_MAX_FRAMES] if one.url == url]
+        same = [candidate for candidate in page.frames[1:_MAX_FRAMES] if candidate.url == url]
         frame = frame or (same[0] if same else None)
         return await corner_of(frame) if frame is not None else (0.0, 0.0)
 
@@ -122,31 +122,31 @@ class TextReader:
             frame_id = str(tree["frameTree"]["frame"]["id"])
         world = {"frameId": frame_id, "worldName": _WORLD}
         context = (await session.send("Page.createIsolatedWorld", world))["executionContextId"]
-        made = await session.send(
+        evaluation = await session.send(
             "Runtime.evaluate",
             {"expression": f"({read_script('texts.js')}\n)", "contextId": context, "objectGroup": _KEPT},
         )
-        name = self._functions[key] = str(made["result"]["objectId"])
+        name = self._functions[key] = str(evaluation["result"]["objectId"])
         return await _call(session, name)
 
-    def _put_together(self, found: list[_Placed], is_cut: bool) -> ScreenTexts:
+    def _put_together(self, documents: list[_Placed], is_cut: bool) -> ScreenTexts:
         texts: list[ScreenText] = []
         areas: list[SensitiveArea] = []
         left = MAX_CHARS
         for at, is_hidden in ((0, False), (2, True), (1, False)):
-            for _, document in found:
+            for _, document in documents:
                 text = self._redact(document["texts"][at][:left])
                 left -= len(text)
                 texts += [ScreenText(text=text, is_hidden=is_hidden)] if text.strip() else []
-        for (x_px, y_px), document in found:
+        for (x_px, y_px), document in documents:
             is_cut = is_cut or document["isCut"]
             for area in document["areas"]:
-                one, two, three, four = area["box"]
+                left_px, top_px, right_px, bottom_px = area["box"]
                 areas.append(
                     SensitiveArea(
                         kind=area["kind"],
                         origin=area["origin"],
-                        box_px=(one + x_px, two + y_px, three + x_px, four + y_px),
+                        box_px=(left_px + x_px, top_px + y_px, right_px + x_px, bottom_px + y_px),
                         has_focus=area["focus"],
                     )
                 )
@@ -165,15 +165,15 @@ async def _call(session: "CDPSession", function: str) -> dict[str, Any]:
     )
     if "exceptionDetails" in answer:
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
-    found: dict[str, Any] = answer["result"]["value"]
-    return found
+    value: dict[str, Any] = answer["result"]["value"]
+    return value
 
 
 def _frame_ids(tree: dict[str, Any]) -> list[str]:
     """Return the ids of the frames of a process, outermost first; without recursion, as frames can be nested deeply."""
-    found, waiting = [], [tree]
+    frame_ids, waiting = [], [tree]
     while waiting:
         node = waiting.pop(0)
-        found.append(str(node["frame"]["id"]))
+        frame_ids.append(str(node["frame"]["id"]))
         waiting += node.get("childFrames", ())
-    return found
+    return frame_ids

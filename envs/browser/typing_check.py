@@ -32,8 +32,10 @@ class TypingCheck:
             playwright.async_api.Error: If the page is gone.
         """
         self._typed = None
-        found = await self._inspector.ask_inside(page, "editing.js", {"mark": True, "is_secret": self._is_secret(text)})
-        is_editor = found.get("is_editor") is True
+        answer = await self._inspector.ask_inside(
+            page, "editing.js", {"mark": True, "is_secret": self._is_secret(text)}
+        )
+        is_editor = answer.get("is_editor") is True
         if text and not any(key.startswith(_MODIFIERS) for key in held):
             self._typed = page, text
         return is_editor
@@ -50,17 +52,17 @@ class TypingCheck:
         self._typed = None
         if page.is_closed():
             return None
-        found = await self._inspector.ask_inside(page, "editing.js", {"typed": text})
-        if found.get("is_left") and "\t" in text.rstrip("\t"):
+        answer = await self._inspector.ask_inside(page, "editing.js", {"typed": text})
+        if answer.get("is_left") and "\t" in text.rstrip("\t"):
             return "Tab moved the focus out of the field: the text after it was typed elsewhere"
-        if "shown" not in found:
+        if "shown" not in answer:
             return None
-        shown: Any = found["shown"]
+        shown: Any = answer["shown"]
         if shown is None or self._is_secret(text):
             return "the field does not hold what was typed; its content is not shown because it may be secret"
         if not shown:
             return "the field is empty after typing: it did not take the text"
-        cut = " (the start of it)" if found.get("is_cut") else ""
+        cut = " (the start of it)" if answer.get("is_cut") else ""
         return f"the field does not hold exactly what was typed; it now holds{cut} {str(shown)!r}"
 
     def _is_secret(self, text: str) -> bool:

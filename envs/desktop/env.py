@@ -286,10 +286,10 @@ class DesktopEnv:
 
 
 def _window(text: str | None) -> Target:
-    found = _DESCRIPTION.fullmatch(text) if text else None
-    if not found:
+    match = _DESCRIPTION.fullmatch(text) if text else None
+    if not match:
         return Target(role=text or "", is_element=False)
-    return Target(role=found[1], names=(found[2],), is_element=False)
+    return Target(role=match[1], names=(match[2],), is_element=False)
 
 
 def _may_press(action: Action) -> bool:

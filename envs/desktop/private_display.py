@@ -213,16 +213,16 @@ class PrivateDisplay:
         self._wait(socket.exists, program, "the session bus")
         self.env["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={socket}"
 
-    def _wait(self, is_ready: Callable[[], bool], program: Program, what: str) -> None:
+    def _wait(self, is_ready: Callable[[], bool], program: Program, name: str) -> None:
         deadline = time.monotonic() + self._options.start_timeout_s
         while not is_ready():
             if program.ended.done():
                 raise EnvSetupError(
-                    f"{what} ended at once with exit code {program.ended.result()}{last_words(program)}"
+                    f"{name} ended at once with exit code {program.ended.result()}{last_words(program)}"
                 )
             if time.monotonic() > deadline:
                 limit = self._options.start_timeout_s
-                raise EnvSetupError(f"{what} did not start within {limit:g} s{last_words(program)}", retryable=True)
+                raise EnvSetupError(f"{name} did not start within {limit:g} s{last_words(program)}", retryable=True)
             time.sleep(_POLL_S)
 
 

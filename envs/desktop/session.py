@@ -213,9 +213,9 @@ def _known(key: str) -> str:
         raise ActionError(str(error)) from None
 
 
-def _check_count(what: str, count: int, limit: int) -> None:
+def _check_count(name: str, count: int, limit: int) -> None:
     if count > limit:
-        raise ActionError(f"{count} {what} in one action are too many: at most {limit}. Split it up")
+        raise ActionError(f"{count} {name} in one action are too many: at most {limit}. Split it up")
 
 
 class Worker:

@@ -14,7 +14,7 @@ async def verdict_of(server: FakeOpenAI, answer: str = "blue") -> bool:
     judge = EndpointJudge(url=server.base_url, model="fake", key="secret-of-the-judge", timeout_s=20)
     shown, mark = fenced(answer)
     question = f"Is it blue? {shown}"
-    return await ask_verdict(judge, question, system="You judge.", what="answer", mark=mark, words=WORDS)
+    return await ask_verdict(judge, question, system="You judge.", name="answer", mark=mark, words=WORDS)
 
 
 @pytest.mark.long

@@ -203,13 +203,15 @@ def _find_grid(inside: NDArray[np.uint8]) -> list[float]:
 
 def _centers(strength: NDArray[np.int16], least: int) -> list[float]:
     """Return the centers of the thin runs, weighted by the strength of each column."""
-    found = []
+    centers = []
     for start, end in find_runs(strength >= least):
         if end - start <= _MAX_TICK_WIDTH_PX:
             around = slice(max(start - 1, 0), end + 1)
             weights = strength[around].astype(np.float64)
-            found.append(float((weights * np.arange(around.start, around.start + len(weights))).sum() / weights.sum()))
-    return found
+            centers.append(
+                float((weights * np.arange(around.start, around.start + len(weights))).sum() / weights.sum())
+            )
+    return centers
 
 
 # Heuristics without another source; `tests/visual_tools/charts` holds the charts that they must read.
@@ -356,7 +358,9 @@ def _read_vertical(image: NDArray[np.uint8], frame: Box, engine: OcrEngine) -> A
 
 def _apply(labels: Sequence[Label], factor: float, offset: float) -> list[Label]:
     return [
-        replace(label, readings=tuple(replace(one, value=one.value * factor + offset) for one in label.readings))
+        replace(
+            label, readings=tuple(replace(reading, value=reading.value * factor + offset) for reading in label.readings)
+        )
         for label in labels
     ]
 

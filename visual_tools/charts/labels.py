@@ -98,9 +98,9 @@ def read_multiplier(
         start, end = columns[-1] if is_at_right else columns[0]
         box = _fit(ink, Box(start, top, end, bottom)).moved(region.left, region.top)
         text, exponent = _read_parts(image, box, engine)
-        found = parse_multiplier(text, exponent)
-        if found is not None:
-            return found
+        multiplier = parse_multiplier(text, exponent)
+        if multiplier is not None:
+            return multiplier
     return 1.0, 0.0
 
 

@@ -70,30 +70,30 @@ def parse_multiplier(text: str, exponent: str = "") -> tuple[float, float] | Non
     Such a text appears once next to an axis; None for any other text.
     """
     plain = "".join(_RAISED.get(char, char) for char in (text.strip() + exponent.strip()).translate(_MINUS))
-    found = _SCALE.match(plain.replace(" ", ""))
-    if found is None or not found.group(0):
+    match = _SCALE.match(plain.replace(" ", ""))
+    if match is None or not match.group(0):
         return None
-    return 10.0 ** int(found["exponent"] or 0), float(found["offset"] or 0.0)
+    return 10.0 ** int(match["exponent"] or 0), float(match["offset"] or 0.0)
 
 
 def _parse_number(text: str) -> float | None:
-    found = _NUMBER.match(text) if len(text) <= _MAX_LABEL_CHARS else None
-    if found is None:
+    match = _NUMBER.match(text) if len(text) <= _MAX_LABEL_CHARS else None
+    if match is None:
         return None
-    digits = found["digits"]
+    digits = match["digits"]
     grouped = re.fullmatch(r"\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?", digits) is not None
     plain = re.sub(r"[, ]", "", digits) if grouped else digits.replace(",", ".")
-    value = float(plain) * 10.0 ** int(found["exponent"] or 0) * _FACTORS[found["unit"] or ""]
-    return -value if found["sign"] == "-" else value
+    value = float(plain) * 10.0 ** int(match["exponent"] or 0) * _FACTORS[match["unit"] or ""]
+    return -value if match["sign"] == "-" else value
 
 
 def _parse_power(text: str, exponent: str) -> tuple[Reading, ...]:
-    found = _POWER.match(text.translate(_MISREAD))
-    mended = exponent.translate(_MISREAD).replace(" ", "")
-    if found is None or re.fullmatch(r"[-+]?\d{1,3}", mended) is None:
+    match = _POWER.match(text.translate(_MISREAD))
+    repaired = exponent.translate(_MISREAD).replace(" ", "")
+    if match is None or re.fullmatch(r"[-+]?\d{1,3}", repaired) is None:
         return ()
-    sign, factor, base = (-1.0 if found["sign"] else 1.0), float(found["factor"] or 1), float(found["base"])
-    power = int(mended)
+    sign, factor, base = (-1.0 if match["sign"] else 1.0), float(match["factor"] or 1), float(match["base"])
+    power = int(repaired)
     readings = [Reading(value=sign * factor * base**power, weight=_LIKELY, is_power=True)]
     if power > 0:
         readings.append(Reading(value=sign * factor * base**-power, weight=_UNLIKELY, is_power=True))

@@ -63,12 +63,12 @@ def join_cut_bars(
     items = list(candidates)
     boxes = {item: _straight_box(areas, item) for item in items if item.area_px >= _MIN_AREA * areas.map.size}
     while boxes:
-        one, box = boxes.popitem()
+        area, box = boxes.popitem()
         for other, rest in boxes.items():
-            gap = _find_gap(box, rest) if one.color == other.color else None
-            if gap is not None and _is_written_over(image, palette, gap, one.color):
-                areas, joined = _join(areas, one, other, gap)
-                items = [item for item in items if item not in (one, other) and not gap.contains(item.box_px)]
+            gap = _find_gap(box, rest) if area.color == other.color else None
+            if gap is not None and _is_written_over(image, palette, gap, area.color):
+                areas, joined = _join(areas, area, other, gap)
+                items = [item for item in items if item not in (area, other) and not gap.contains(item.box_px)]
                 boxes = {item: boxes[item] for item in items if item in boxes}
                 items.append(joined)
                 boxes[joined] = _straight_box(areas, joined)
@@ -76,13 +76,13 @@ def join_cut_bars(
     return areas, items
 
 
-def _find_gap(one: Box, other: Box) -> Box | None:
+def _find_gap(first: Box, second: Box) -> Box | None:
     """Return the short gap between two aligned boxes, or None."""
-    top, bottom = max(one.top, other.top), min(one.bottom, other.bottom)
-    left, right = max(one.left, other.left), min(one.right, other.right)
-    if max(abs(one.top - other.top), abs(one.bottom - other.bottom)) <= _IN_LINE_PX:
+    top, bottom = max(first.top, second.top), min(first.bottom, second.bottom)
+    left, right = max(first.left, second.left), min(first.right, second.right)
+    if max(abs(first.top - second.top), abs(first.bottom - second.bottom)) <= _IN_LINE_PX:
         gap, is_short = Box(right, top, left, bottom), 0 < left - right <= _MAX_CUT * (bottom - top)
-    elif max(abs(one.left - other.left), abs(one.right - other.right)) <= _IN_LINE_PX:
+    elif max(abs(first.left - second.left), abs(first.right - second.right)) <= _IN_LINE_PX:
         gap, is_short = Box(left, bottom, right, top), 0 < top - bottom <= _MAX_CUT * (right - left)
     else:
         return None
@@ -95,13 +95,15 @@ def _is_written_over(image: NDArray[np.uint8], palette: Palette, gap: Box, color
     return bool(np.isin(colors, (NO_COLOR, color)).mean() > _MIN_WRITING)
 
 
-def _join(areas: Areas, one: Area, other: Area, gap: Box) -> tuple[Areas, Area]:
+def _join(areas: Areas, first: Area, second: Area, gap: Box) -> tuple[Areas, Area]:
     """Join two areas and the gap between them."""
     numbers, colors = areas.map.copy(), areas.colors.copy()
-    numbers[numbers == other.number] = one.number
-    numbers[gap.top : gap.bottom, gap.left : gap.right] = one.number
-    colors[gap.top : gap.bottom, gap.left : gap.right] = one.color
-    joined = dataclasses.replace(one, area_px=int((numbers == one.number).sum()), box_px=one.box_px.union(other.box_px))
+    numbers[numbers == second.number] = first.number
+    numbers[gap.top : gap.bottom, gap.left : gap.right] = first.number
+    colors[gap.top : gap.bottom, gap.left : gap.right] = first.color
+    joined = dataclasses.replace(
+        first, area_px=int((numbers == first.number).sum()), box_px=first.box_px.union(second.box_px)
+    )
     return dataclasses.replace(areas, map=numbers, colors=colors), joined
 
 
@@ -165,20 +167,20 @@ def _on_one_line(bars: list[Bar], slack: int, *, is_upright: bool) -> list[Bar]:
         return (box.top, box.bottom, box.left, box.right) if is_upright else (box.left, box.right, box.top, box.bottom)
 
     def carried(line: int) -> list[Bar]:
-        found = [bar for bar in bars if min(abs(edges(bar)[0] - line), abs(edges(bar)[1] - line)) <= slack]
-        waiting = [bar for bar in bars if bar not in found]
-        fresh = found
+        reached = [bar for bar in bars if min(abs(edges(bar)[0] - line), abs(edges(bar)[1] - line)) <= slack]
+        waiting = [bar for bar in bars if bar not in reached]
+        fresh = reached
         while fresh:
             fresh = [bar for bar in waiting if any(_touches(edges(bar), edges(other), slack) for other in fresh)]
-            found = found + fresh
+            reached = reached + fresh
             waiting = [bar for bar in waiting if bar not in fresh]
-        return found
+        return reached
 
     lines = {edge for bar in bars for edge in edges(bar)[:2]}
     return max((carried(line) for line in lines), key=_total, default=[])
 
 
-def _touches(one: tuple[int, int, int, int], other: tuple[int, int, int, int], slack: int) -> bool:
+def _touches(first: tuple[int, int, int, int], second: tuple[int, int, int, int], slack: int) -> bool:
     """Return True if two bars of the same width adjoin."""
-    same_width = abs(one[2] - other[2]) <= slack and abs(one[3] - other[3]) <= slack
-    return same_width and min(abs(one[0] - other[1]), abs(one[1] - other[0])) <= slack
+    same_width = abs(first[2] - second[2]) <= slack and abs(first[3] - second[3]) <= slack
+    return same_width and min(abs(first[0] - second[1]), abs(first[1] - second[0])) <= slack

@@ -118,7 +118,7 @@ def _text_right_of(box: Box, others: list[Box], lines: list[TextLine]) -> str:
 
 def match_sectors(pie: Pie, lines: list[TextLine]) -> dict[int, str]:
     """Return for each sector (by the number of its area) the text outside the rim in the direction of its center."""
-    found: dict[int, tuple[float, str]] = {}
+    labels: dict[int, tuple[float, str]] = {}
     radius = pie.circle.radius_px
     for line in lines:
         if not any(character.isalpha() for character in line.text):
@@ -134,9 +134,9 @@ def match_sectors(pie: Pie, lines: list[TextLine]) -> dict[int, str]:
             )
             near = _nearest_point(line.box_px, *tip)
             gap = float(np.hypot(near[0] - tip[0], near[1] - tip[1]))
-            if gap < 0.15 * radius and gap < found.get(sector.area.number, (np.inf, ""))[0]:
-                found[sector.area.number] = gap, line.text
-    return {number: text for number, (_, text) in found.items()}
+            if gap < 0.15 * radius and gap < labels.get(sector.area.number, (np.inf, ""))[0]:
+                labels[sector.area.number] = gap, line.text
+    return {number: text for number, (_, text) in labels.items()}
 
 
 def _nearest_point(box: Box, x: float, y: float) -> tuple[float, float]:
@@ -335,9 +335,9 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
         if palette is None or areas is None:
             break
         scene = make_scene(image, palette, areas, request.background, read_labels=request.read_labels)
-        found = _measure_drawing(scene, request.kind)
-        if best is None or len(found.colors) > len(best.colors):
-            best = found
+        measured = _measure_drawing(scene, request.kind)
+        if best is None or len(measured.colors) > len(best.colors):
+            best = measured
         if request.num_colors is None or len(best.colors) >= request.num_colors:
             return best
     if best is not None:
@@ -350,14 +350,14 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
 
 
 def _measure_drawing(scene: Scene, kind: Wanted) -> Measured:
-    found = None
+    measured = None
     if kind in ("auto", "pie"):
-        found = _measure_pie(scene, is_asked=kind == "pie")
-    if found is None and kind in ("auto", "bars"):
-        found = _measure_bars(scene)
-    if found is None and kind in ("pie", "bars"):
+        measured = _measure_pie(scene, is_asked=kind == "pie")
+    if measured is None and kind in ("auto", "bars"):
+        measured = _measure_bars(scene)
+    if measured is None and kind in ("pie", "bars"):
         raise ImageError(f"found no {kind.rstrip('s')} here; try kind='auto', or cut the chart out with box=Box(...)")
-    return found if found is not None else _measure_pixels(scene)
+    return measured if measured is not None else _measure_pixels(scene)
 
 
 def _measure_pie(scene: Scene, *, is_asked: bool) -> Measured | None:

@@ -188,8 +188,8 @@ def _make_lut(
     used = np.flatnonzero(counts)
     away, nearest = spatial.cKDTree(lab).query(cell_lab()[used], distance_upper_bound=reach)
     lut = np.full(64**3, NO_COLOR, np.uint8)
-    found = np.isfinite(away)
-    lut[used[found]] = colors[nearest[found]]
+    is_reached = np.isfinite(away)
+    lut[used[is_reached]] = colors[nearest[is_reached]]
     return lut.reshape(64, 64, 64)
 
 

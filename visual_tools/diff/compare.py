@@ -85,15 +85,15 @@ def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArr
     search = _Search(old, new, first, second, step)
     gap = max(-old.box.overlap_x(new.box), -old.box.overlap_y(new.box))
     if gap <= max(old.box.width, old.box.height, new.box.width, new.box.height):
-        found = search.best(*((min(0, far), max(0, far)) for far in apart))
-        shift = None if found is None else _within(old.box.union(new.box), found)
-        if shift and all(_is_rim(*one, step + 1) for one in ((old.box, shift.old_box), (new.box, shift.new_box))):
+        best = search.best(*((min(0, far), max(0, far)) for far in apart))
+        shift = None if best is None else _within(old.box.union(new.box), best)
+        if shift and all(_is_rim(*pair, step + 1) for pair in ((old.box, shift.old_box), (new.box, shift.new_box))):
             return shift
     slack = max(_NEAR_PX, max(old.box.width, old.box.height) // (6 * step))
-    found = search.best(*((middle - slack, middle + slack) for middle in apart))
-    if found is None or _shape_overlap(old, new, found.dx, found.dy) < _MIN_SHAPE_OVERLAP:
+    best = search.best(*((middle - slack, middle + slack) for middle in apart))
+    if best is None or _shape_overlap(old, new, best.dx, best.dy) < _MIN_SHAPE_OVERLAP:
         return None
-    return Shift(old_box=old.box, new_box=new.box, error=found.error, is_distinct=found.is_distinct)
+    return Shift(old_box=old.box, new_box=new.box, error=best.error, is_distinct=best.is_distinct)
 
 
 def _is_rim(part: Box, whole: Box, slack_px: int) -> bool:
@@ -107,8 +107,8 @@ def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[
     step = _step(region, region)
     reach = region.box.width // step - 2, region.box.height // step - 2
     search = _Search(region, region, first, second, step)
-    found = search.best((-reach[0], reach[0]), (-reach[1], reach[1]))
-    shift = None if found is None else _within(region.box, found)
+    best = search.best((-reach[0], reach[0]), (-reach[1], reach[1]))
+    shift = None if best is None else _within(region.box, best)
     if shift is None or shift.old_box.width < _MIN_PART * region.box.width:
         return None
     return shift if shift.old_box.height >= _MIN_PART * region.box.height else None
@@ -156,7 +156,7 @@ class _Search:
         self._step = step
         self._first, self._second = first[::step, ::step], second[::step, ::step]
         self._old, self._new = _thinned(old, step), _thinned(new, step)
-        self._staying = [_error_in_place(self._first, self._second, *one) for one in (self._old, self._new)]
+        self._staying = [_error_in_place(self._first, self._second, *side) for side in (self._old, self._new)]
 
     def best(self, xs: tuple[int, int], ys: tuple[int, int]) -> _Best | None:
         """Return the best shift within these ranges of steps."""
@@ -219,8 +219,8 @@ def _errors(
     window = cv2.copyMakeBorder(window, *beyond, cv2.BORDER_CONSTANT, value=(_NOWHERE,) * 3)
     template = source[top : top + height, left : left + width].astype(np.float32)
     errors = cv2.matchTemplate(window, template, cv2.TM_SQDIFF, mask=np.dstack([mask] * 3))
-    found: NDArray[np.float32] = np.maximum(errors, 0) / np.float32(mask.sum())
-    return found
+    mean_errors: NDArray[np.float32] = np.maximum(errors, 0) / np.float32(mask.sum())
+    return mean_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,10 +239,10 @@ def find_findings(
 ) -> tuple[Finding, ...]:
     """Classify each region, after pairing the regions of moved objects."""
     alone = [_name(region, first, second) for region in regions]
-    pairs = _pair_moved(regions, [one.kind for one in alone], first, second)
+    pairs = _pair_moved(regions, [region.kind for region in alone], first, second)
     taken = {at for pair in pairs for at in pair}
     moved = [_moved(join((regions[old], regions[new])), shift) for (old, new), shift in pairs.items()]
-    return (*moved, *(one for at, one in enumerate(alone) if at not in taken))
+    return (*moved, *(region for at, region in enumerate(alone) if at not in taken))
 
 
 def _pair_moved(
@@ -255,7 +255,7 @@ def _pair_moved(
     """
     reach_px = _NEARBY_SHARE * math.hypot(*first.shape[:2])
     largest = sorted(range(len(regions)), key=lambda at: -regions[at].area_px)[:_MAX_PAIRED]
-    found: list[tuple[bool, float, int, int, Shift]] = []
+    candidates: list[tuple[bool, float, int, int, Shift]] = []
     for old, new in itertools.permutations(sorted(largest), 2):
         before, after = regions[old], regions[new]
         if "moved" in (kinds[old], kinds[new]):
@@ -269,9 +269,9 @@ def _pair_moved(
             continue
         shift = find_shift(before, after, first, second)
         if shift is not None and (is_plain or shift.is_distinct or _has_core(shift, first)):
-            found.append((shift.error > _GOOD_ERROR, shift.length_px, old, new, shift))
+            candidates.append((shift.error > _GOOD_ERROR, shift.length_px, old, new, shift))
     pairs: dict[tuple[int, int], Shift] = {}
-    for _, _, old, new, shift in sorted(found, key=lambda one: one[:4]):
+    for _, _, old, new, shift in sorted(candidates, key=lambda candidate: candidate[:4]):
         if not any(at in pair for pair in pairs for at in (old, new)):
             pairs[old, new] = shift
     return pairs
@@ -330,7 +330,7 @@ def _edge_agreement(before: NDArray[np.uint8], after: NDArray[np.uint8], around:
         smooth = cv2.GaussianBlur(image, (3, 3), 0).astype(np.float32)
         slope = np.hypot(cv2.Sobel(smooth, -1, 1, 0), cv2.Sobel(smooth, -1, 0, 1)).max(axis=2)
         strengths.append(slope[around > 0])
-    if min(one.std() for one in strengths) == 0:
+    if min(strength.std() for strength in strengths) == 0:
         return 0.0
     return float(np.corrcoef(*strengths)[0, 1])
 
@@ -398,28 +398,28 @@ def pixel_diff(
     """
     _check_options(sensitivity, min_area_px, merge_px)
     halves = split_halves(first) if second is None else None
-    one, two = (halves.first, halves.second) if halves else (as_rgb(first, "first"), as_rgb(second, "second"))
-    if not register and one.shape != two.shape:
+    before, after = (halves.first, halves.second) if halves else (as_rgb(first, "first"), as_rgb(second, "second"))
+    if not register and before.shape != after.shape:
         raise ImageError(
-            f"the images are {_size(one)} and {_size(two)} pixels; with register=False they must be of one size"
+            f"the images are {_size(before)} and {_size(after)} pixels; with register=False they must be of one size"
         )
-    laid = _lay(one, two, register)
+    laid = _lay(before, after, register)
     overlap = _box_around(laid.covered)
-    similarity = mean_structure(find_structure(_grey(one), _grey(laid.aligned)), laid.covered)
-    diagonal = math.hypot(*one.shape[:2])
+    similarity = mean_structure(find_structure(_grey(before), _grey(laid.aligned)), laid.covered)
+    diagonal = math.hypot(*before.shape[:2])
     threshold = _THRESHOLD / sensitivity
-    excess = find_excess(*match_tone(one, laid.aligned, laid.covered), laid.covered, threshold)
+    excess = find_excess(*match_tone(before, laid.aligned, laid.covered), laid.covered, threshold)
     regions = find_regions(
         excess,
         threshold,
-        _usual_area_px(one.shape) if min_area_px is None else min_area_px,
+        _usual_area_px(before.shape) if min_area_px is None else min_area_px,
         max(4, round(_MERGE_SHARE * diagonal)) if merge_px is None else merge_px,
     )
-    mask = paint(regions, one.shape)
+    mask = paint(regions, before.shape)
     reason = _why_not_comparable(mask, similarity, laid)
-    findings = () if reason else find_findings(regions, one, laid.aligned)
+    findings = () if reason else find_findings(regions, before, laid.aligned)
     return Differences(
-        differences=_number(findings, laid.transform, one.shape, two.shape, halves),
+        differences=_number(findings, laid.transform, before.shape, after.shape, halves),
         comparable=not reason,
         reason=reason,
         similarity=similarity,
@@ -485,25 +485,25 @@ def _number(
 ) -> tuple[Difference, ...]:
     """Return the differences in reading order, with boxes in each image's own pixels."""
     band = max(shape[0] // 12, 1)
-    ordered = sorted(findings, key=lambda one: (one.first_box.center[1] // band, one.first_box.left))
-    found = []
-    for number, one in enumerate(ordered, start=1):
-        first = one.first_box
-        second = transform.map_box(one.second_box).clipped(other[1], other[0])
+    ordered = sorted(findings, key=lambda finding: (finding.first_box.center[1] // band, finding.first_box.left))
+    differences = []
+    for number, finding in enumerate(ordered, start=1):
+        first = finding.first_box
+        second = transform.map_box(finding.second_box).clipped(other[1], other[0])
         if halves is not None:
             first = first.moved(halves.first_box.left, halves.first_box.top)
             second = second.moved(halves.second_box.left, halves.second_box.top)
-        found.append(
+        differences.append(
             Difference(
                 number=number,
-                kind=one.kind,
+                kind=finding.kind,
                 first_box=first,
                 second_box=second,
-                area_px=one.area_px,
-                confidence=one.confidence,
+                area_px=finding.area_px,
+                confidence=finding.confidence,
             )
         )
-    return tuple(found)
+    return tuple(differences)
 
 
 def _usual_area_px(shape: tuple[int, ...]) -> int:

@@ -43,7 +43,7 @@ def split_halves(image: Any) -> Halves:
         raise ImageError(f"the image is {rgb.shape[1]}x{rgb.shape[0]} pixels, too small to hold two; pass two images")
     small = _small_grey(rgb)
     likeness = {"side by side": _likeness(small), "stacked": _likeness(small.T)}
-    layouts = [layout for layout, found in likeness.items() if found >= _MIN_SIMILARITY]
+    layouts = [layout for layout, score in likeness.items() if score >= _MIN_SIMILARITY]
     if not layouts:
         raise _no_halves(max(likeness.values()))
     cuts = {layout: _cut(rgb, layout) for layout in layouts}
@@ -99,8 +99,8 @@ def _likeness(grey: NDArray[np.float32]) -> float:
     for scale in _SCALES:
         scaled = cv2.resize(patch, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
         if scaled.shape[0] <= target.shape[0] and scaled.shape[1] <= target.shape[1]:
-            found = cv2.matchTemplate(np.ascontiguousarray(target), scaled, cv2.TM_CCOEFF_NORMED)
-            best = max(best, float(np.nan_to_num(found, posinf=0, neginf=0).max()))
+            matches = cv2.matchTemplate(np.ascontiguousarray(target), scaled, cv2.TM_CCOEFF_NORMED)
+            best = max(best, float(np.nan_to_num(matches, posinf=0, neginf=0).max()))
     return best
 
 
@@ -229,8 +229,8 @@ def _skip(bare: NDArray[np.bool_], full: NDArray[np.bool_], caption_px: int) -> 
 
 
 def _first_true(flags: NDArray[np.bool_]) -> int:
-    found = np.flatnonzero(flags)
-    return int(found[0]) if found.size else int(flags.size)
+    positions = np.flatnonzero(flags)
+    return int(positions[0]) if positions.size else int(flags.size)
 
 
 def _same_size(first: Box, second: Box) -> tuple[Box, Box]:

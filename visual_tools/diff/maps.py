@@ -119,8 +119,8 @@ def find_structure(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArr
 
     def compare(rows: tuple[int, int, int, int]) -> None:
         start, end, above, below = rows
-        found = _structure_strip(first[above:below], second[above:below], window)
-        similarity[start:end] = found[start - above : end - above]
+        strip = _structure_strip(first[above:below], second[above:below], window)
+        similarity[start:end] = strip[start - above : end - above]
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(compare, _strips(first.shape[0], window // 2)))
@@ -255,19 +255,19 @@ class Region:
 def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int) -> tuple[Region, ...]:
     """Group pixels above `threshold` within `merge_px` of each other, and drop small and faint groups."""
     rows, columns = _without_specks(excess >= max(threshold, 1), max(min(3, min_area_px), min_area_px // 4))
-    found = []
+    regions = []
     for own in _group(rows, columns, excess.shape, merge_px):
         values = excess[rows[own], columns[own]]
         sure = np.count_nonzero(values >= _SURE * threshold)
         if values.size >= min_area_px and sure >= max(min(3, min_area_px), min_area_px // 3):
-            found.append(_make_region(rows[own], columns[own], float(values.mean()) / threshold))
-    return _with_their_scraps(found, merge_px)
+            regions.append(_make_region(rows[own], columns[own], float(values.mean()) / threshold))
+    return _with_their_scraps(regions, merge_px)
 
 
 def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ...]:
     """Join a small region with a much larger one next to it: parts of a large object may be further apart."""
     kept: list[Region] = []
-    for region in sorted(regions, key=lambda one: -one.box.area):
+    for region in sorted(regions, key=lambda region: -region.box.area):
         for at, large in enumerate(kept):
             reach = min(2 * merge_px, round(_SCRAP_REACH * max(large.box.width, large.box.height)))
             near = max(-large.box.overlap_x(region.box), -large.box.overlap_y(region.box)) <= reach

@@ -48,9 +48,9 @@ def find_transform(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> tuple
         return make_transform(IDENTITY, "same place"), 1.0
     best, method, score = IDENTITY, "same place", judge.score(IDENTITY)
     for name, guess in _guesses(small, other, score):
-        found = judge.score(guess)
-        if found > score + _BETTER_BY:
-            best, method, score = guess, name, found
+        guess_score = judge.score(guess)
+        if guess_score > score + _BETTER_BY:
+            best, method, score = guess, name, guess_score
     if score <= 0:
         return make_transform(IDENTITY, "same place"), score
     matrix, score = _refined(first, second, _rescaled(best, factor), score)
@@ -121,17 +121,17 @@ def _detail(image: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _guesses(first: NDArray[np.uint8], second: NDArray[np.uint8], score: float) -> list[tuple[str, Matrix]]:
-    found: list[tuple[str, Matrix]] = []
+    guesses: list[tuple[str, Matrix]] = []
     if first.shape != second.shape:
         fit = second.shape[1] / first.shape[1], second.shape[0] / first.shape[0]
         if abs(fit[0] / fit[1] - 1) < 0.02:
             scale = math.sqrt(fit[0] * fit[1])
-            found.append(("same size", np.array([[scale, 0, (scale - 1) / 2], [0, scale, (scale - 1) / 2]])))
+            guesses.append(("same size", np.array([[scale, 0, (scale - 1) / 2], [0, scale, (scale - 1) / 2]])))
     elif score > 0.97:
-        return found
-    found.append(("phase correlation", _phase_shift(first, second)))
+        return guesses
+    guesses.append(("phase correlation", _phase_shift(first, second)))
     matched = _feature_match(first, second)
-    return found if matched is None else [*found, ("features", matched)]
+    return guesses if matched is None else [*guesses, ("features", matched)]
 
 
 def _phase_shift(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matrix:
@@ -180,13 +180,13 @@ def _refined(first: NDArray[np.uint8], second: NDArray[np.uint8], matrix: Matrix
     judge, best = _Judge(small, other), _rescaled(matrix, 1 / factor)
     score = judge.score(best)
     for _ in range(2):
-        found = _tracked(small, warp_onto(other, best, small.shape), best)
-        if found is None:
+        tracked = _tracked(small, warp_onto(other, best, small.shape), best)
+        if tracked is None:
             break
-        new_score = judge.score(found)
+        new_score = judge.score(tracked)
         if new_score < score - 0.002:
             break
-        best, score = found, new_score
+        best, score = tracked, new_score
     return _rescaled(best, factor), score
 
 

@@ -169,8 +169,8 @@ class Differences:
             f"scaled {how.scale:.3f}, turned {how.rotation_deg:.2f} deg"
         )  # fmt: skip
         lines = [f"Differences({self.count} found, similarity {self.similarity:.3f}{lies})"]
-        for one in self.differences[:40]:
-            lines.append(f"  {one.number}. {one.kind}: {_short(one.first_box)} -> {_short(one.second_box)}")
+        for change in self.differences[:40]:
+            lines.append(f"  {change.number}. {change.kind}: {_short(change.first_box)} -> {_short(change.second_box)}")
         if self.count > 40:
             lines.append(f"  and {self.count - 40} more")
         return "\n".join(lines)
@@ -244,20 +244,20 @@ def _framed(
     panel = Image.fromarray(image).resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.BOX)
     panel = Image.blend(panel, Image.new("RGB", size, "white"), 0.15)
     draw: Any = ImageDraw.Draw(panel)
-    tags = [_place(one, at, corner, factor, size) for one in result.differences]
-    for one, box in zip(result.differences, tags, strict=True):
-        colour = _COLOURS.get(one.kind, "#d9720a")
-        if one.kind == "moved" and at == 1:
-            _draw_trail(draw, _old_place(one, result, corner, factor, size), box, colour)
+    tags = [_place(change, at, corner, factor, size) for change in result.differences]
+    for change, box in zip(result.differences, tags, strict=True):
+        colour = _COLOURS.get(change.kind, "#d9720a")
+        if change.kind == "moved" and at == 1:
+            _draw_trail(draw, _old_place(change, result, corner, factor, size), box, colour)
         draw.rectangle((box.left - 1, box.top - 1, box.right, box.bottom), outline="white", width=4)
         draw.rectangle((box.left, box.top, box.right - 1, box.bottom - 1), outline=colour, width=2)
-    for one, box in zip(result.differences, tags, strict=True):
-        _draw_tag(draw, str(one.number), box, _COLOURS.get(one.kind, "#d9720a"), size_px, size)
+    for change, box in zip(result.differences, tags, strict=True):
+        _draw_tag(draw, str(change.number), box, _COLOURS.get(change.kind, "#d9720a"), size_px, size)
     return panel
 
 
-def _place(one: Difference, at: int, corner: tuple[int, int], factor: float, size: tuple[int, int]) -> Box:
-    box = one.second_box if at else one.first_box
+def _place(change: Difference, at: int, corner: tuple[int, int], factor: float, size: tuple[int, int]) -> Box:
+    box = change.second_box if at else change.first_box
     return _scaled(box.moved(-corner[0], -corner[1]), factor, size)
 
 
@@ -267,10 +267,10 @@ def _scaled(box: Box, factor: float, size: tuple[int, int]) -> Box:
 
 
 def _old_place(
-    one: Difference, result: Differences, corner: tuple[int, int], factor: float, size: tuple[int, int]
+    change: Difference, result: Differences, corner: tuple[int, int], factor: float, size: tuple[int, int]
 ) -> Box:
     """Return the position in the second image where a moved object would be without the move."""
-    box = one.first_box
+    box = change.first_box
     if result.halves is not None:
         box = box.moved(-result.halves.first_box.left, -result.halves.first_box.top)
         return _scaled(result.transform.map_box(box), factor, size)
@@ -297,7 +297,7 @@ def _draw_tag(draw: Any, text: str, box: Box, colour: str, size_px: int, size: t
 def _legend(result: Differences, width: int) -> Image.Image:
     """Draw the list of differences in as many columns as fit."""
     font = ImageFont.load_default(16)
-    items = [(f"{one.number}  {one.kind}", _COLOURS.get(one.kind, "#d9720a")) for one in result.differences]
+    items = [(f"{change.number}  {change.kind}", _COLOURS.get(change.kind, "#d9720a")) for change in result.differences]
     if not items:
         items = [(result.reason if result.reason else "no differences", "#333333")]
     column_px = 150 if result.differences else width

@@ -279,8 +279,8 @@ def save_image(image: ImageSource, path: str | os.PathLike[str]) -> Path:
     path = Path(path).expanduser()
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
-        found = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-        raise ImageError(f"found {found} in {path}, expected one of {', '.join(_FORMATS)}")
+        suffix = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise ImageError(f"found {suffix} in {path}, expected one of {', '.join(_FORMATS)}")
     pillow = Image.fromarray(load_image(image))
     temporary: Path | None = None
     try:

@@ -135,9 +135,9 @@ def clip_similarity(
         for source, blocks in ((reference, reference_blocks), (page, page_blocks))
     ]
     with torch.inference_mode():
-        found = model(pixel_values=torch.from_numpy(np.stack(prepared))).image_embeds
-        found = found / found.norm(dim=-1, keepdim=True)
-        return float((found[0] * found[1]).sum())
+        embeds = model(pixel_values=torch.from_numpy(np.stack(prepared))).image_embeds
+        embeds = embeds / embeds.norm(dim=-1, keepdim=True)
+        return float((embeds[0] * embeds[1]).sum())
 
 
 def without_text(image: NDArray[np.uint8], blocks: Sequence[TextBlock]) -> NDArray[np.uint8]:
@@ -168,7 +168,7 @@ def _load(folder: Path) -> tuple[Any, int, Any, Any]:
     try:
         model = transformers.CLIPVisionModelWithProjection.from_pretrained(folder, local_files_only=True).eval()
         about = folder / "preprocessor_config.json"
-        told = json.loads(about.read_text()) if about.is_file() else {}
+        settings = json.loads(about.read_text()) if about.is_file() else {}
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ImageError(f"{folder} holds no CLIP model: {str(error).splitlines()[0]}") from error
-    return model, int(model.config.image_size), told.get("image_mean", _MEAN), told.get("image_std", _STD)
+    return model, int(model.config.image_size), settings.get("image_mean", _MEAN), settings.get("image_std", _STD)

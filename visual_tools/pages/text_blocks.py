@@ -114,7 +114,7 @@ def match_blocks(reference: Sequence[TextBlock], page: Sequence[TextBlock]) -> B
     ratios = _Ratios()
     first, second = _merge_neighbours(first, second, ratios)
     costs = _add_context(-ratios.matrix(first, second))
-    pairs = [(one, other, ratios.of(first[one].text, second[other].text)) for one, other in _assign(costs)]
+    pairs = [(row, column, ratios.of(first[row].text, second[column].text)) for row, column in _assign(costs)]
     return _score(first, second, [pair for pair in pairs if pair[2] >= _MIN_TEXT_RATIO])
 
 
@@ -124,13 +124,15 @@ def _score(
     ours, theirs = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
     free_page = [block for index, block in enumerate(page) if index not in ours]
     free_reference = [block for index, block in enumerate(reference) if index not in theirs]
-    matched = sum(page[one].area + reference[other].area for one, other, _ in pairs)
+    matched = sum(page[row].area + reference[column].area for row, column, _ in pairs)
     unmatched = sum(block.area for block in (*free_page, *free_reference))
     texts = tuple(block.text for block in free_reference), tuple(block.text for block in free_page)
     if not pairs:
         return BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=texts)
-    shifts = [_shift(page[one], reference[other]) for one, other, _ in pairs]
-    distances = color_distance([page[one].rgb for one, _, _ in pairs], [reference[other].rgb for _, other, _ in pairs])
+    shifts = [_shift(page[row], reference[column]) for row, column, _ in pairs]
+    distances = color_distance(
+        [page[row].rgb for row, _, _ in pairs], [reference[column].rgb for _, column, _ in pairs]
+    )
     return BlockScores(
         block_match=float(matched / (matched + unmatched)) if matched + unmatched else 1.0,
         text=float(np.mean([ratio for _, _, ratio in pairs])),
@@ -138,14 +140,14 @@ def _score(
         color=float(np.mean(np.maximum(0, 1 - distances / 100))),
         num_matched=len(pairs),
         unmatched=texts,
-        pairs=tuple((reference[other], page[one]) for one, other, _ in pairs),
+        pairs=tuple((reference[column], page[row]) for row, column, _ in pairs),
     )
 
 
-def _shift(one: TextBlock, other: TextBlock) -> float:
+def _shift(first: TextBlock, second: TextBlock) -> float:
     return max(
-        abs(one.left + one.width / 2 - other.left - other.width / 2),
-        abs(one.top + one.height / 2 - other.top - other.height / 2),
+        abs(first.left + first.width / 2 - second.left - second.width / 2),
+        abs(first.top + first.height / 2 - second.top - second.height / 2),
     )
 
 
@@ -180,7 +182,9 @@ class _Ratios:
         return self._known[key]
 
     def matrix(self, page: Sequence[TextBlock], reference: Sequence[TextBlock]) -> NDArray[np.float64]:
-        return np.array([[self.of(one.text, other.text) for other in reference] for one in page], np.float64)
+        return np.array(
+            [[self.of(block.text, reference_block.text) for reference_block in reference] for block in page], np.float64
+        )
 
 
 _Merged = Callable[[NDArray[np.float64], TextBlock, int], NDArray[np.float64]]
@@ -234,7 +238,7 @@ def _merged_rows(reference: Sequence[TextBlock], ratios: _Ratios) -> _Merged:
 def _merged_columns(page: Sequence[TextBlock], ratios: _Ratios) -> _Merged:
     def merged(costs: NDArray[np.float64], block: TextBlock, index: int) -> NDArray[np.float64]:
         changed = np.delete(costs, index + 1, axis=1)
-        changed[:, index] = [-ratios.of(one.text, block.text) for one in page]
+        changed[:, index] = [-ratios.of(page_block.text, block.text) for page_block in page]
         return changed
 
     return merged
@@ -281,15 +285,15 @@ def _gain(before: Iterable[float], after: Iterable[float]) -> float:
     return gain if gain <= 0 or min(gone) > min(new) else 0.0
 
 
-def _merge(one: TextBlock, other: TextBlock) -> TextBlock:
-    left, top = min(one.left, other.left), min(one.top, other.top)
-    red, green, blue = ((first + second) // 2 for first, second in zip(one.rgb, other.rgb, strict=True))
+def _merge(first: TextBlock, second: TextBlock) -> TextBlock:
+    left, top = min(first.left, second.left), min(first.top, second.top)
+    red, green, blue = ((ours + theirs) // 2 for ours, theirs in zip(first.rgb, second.rgb, strict=True))
     return TextBlock(
-        text=f"{one.text} {other.text}",
+        text=f"{first.text} {second.text}",
         left=left,
         top=top,
-        width=max(one.left + one.width, other.left + other.width) - left,
-        height=max(one.top + one.height, other.top + other.height) - top,
+        width=max(first.left + first.width, second.left + second.width) - left,
+        height=max(first.top + first.height, second.top + second.height) - top,
         rgb=(red, green, blue),
     )
 
@@ -321,9 +325,9 @@ def read_blocks(image: ImageSource, lines: Sequence[TextLine] | None = None) -> 
     """
     page = load_image(image)
     height, width = page.shape[:2]
-    found = read_lines(page) if lines is None else lines
+    lines_read = read_lines(page) if lines is None else lines
     blocks = []
-    for line in sorted(found, key=lambda line: (line.box_px.top, line.box_px.left)):
+    for line in sorted(lines_read, key=lambda line: (line.box_px.top, line.box_px.left)):
         box = line.box_px.clipped(width, height)
         if box.area and line.text.strip():
             blocks.append(make_block(line.text, box, page))

@@ -159,11 +159,11 @@ def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connect
 
 def _is_bounded(pair: NDArray[np.bool_], here: NDArray[np.float64], there: NDArray[np.float64], move_px: float) -> bool:
     """Return True if neighbours differ by at most a move, or both are infinite (never reached)."""
-    one, other = here[pair], there[pair]
-    known = np.isfinite(one)
-    if not np.array_equal(known, np.isfinite(other)):
+    here_px, there_px = here[pair], there[pair]
+    known = np.isfinite(here_px)
+    if not np.array_equal(known, np.isfinite(there_px)):
         return False
-    return bool((np.abs(one[known] - other[known]) <= move_px + 1e-9).all())
+    return bool((np.abs(here_px[known] - there_px[known]) <= move_px + 1e-9).all())
 
 
 def _move(path: NDArray[np.int64], at: int) -> str:

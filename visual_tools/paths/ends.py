@@ -107,15 +107,15 @@ def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], colo
     Raises:
         ImageError: If there is no such region.
     """
-    for where, is_shaded in ((drawn, False), (drawn, True), (None, False)):
-        left, top, mask = _match(image, color, where, is_shaded)
+    for area, is_shaded in ((drawn, False), (drawn, True), (None, False)):
+        left, top, mask = _match(image, color, area, is_shaded)
         box = Box(left, top, left + mask.shape[1], top + mask.shape[0])
-        if where is not None:
-            mask = _complete(mask, where[box.top : box.bottom, box.left : box.right])
-        found = _region(mask, rank)
-        if found is not None:
-            (x, y), region = found
-            return End(name=name, point_px=(x + left, y + top), box_px=region.moved(left, top), is_dot=True)
+        if area is not None:
+            mask = _complete(mask, area[box.top : box.bottom, box.left : box.right])
+        region = _region(mask, rank)
+        if region is not None:
+            (x, y), box_px = region
+            return End(name=name, point_px=(x + left, y + top), box_px=box_px.moved(left, top), is_dot=True)
     which = "a second region" if rank else "a region"
     raise ImageError(
         f"found nothing {color!r} for the {name}, expected {which} of at least {MIN_DOT_PX} pixels of that "
@@ -132,32 +132,32 @@ def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
     wanted = text.strip().casefold()
     lines = read_text(page)
     words = [word for line in lines for word in line.words]
-    found = [box for word, box in words if word.casefold() == wanted]
-    found = found or [line.box_px for line in lines if line.text.casefold() == wanted]
-    found = found or [box for word, box in words if LOOKALIKES.get(word) == wanted]
-    if len(found) != 1:
+    boxes = [box for word, box in words if word.casefold() == wanted]
+    boxes = boxes or [line.box_px for line in lines if line.text.casefold() == wanted]
+    boxes = boxes or [box for word, box in words if LOOKALIKES.get(word) == wanted]
+    if len(boxes) != 1:
         there = ", ".join(repr(line.text) for line in lines) or "no writing"
         raise ImageError(
-            f"found {len(found)} times {text!r} for the {name}; the image reads: {there}. Expected a colour, writing "
+            f"found {len(boxes)} times {text!r} for the {name}; the image reads: {there}. Expected a colour, writing "
             "that is there once, a Box, or the point (x, y)"
         )
-    return make_box_end(name, found[0], page.shape)
+    return make_box_end(name, boxes[0], page.shape)
 
 
 def _match(
-    image: NDArray[np.uint8], color: ColorLike, where: NDArray[np.bool_] | None, is_shaded: bool
+    image: NDArray[np.uint8], color: ColorLike, area: NDArray[np.bool_] | None, is_shaded: bool
 ) -> tuple[int, int, NDArray[np.bool_]]:
     """Find pixels of a colour everywhere, or only in a mask: left, top, and a mask that begins there."""
-    if where is None:
+    if area is None:
         band = max(1, BAND_PX // image.shape[1])
         tops = range(0, image.shape[0], band)
         return 0, 0, np.concatenate([_is_color(image[top : top + band], color, False) for top in tops])
-    rows, columns = np.flatnonzero(where.any(axis=1)), np.flatnonzero(where.any(axis=0))
+    rows, columns = np.flatnonzero(area.any(axis=1)), np.flatnonzero(area.any(axis=0))
     if not len(rows):
         return 0, 0, np.zeros((1, 1), np.bool_)
     part = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    mask = np.zeros(where[part].shape, np.bool_)
-    mask[where[part]] = _is_color(image[part][where[part]], color, is_shaded)
+    mask = np.zeros(area[part].shape, np.bool_)
+    mask[area[part]] = _is_color(image[part][area[part]], color, is_shaded)
     return int(columns[0]), int(rows[0]), mask
 
 

@@ -104,11 +104,11 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
     is_clutter = side_px < SMALL_SHARE * max(side_px[1:], default=0)
     is_clutter[0] = True
     edge = np.bincount(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]), minlength=len(stats))
-    desk = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
+    surface = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
     is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
-    if desk and edge[desk] > DESK_EDGE_SHARE * edge.sum() and is_maze[1:].any():
-        depth = cv2.distanceTransform((labels == desk).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
-        is_clutter[desk] = depth > max(2 * width_px, DESK_SHARE * min(free.shape))
+    if surface and edge[surface] > DESK_EDGE_SHARE * edge.sum() and is_maze[1:].any():
+        depth = cv2.distanceTransform((labels == surface).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
+        is_clutter[surface] = depth > max(2 * width_px, DESK_SHARE * min(free.shape))
     without: NDArray[np.bool_] = is_clutter[labels]
     return without
 
@@ -134,7 +134,7 @@ def find_openings(around: Surroundings) -> tuple[Point, ...]:
     rim = around.inside & (cv2.dilate(beyond, cross)[1:-1, 1:-1] > 0)
     _, regions, areas, _ = cv2.connectedComponentsWithStats(around.inside.view(np.uint8), connectivity=4)
     count, labels, stats, centers = cv2.connectedComponentsWithStats(rim.view(np.uint8), connectivity=8)
-    found = []
+    openings = []
     for number in range(1, count):
         left, top, width, height, _ = stats[number]
         if max(width, height) < MIN_OPENING_WIDTHS * around.width_px:
@@ -143,8 +143,8 @@ def find_openings(around: Surroundings) -> tuple[Point, ...]:
         nearest = int(np.argmin(np.hypot(columns + left - centers[number][0], rows + top - centers[number][1])))
         x, y = int(columns[nearest] + left), int(rows[nearest] + top)
         if areas[regions[y, x], cv2.CC_STAT_AREA] > MIN_REGION_WIDTHS * around.width_px**2:
-            found.append((y, x))
-    return tuple((x, y) for y, x in sorted(found))
+            openings.append((y, x))
+    return tuple((x, y) for y, x in sorted(openings))
 
 
 # Heuristics without another source; measured together in benchmarks/visual/README.md, "Mazes".
@@ -280,9 +280,9 @@ def _read_road(
     free = tones.free(road)
     width_px = measure_width(free)
     ends: list[End | None] = []
-    for name, wish in (("start", start), ("goal", goal)):
+    for name, given in (("start", start), ("goal", goal)):
         rank = int(name == "goal" and is_color(start) and _same(start, goal))
-        ends.append(_find_end(name, wish, image, tones.drawn, free, rank))
+        ends.append(_find_end(name, given, image, tones.drawn, free, rank))
     on_road = min([_road_share(free, tones.drawn, end, width_px) for end in ends if end is not None] or [1.0])
     for end in ends:
         if end is not None:
@@ -297,27 +297,27 @@ def _read_road(
 
 
 def _find_end(
-    name: str, wish: EndLike, image: NDArray[np.uint8], drawn: NDArray[np.bool_], free: NDArray[np.bool_], rank: int
+    name: str, given: EndLike, image: NDArray[np.uint8], drawn: NDArray[np.bool_], free: NDArray[np.bool_], rank: int
 ) -> End | None:
-    if wish is None:
+    if given is None:
         return None
-    if isinstance(wish, Box):
-        return make_box_end(name, wish, image.shape)
-    if is_point(wish):
-        return make_point_end(name, wish, image.shape)  # type: ignore[arg-type]
-    if is_color(wish):
-        return find_dot(name, image, drawn, wish, rank)  # type: ignore[arg-type]
-    return find_label(name, _without_walls(image, free), str(wish))
+    if isinstance(given, Box):
+        return make_box_end(name, given, image.shape)
+    if is_point(given):
+        return make_point_end(name, given, image.shape)  # type: ignore[arg-type]
+    if is_color(given):
+        return find_dot(name, image, drawn, given, rank)  # type: ignore[arg-type]
+    return find_label(name, _without_walls(image, free), str(given))
 
 
-def _place_on_mask(name: str, wish: EndLike, shape: tuple[int, ...]) -> End | None:
-    if wish is None:
+def _place_on_mask(name: str, given: EndLike, shape: tuple[int, ...]) -> End | None:
+    if given is None:
         return None
-    if isinstance(wish, Box):
-        return make_box_end(name, wish, shape)
-    if is_point(wish):
-        return make_point_end(name, wish, shape)  # type: ignore[arg-type]
-    raise ImageError(f"found {wish!r} for the {name} on a mask, expected a point (x, y), a Box or None (an opening)")
+    if isinstance(given, Box):
+        return make_box_end(name, given, shape)
+    if is_point(given):
+        return make_point_end(name, given, shape)  # type: ignore[arg-type]
+    raise ImageError(f"found {given!r} for the {name} on a mask, expected a point (x, y), a Box or None (an opening)")
 
 
 def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End]:
@@ -327,9 +327,9 @@ def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[En
         return given
     openings = list(find_openings(around)) if around.has_inside else []
     if len(openings) not in (2, 2 - len(given)):
-        where = ", ".join(f"({x}, {y})" for x, y in openings[:12]) or "none"
+        positions = ", ".join(f"({x}, {y})" for x, y in openings[:12]) or "none"
         raise ImageError(
-            f"found {len(openings)} openings in the outer walls ({where}), expected two to go from one to the other; "
+            f"found {len(openings)} openings in the outer walls ({positions}), expected two, a start and a goal; "
             "give start and goal as points (x, y) or as colours"
         )
     if given:

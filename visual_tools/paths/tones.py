@@ -106,9 +106,9 @@ def _off_axis(image: NDArray[np.uint8], axes: NDArray[np.float64], center: NDArr
     """Return the distance of each pixel's colour from the line between the two tones, to a twelfth: (H, W) uint8."""
     matrix = np.column_stack([axes[1:], 128 - axes[1:] @ center])
     across = cv2.absdiff(cv2.transform(image, matrix), (128, 128, 128, 0))
-    one, other = across[..., 0], across[..., 1]
-    diagonal = cv2.addWeighted(one, np.sqrt(0.5), other, np.sqrt(0.5), 0)
-    distance: NDArray[np.uint8] = np.maximum(np.maximum(one, other), diagonal)
+    first, second = across[..., 0], across[..., 1]
+    diagonal = cv2.addWeighted(first, np.sqrt(0.5), second, np.sqrt(0.5), 0)
+    distance: NDArray[np.uint8] = np.maximum(np.maximum(first, second), diagonal)
     return distance
 
 

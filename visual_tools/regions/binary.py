@@ -280,21 +280,21 @@ def _make(mask: Mask, method: str, threshold: float, foreground: Literal["dark",
 
 
 def _by_background(image: RgbImage, threshold: float | None, foreground: Foreground) -> Binary:
-    found = measure_background_distance(denoise(image))
-    distance = found.distance
+    background = measure_background_distance(denoise(image))
+    distance = background.distance
     if foreground != "auto":
-        distance = np.where(found.is_lighter == (foreground == "light"), distance, np.float32(0))
+        distance = np.where(background.is_lighter == (foreground == "light"), distance, np.float32(0))
     if threshold is None:
         height, width = distance.shape
         sample = distance[:: max(height // 1024, 1), :: max(width // 1024, 1)]
         middle = otsu_threshold(np.minimum(sample, np.percentile(sample, 99)))[0]
-        share = min(_MIN_OTSU_SHARE + _OTSU_SHARE_PER_NOISE * found.noise, _MAX_OTSU_SHARE)
-        threshold = max(share * middle, _NOISE_FACTOR * found.noise, _MIN_DISTANCE)
+        share = min(_MIN_OTSU_SHARE + _OTSU_SHARE_PER_NOISE * background.noise, _MAX_OTSU_SHARE)
+        threshold = max(share * middle, _NOISE_FACTOR * background.noise, _MIN_DISTANCE)
         mask = _cut_at_half_contrast(distance, np.asarray(distance > threshold))
-        mask = _without_dark_corners(mask, found.is_lighter)
+        mask = _without_dark_corners(mask, background.is_lighter)
     else:
         mask = np.asarray(distance > threshold)
-    is_light = bool(np.count_nonzero(found.is_lighter & mask) * 2 >= np.count_nonzero(mask))
+    is_light = bool(np.count_nonzero(background.is_lighter & mask) * 2 >= np.count_nonzero(mask))
     return _make(mask, "background", round(float(threshold), 2), "light" if is_light else "dark")
 
 

@@ -113,21 +113,21 @@ def find_components(
     areas = stats[1:, cv2.CC_STAT_AREA].astype(np.int64)
     boxes = stats[1:, :4].astype(np.int64)
     boxes[:, 2:] += boxes[:, :2]
-    found = Components(labels=labels, areas_px=areas, boxes_px=boxes, centroids_px=centroids[1:])
+    components = Components(labels=labels, areas_px=areas, boxes_px=boxes, centroids_px=centroids[1:])
     keep = areas >= min_area_px
     if max_area_px is not None:
         keep &= areas <= max_area_px
-    return found if keep.all() else _only(found, keep)
+    return components if keep.all() else _only(components, keep)
 
 
-def _only(found: Components, keep: NDArray[np.bool_]) -> Components:
+def _only(components: Components, keep: NDArray[np.bool_]) -> Components:
     numbers = np.zeros(len(keep) + 1, dtype=np.int32)
     numbers[1:][keep] = np.arange(1, int(keep.sum()) + 1, dtype=np.int32)
     return Components(
-        labels=numbers[found.labels],
-        areas_px=found.areas_px[keep],
-        boxes_px=found.boxes_px[keep],
-        centroids_px=found.centroids_px[keep],
+        labels=numbers[components.labels],
+        areas_px=components.areas_px[keep],
+        boxes_px=components.boxes_px[keep],
+        centroids_px=components.centroids_px[keep],
     )
 
 

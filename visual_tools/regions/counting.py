@@ -146,9 +146,13 @@ def _find_necks(
     """Find pairs of touching basins (N, 2) and the height of the pass between them (N,)."""
     pairs, heights = [], []
     for first, second in _NEIGHBOURS:
-        one, other = basins[first], basins[second]
-        meet = (one != other) & (one > 0) & (other > 0)
-        pairs.append(np.stack((np.minimum(one, other)[meet], np.maximum(one, other)[meet]), axis=1))
+        first_basins, second_basins = basins[first], basins[second]
+        meet = (first_basins != second_basins) & (first_basins > 0) & (second_basins > 0)
+        pairs.append(
+            np.stack(
+                (np.minimum(first_basins, second_basins)[meet], np.maximum(first_basins, second_basins)[meet]), axis=1
+            )
+        )
         heights.append(np.minimum(distance[first], distance[second])[meet])
     both = np.concatenate(pairs).astype(np.int64)
     unique, place = np.unique(both, axis=0, return_inverse=True)
@@ -183,12 +187,12 @@ def _join_basins(
         if is_for_crumbs:
             least = _CRUMB_SHARE * max(size[find(basin)] for basin in range(1, len(heights)))
         for index in order:
-            one, other = (find(int(basin)) for basin in pairs[index])
-            lower = min(top[one], top[other])
+            kept, joined = (find(int(basin)) for basin in pairs[index])
+            lower = min(top[kept], top[joined])
             has_no_neck = lower - passes[index] < max(_MIN_NECK_DEPTH * lower, _MIN_NECK_DEPTH_PX)
-            if one != other and (has_no_neck or (is_for_crumbs and min(size[one], size[other]) < least)):
-                leader[other] = one
-                top[one], size[one] = max(top[one], top[other]), size[one] + size[other]
+            if kept != joined and (has_no_neck or (is_for_crumbs and min(size[kept], size[joined]) < least)):
+                leader[joined] = kept
+                top[kept], size[kept] = max(top[kept], top[joined]), size[kept] + size[joined]
     roots = np.array([find(basin) for basin in range(len(heights))])
     _, numbers = np.unique(roots, return_inverse=True)
     return numbers.astype(np.int32)
@@ -392,7 +396,7 @@ class Count:
         text = f"Count({self.count} objects, {self.num_at_border} at the border, {self.num_split} cut from neighbours"
         text += f", {self.num_specks} specks left out"
         if self.objects:
-            sizes = np.array([found.equivalent_diameter_px for found in self.objects])
+            sizes = np.array([item.equivalent_diameter_px for item in self.objects])
             text += f"; diameter {sizes.min():.1f} to {sizes.max():.1f} px, median {np.median(sizes):.1f}"
         return text + ")"
 
@@ -431,11 +435,11 @@ def count_objects(
     regions = find_components(mask)
     is_speck = regions.areas_px < (_MIN_AREA_PX if min_area_px is None else min_area_px)
     labels, touching = _separate_regions(regions, is_speck, split)
-    found = _describe(labels, touching)
-    typical = _find_typical_area(np.array([one.area_px for one in found], dtype=np.int64))
+    objects = _describe(labels, touching)
+    typical = _find_typical_area(np.array([item.area_px for item in objects], dtype=np.int64))
     floor = max(_SPECK_SHARE * typical, _MIN_AREA_PX) if min_area_px is None else min_area_px
-    kept = _in_reading_order([one for one in found if one.area_px >= floor])
-    return _make_count(kept, labels, num_specks=int(is_speck.sum()) + len(found) - len(kept))
+    kept = _in_reading_order([item for item in objects if item.area_px >= floor])
+    return _make_count(kept, labels, num_specks=int(is_speck.sum()) + len(objects) - len(kept))
 
 
 def _separate_regions(
@@ -444,22 +448,22 @@ def _separate_regions(
     """Label single objects; also return for each label (0 is none) whether it was cut from a neighbour."""
     height, width = regions.labels.shape
     typical = _find_typical_area(regions.areas_px[~is_speck])
-    found = []
+    cut_regions = []
     largest_first = np.argsort(-regions.areas_px, kind="stable")  # objects inside others are painted over them
     for index in largest_first[~is_speck[largest_first]].tolist():
         box = Box(*regions.boxes_px[index].tolist())
         if is_frame(int(regions.areas_px[index]), box, width, height):
             continue
         region = np.asarray(regions.labels[box.top : box.bottom, box.left : box.right] == index + 1)
-        found.append((box, separate(region, typical) if split else fill(region)))
-    return _paint(_recut(found) if split else found, (height, width))
+        cut_regions.append((box, separate(region, typical) if split else fill(region)))
+    return _paint(_recut(cut_regions) if split else cut_regions, (height, width))
 
 
-def _recut(found: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
+def _recut(cut_regions: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
     """Cut again the regions that are larger and less convex than the objects that are surely single."""
     single: list[int] = []
     odd: list[tuple[int, tuple[slice, slice], Mask]] = []
-    for index, (_, parts) in enumerate(found):
+    for index, (_, parts) in enumerate(cut_regions):
         for place, region in parts.regions():
             convex = solidity(region)
             if convex >= _PEER_CONVEX:
@@ -467,24 +471,24 @@ def _recut(found: list[tuple[Box, Parts]]) -> list[tuple[Box, Parts]]:
             if convex < CONVEX:
                 odd.append((index, place, region))
     if len(single) < _MIN_PEERS:
-        return found
+        return cut_regions
     typical = _find_typical_area(np.array(single))
     for index, place, region in odd:
         pieces = cut_at_corners(region, typical)
         if pieces.num > 1:
-            box, parts = found[index]
+            box, parts = cut_regions[index]
             labels = parts.labels.copy()
             added = pieces.labels > 1
             labels[place][added] = pieces.labels[added] + parts.num - 1
-            found[index] = (box, Parts(labels=labels, num=parts.num + pieces.num - 1))
-    return found
+            cut_regions[index] = (box, Parts(labels=labels, num=parts.num + pieces.num - 1))
+    return cut_regions
 
 
-def _paint(found: list[tuple[Box, Parts]], shape: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+def _paint(cut_regions: list[tuple[Box, Parts]], shape: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Paint all parts into one label image; also return for each label (0 is none) if it was cut from a neighbour."""
     labels = np.zeros(shape, dtype=np.int32)
     touching = [False]
-    for box, parts in found:
+    for box, parts in cut_regions:
         inside = parts.labels > 0
         crop = labels[box.top : box.bottom, box.left : box.right]
         crop[inside] = parts.labels[inside] + (len(touching) - 1)
@@ -505,7 +509,7 @@ def _describe(labels: NDArray[np.int32], touching: NDArray[np.bool_]) -> list[Co
     """Convert every label to an object that keeps the number of its label."""
     ndimage = require("scipy.ndimage", "visual")
     height, width = labels.shape
-    found = []
+    objects = []
     for number, place in enumerate(ndimage.find_objects(labels), start=1):
         if place is None:
             continue
@@ -513,7 +517,7 @@ def _describe(labels: NDArray[np.int32], touching: NDArray[np.bool_]) -> list[Co
         region = np.asarray(labels[place] == number)
         moments = cv2.moments(region.view(np.uint8), binaryImage=True)
         area = int(moments["m00"])
-        found.append(
+        objects.append(
             CountedObject(
                 number=number,
                 area_px=area,
@@ -525,32 +529,32 @@ def _describe(labels: NDArray[np.int32], touching: NDArray[np.bool_]) -> list[Co
                 outline_px=trace_outline(region, left, top),
             )
         )
-    return found
+    return objects
 
 
-def _in_reading_order(found: list[CountedObject]) -> list[CountedObject]:
+def _in_reading_order(objects: list[CountedObject]) -> list[CountedObject]:
     """Sort objects into rows from top to bottom (a row is as high as the typical object), each from left to right."""
-    if not found:
+    if not objects:
         return []
-    pitch = _ROW_SHARE * float(np.median([one.box_px.height for one in found]))
+    pitch = _ROW_SHARE * float(np.median([item.box_px.height for item in objects]))
     rows: list[list[CountedObject]] = []
-    for one in sorted(found, key=lambda item: item.centroid_px[1]):
-        if not rows or one.centroid_px[1] > rows[-1][0].centroid_px[1] + pitch:
+    for item in sorted(objects, key=lambda item: item.centroid_px[1]):
+        if not rows or item.centroid_px[1] > rows[-1][0].centroid_px[1] + pitch:
             rows.append([])
-        rows[-1].append(one)
-    return [one for row in rows for one in sorted(row, key=lambda item: item.centroid_px[0])]
+        rows[-1].append(item)
+    return [item for row in rows for item in sorted(row, key=lambda item: item.centroid_px[0])]
 
 
 def _make_count(kept: list[CountedObject], labels: NDArray[np.int32], num_specks: int) -> Count:
     numbers = np.zeros(int(labels.max(initial=0)) + 1, dtype=np.int32)
-    for number, one in enumerate(kept, start=1):
-        numbers[one.number] = number
-    objects = tuple(replace(one, number=number) for number, one in enumerate(kept, start=1))
+    for number, item in enumerate(kept, start=1):
+        numbers[item.number] = number
+    objects = tuple(replace(item, number=number) for number, item in enumerate(kept, start=1))
     final = numbers[labels]
     return Count(
         count=len(objects),
-        num_at_border=sum(one.is_at_border for one in objects),
-        num_split=sum(one.was_touching for one in objects),
+        num_at_border=sum(item.is_at_border for item in objects),
+        num_split=sum(item.was_touching for item in objects),
         num_specks=num_specks,
         objects=objects,
         mask=np.asarray(final > 0),

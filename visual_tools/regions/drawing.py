@@ -64,31 +64,34 @@ def _make_marks(result: Count | Measurements | Components | Contours | Polygons 
         case Count() | Measurements():
             return [
                 _Mark(
-                    outlines_px=(one.outline_px,),
-                    text=str(one.number),
-                    at_px=one.centroid_px,
-                    room_px=min(one.box_px.width, one.box_px.height),
+                    outlines_px=(item.outline_px,),
+                    text=str(item.number),
+                    at_px=item.centroid_px,
+                    room_px=min(item.box_px.width, item.box_px.height),
                 )
-                for one in result.objects
+                for item in result.objects
             ]
         case Components():
             return [_mark_component(result, index) for index in range(len(result))]
         case Contours():
             return [
                 _Mark(
-                    outlines_px=(one.points_px,), text=str(one.number), at_px=one.center_px, room_px=one.box_px.height
+                    outlines_px=(contour.points_px,),
+                    text=str(contour.number),
+                    at_px=contour.center_px,
+                    room_px=contour.box_px.height,
                 )
-                for one in result.contours
+                for contour in result.contours
             ]
         case Polygons():
             return [
                 _Mark(
-                    outlines_px=(np.rint(one.shape_px).astype(np.int32),),
-                    text=f"{one.number} {one.kind}",
-                    at_px=one.center_px,
-                    room_px=min(one.box_px.width, one.box_px.height),
+                    outlines_px=(np.rint(polygon.shape_px).astype(np.int32),),
+                    text=f"{polygon.number} {polygon.kind}",
+                    at_px=polygon.center_px,
+                    room_px=min(polygon.box_px.width, polygon.box_px.height),
                 )
-                for one in result.polygons
+                for polygon in result.polygons
             ]
         case ScaleBar():
             text = f"{result.length_px:g} px = {result.value:g} {result.unit}"
@@ -104,12 +107,12 @@ def _make_marks(result: Count | Measurements | Components | Contours | Polygons 
 
 
 def _mark_component(result: Components, index: int) -> _Mark:
-    one = result[index]
-    box = one.box_px
-    region = np.asarray(result.labels[box.top : box.bottom, box.left : box.right] == one.label)
+    component = result[index]
+    box = component.box_px
+    region = np.asarray(result.labels[box.top : box.bottom, box.left : box.right] == component.label)
     outline = trace_outline(region, box.left, box.top)
     room = min(box.width, box.height)
-    return _Mark(outlines_px=(outline,), text=str(one.label), at_px=one.centroid_px, room_px=room)
+    return _Mark(outlines_px=(outline,), text=str(component.label), at_px=component.centroid_px, room_px=room)
 
 
 def _color(index: int) -> tuple[int, int, int]:

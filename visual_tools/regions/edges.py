@@ -73,7 +73,7 @@ class Contours(ResultSequence[Contour]):
     contours: tuple[Contour, ...]
 
     def __repr__(self) -> str:
-        holes = sum(one.is_hole for one in self.contours)
+        holes = sum(contour.is_hole for contour in self.contours)
         largest = f", largest {self.contours[0].area_px:.0f} px²" if self.contours else ""
         return f"Contours({len(self)}, {holes} of them holes{largest})"
 

@@ -80,9 +80,9 @@ def find_scale_bar(image: ImageSource) -> ScaleBar:
             'found no text such as "50 µm" or "1 cm"; measure the bar and give scale_bar=(length_px, value, unit)'
         )
     for label, value, unit in labels:
-        found = _find_bar(pixels, label)
-        if found is not None:
-            bar, length_px = found
+        match = _find_bar(pixels, label)
+        if match is not None:
+            bar, length_px = match
             scale = value / length_px
             return ScaleBar(length_px=length_px, value=value, unit=unit, units_per_px=scale, bar_px=bar, label_px=label)
     texts = ", ".join(f"{value:g} {unit}" for _, value, unit in labels)
@@ -101,15 +101,15 @@ def _find_labels(image: RgbImage) -> list[tuple[Box, float, str]]:
         if left.overlap_y(right) > 0.3 * left.height and 0 < -left.overlap_x(right) < 3 * left.height
         if left.right <= right.left
     ]
-    found = []
+    labels = []
     for text, box in [*lines, *joined]:
         match = _LABEL.match(text)
         if match is None or match[2].lower() not in _UNITS:
             continue
         value, unit = float(match[1].replace(",", ".")), _UNITS[match[2].lower()]
         if value > 0:
-            found.append((box, value, unit))
-    return found
+            labels.append((box, value, unit))
+    return labels
 
 
 def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
@@ -119,15 +119,19 @@ def _find_bar(image: RgbImage, label: Box) -> tuple[Box, float] | None:
     area = label.padded(round(_MAX_LENGTH_SHARE * width), reach).clipped(width, height)
     grey = image[area.top : area.bottom, area.left : area.right].astype(np.int16).mean(axis=2)
     middle = float(np.median(grey))
-    found: list[tuple[Box, float]] = []
+    bars: list[tuple[Box, float]] = []
     for sign in (1, -1):
         away = sign * (grey - middle)
         strongest = float(np.percentile(away, 99.8))
         if strongest >= _MIN_CONTRAST_LEVELS:
             mask = np.asarray(away > strongest / 2)
-            found += [(bar.moved(area.left, area.top), bar.width - _tick_width(mask, bar)) for bar in _find_bars(mask)]
-    near = [one for one in found if _is_beside(one[0], label, reach) and one[0].width <= _MAX_LENGTH_SHARE * width]
-    return max(near, key=lambda one: one[1], default=None)
+            bars += [(bar.moved(area.left, area.top), bar.width - _tick_width(mask, bar)) for bar in _find_bars(mask)]
+    near = [
+        candidate
+        for candidate in bars
+        if _is_beside(candidate[0], label, reach) and candidate[0].width <= _MAX_LENGTH_SHARE * width
+    ]
+    return max(near, key=lambda candidate: candidate[1], default=None)
 
 
 def _find_bars(mask: NDArray[np.bool_]) -> list[Box]:
@@ -220,7 +224,7 @@ class Measurements(ResultSequence[Measurement]):
         if not self.objects:
             return f"Measurements(0 objects, in {self.unit})"
         middle = {
-            name: float(np.median([getattr(one, name) for one in self.objects]))
+            name: float(np.median([getattr(item, name) for item in self.objects]))
             for name in ("length", "width", "equivalent_diameter")
         }
         text = ", ".join(f"{name} {value:.4g}" for name, value in middle.items())
@@ -264,8 +268,8 @@ def measure_objects(
     count = image if isinstance(image, Count) else count_objects(image, split=split, min_area_px=min_area_px)
     objects = count.objects
     if isinstance(scale_bar, ScaleBar):
-        objects = tuple(one for one in objects if not scale_bar.covers(one.box_px))
-    measured = tuple(_measure(one, count.labels, units_per_px) for one in objects)
+        objects = tuple(item for item in objects if not scale_bar.covers(item.box_px))
+    measured = tuple(_measure(item, count.labels, units_per_px) for item in objects)
     return Measurements(objects=measured, unit=unit, units_per_px=units_per_px, count=count)
 
 
@@ -291,30 +295,30 @@ def _find_scale(
     return factor, unit
 
 
-def _measure(one: CountedObject, labels: NDArray[np.int32], units_per_px: float) -> Measurement:
-    box = one.box_px
-    region = np.asarray(labels[box.top : box.bottom, box.left : box.right] == one.number)
-    hull = cv2.convexHull(one.outline_px)
+def _measure(item: CountedObject, labels: NDArray[np.int32], units_per_px: float) -> Measurement:
+    box = item.box_px
+    region = np.asarray(labels[box.top : box.bottom, box.left : box.right] == item.number)
+    hull = cv2.convexHull(item.outline_px)
     hull_region = np.zeros(region.shape, dtype=np.uint8)
     cv2.fillConvexPoly(hull_region, hull - (box.left, box.top), 1)
     rim_px = _find_rim(hull)
-    _, (first, second), turn = cv2.minAreaRect(one.outline_px)
+    _, (first, second), turn = cv2.minAreaRect(item.outline_px)
     length_px, width_px = max(first, second) + 2 * rim_px, min(first, second) + 2 * rim_px
     turn = turn if first >= second else turn + 90
     perimeter_px = (cv2.arcLength(hull, True) + 2 * rim_px * _sum_corners(hull)) * _roughness(region, hull_region)
     return Measurement(
-        number=one.number,
-        area=_round(one.area_px * units_per_px**2),
+        number=item.number,
+        area=_round(item.area_px * units_per_px**2),
         perimeter=_round(perimeter_px * units_per_px),
         length=_round(length_px * units_per_px),
         width=_round(width_px * units_per_px),
-        equivalent_diameter=_round(math.sqrt(4 * one.area_px / math.pi) * units_per_px),
-        circularity=round(min(4 * math.pi * one.area_px / perimeter_px**2, 1.0), 4),
+        equivalent_diameter=_round(math.sqrt(4 * item.area_px / math.pi) * units_per_px),
+        circularity=round(min(4 * math.pi * item.area_px / perimeter_px**2, 1.0), 4),
         angle_deg=round(-turn % 180, 1) % 180,
-        centroid_px=one.centroid_px,
+        centroid_px=item.centroid_px,
         box_px=box,
-        is_at_border=one.is_at_border,
-        outline_px=one.outline_px,
+        is_at_border=item.is_at_border,
+        outline_px=item.outline_px,
     )
 
 

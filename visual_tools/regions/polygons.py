@@ -76,7 +76,7 @@ class Polygons(ResultSequence[Polygon]):
     @property
     def kinds(self) -> dict[str, int]:
         """Number of shapes of each kind, the most frequent first."""
-        return dict(Counter(one.kind for one in self.polygons).most_common())
+        return dict(Counter(polygon.kind for polygon in self.polygons).most_common())
 
     def __repr__(self) -> str:
         return f"Polygons({len(self)}: {', '.join(f'{count} {kind}' for kind, count in self.kinds.items())})"
@@ -116,14 +116,16 @@ def find_polygons(image: ImageSource, *, color: Color | None = None, min_area_px
     pixels = to_image(image)
     mask = _without_frame(binarize(image if is_mask(image) else pixels, color=color).mask)
     contours = find_contours(mask, min_area_px=min_area_px, with_holes=False)
-    return Polygons(polygons=tuple(_classify(one, mask, pixels) for one in contours))
+    return Polygons(polygons=tuple(_classify(contour, mask, pixels) for contour in contours))
 
 
 def _without_frame(mask: Mask) -> Mask:
-    found = find_components(mask)
+    components = find_components(mask)
     height, width = mask.shape
-    frames = [one.label for one in found if is_frame(one.area_px, one.box_px, width, height)]
-    return mask & ~np.isin(found.labels, frames) if frames else mask
+    frames = [
+        component.label for component in components if is_frame(component.area_px, component.box_px, width, height)
+    ]
+    return mask & ~np.isin(components.labels, frames) if frames else mask
 
 
 def _classify(contour: Contour, mask: Mask, image: RgbImage) -> Polygon:

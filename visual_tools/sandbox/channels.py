@@ -63,9 +63,9 @@ class ZmtpConnection:
 
     async def _shake_hands(self, kind: str) -> None:
         self._writer.write(_GREETING + _make_ready(kind))
-        told = await self._reader.readexactly(len(_GREETING))
-        if told[0] != 0xFF or told[9] != 0x7F or told[10] < 3 or told[12:32].rstrip(b"\0") != b"NULL":
-            raise ZmtpError(f"the greeting is {told[:32]!r}, not that of ZMTP 3 without authentication")
+        greeting = await self._reader.readexactly(len(_GREETING))
+        if greeting[0] != 0xFF or greeting[9] != 0x7F or greeting[10] < 3 or greeting[12:32].rstrip(b"\0") != b"NULL":
+            raise ZmtpError(f"the greeting is {greeting[:32]!r}, not that of ZMTP 3 without authentication")
         flags, size_bytes = await self._read_head()
         if not flags & _COMMAND or size_bytes > _MAX_COMMAND_BYTES:
             raise ZmtpError("the greeting is not followed by a command of sensible length")
@@ -285,8 +285,8 @@ class Channels:
 
 def parent_id(message: Message) -> str:
     """Return the id of the request that a message belongs to; "" if it is missing."""
-    told = message["parent_header"].get("msg_id")
-    return told if isinstance(told, str) else ""
+    request_id = message["parent_header"].get("msg_id")
+    return request_id if isinstance(request_id, str) else ""
 
 
 def _has_many_parts(frame: bytes) -> bool:

@@ -41,13 +41,13 @@ def list_files(path: str = ".") -> None:
     root = Path(path)
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {path!r} here; the folder has: {_names('.')}")
-    found = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
-    for file in sorted(found)[:_MAX_LISTED]:
+    files = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
+    for file in sorted(files)[:_MAX_LISTED]:
         print(f"{file.lstat().st_size:>12}  {file.relative_to(root) if path == '.' else file}")
-    if not found:
+    if not files:
         print("(no files)")
-    if len(found) > _MAX_LISTED:
-        print(f"... and {len(found) - _MAX_LISTED} more")
+    if len(files) > _MAX_LISTED:
+        print(f"... and {len(files) - _MAX_LISTED} more")
 
 
 def read_file(path: str, offset: int = 1, limit: int = 500) -> None:
@@ -166,10 +166,10 @@ def _checked_box(box: Sequence[int], width: int, height: int) -> tuple[int, int,
 @cache
 def describe_inside() -> str:
     """Return one line with Python's version and the import names of the packages available in a kernel."""
-    found = []
+    versions = []
     for module, distribution in _DISTRIBUTIONS.items():
         try:
-            found.append(f"{module} {importlib.metadata.version(distribution)}")
+            versions.append(f"{module} {importlib.metadata.version(distribution)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    return f"Python {platform.python_version()} with {', '.join([*found, 'visual_tools'])}; no network"
+    return f"Python {platform.python_version()} with {', '.join([*versions, 'visual_tools'])}; no network"

@@ -117,12 +117,12 @@ class IsolatedKernel:
         async with self._lock:
             self._is_interrupted = False
             notes = await self._revive()
-            before, told = await asyncio.to_thread(self._place.begin)
+            before, begin_notes = await asyncio.to_thread(self._place.begin)
             began = time.monotonic()
             outcome = await self._run_cell(code, self._limits.wall_s if timeout_s is None else timeout_s, store_history)
             result = await self._report(outcome, time.monotonic() - began, notes)
-            written, told_after = await asyncio.to_thread(self._place.end, before)
-            return replace(result, files_written=written, notes=(*result.notes, *told, *told_after))
+            written, end_notes = await asyncio.to_thread(self._place.end, before)
+            return replace(result, files_written=written, notes=(*result.notes, *begin_notes, *end_notes))
 
     async def _revive(self) -> tuple[str, ...]:
         """Restart the kernel if it died; return notes for the model."""
@@ -470,8 +470,8 @@ class Sandbox:
             if ready.done() and error is None:
                 return
             await wait_for_first(process.ended, timeout_s=_END_S if error else 0)
-            told = str(error) if error else f"no answer in {_START_S:g} s"
-            why = process.error or (process.ended.result() if process.ended.done() else told)
+            reason = str(error) if error else f"no answer in {_START_S:g} s"
+            why = process.error or (process.ended.result() if process.ended.done() else reason)
             raise SandboxError(f"the kernel did not start: {why}")
         finally:
             ready.cancel()

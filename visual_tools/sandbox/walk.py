@@ -92,7 +92,7 @@ class Walk:
         return tuple(level.name for level in self._levels) if self.has_parts else ()
 
     def _list(self, fd: int) -> dict[bytes, os.stat_result]:
-        found: dict[bytes, os.stat_result] = {}
+        children: dict[bytes, os.stat_result] = {}
         with contextlib.suppress(OSError), os.scandir(fd) as entries:
             for entry in entries:
                 if self.num_entries >= self.max_entries:
@@ -101,8 +101,8 @@ class Walk:
                 self.num_entries += 1
                 with contextlib.suppress(OSError):  # it was deleted meanwhile
                     name = os.fsencode(entry.name)
-                    found[name] = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        return found
+                    children[name] = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        return children
 
     def _move_on(self, fd: int) -> int | None:
         """Move to the next folder, going up if no subfolder is left; closes the given descriptor."""

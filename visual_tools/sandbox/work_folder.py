@@ -105,8 +105,8 @@ class Side:
 
     def mark(self, about: os.stat_result) -> Mark:
         """Return a value that differs if a file was changed."""
-        found = mark(about)
-        return (*found, about.st_ctime_ns) if self.is_hostile and len(found) > 1 else found
+        value = mark(about)
+        return (*value, about.st_ctime_ns) if self.is_hostile and len(value) > 1 else value
 
 
 def mark(about: os.stat_result) -> Mark:
@@ -265,16 +265,16 @@ def take_snapshot(folder: str | int) -> Snapshot:
 
     At most `MAX_FILES` files, ten times as many other entries, and folders up to `MAX_DEPTH` are included.
     """
-    found: dict[str, tuple[int, int, int]] = {}
+    snapshot: dict[str, tuple[int, int, int]] = {}
     for level in Walk(max_entries=10 * MAX_FILES, max_depth=MAX_DEPTH, has_parts=True).below(folder):
         level.skip |= {name for name in level.entries if name == _CACHES or name.startswith(b".")}
         for name, about in level.entries.items():
             if stat.S_ISREG(about.st_mode):
                 path = b"/".join((*level.parts, name)).decode("utf-8", "surrogateescape")
-                found[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
-        if len(found) > MAX_FILES:
+                snapshot[path] = (about.st_mtime_ns, about.st_size, about.st_ino)
+        if len(snapshot) > MAX_FILES:
             break
-    return found
+    return snapshot
 
 
 def find_written(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
@@ -347,13 +347,13 @@ class FolderInMemory:
             after, left_out = self._carry(self._memory, self._disk)
             news = {path: why for path, why in left_out.items() if self._told.get(path) != why}
             self._told = left_out
-            told = (*_describe_fullness(self._memory.fd), *_describe(news, "handed out"))
-            return find_handed_out(before, after, left_out), told
+            notes = (*_describe_fullness(self._memory.fd), *_describe(news, "handed out"))
+            return find_handed_out(before, after, left_out), notes
 
     def _carry(self, source: Side, target: Side) -> tuple[Listing, dict[bytes, str]]:
-        found = _list_below(source)
-        listing, left_out = found.entries, found.left_out
-        self._remove_gone(source, target, listing, is_whole=found.is_whole)
+        contents = _list_below(source)
+        listing, left_out = contents.entries, contents.left_out
+        self._remove_gone(source, target, listing, is_whole=contents.is_whole)
         leaders: dict[tuple[int, int], bytes] = {}
         for path, about in listing.items():
             mark = source.mark(about)
@@ -362,11 +362,11 @@ class FolderInMemory:
             if source.marks.get(path) == mark and path in target.marks:
                 continue
             try:
-                made = carry_one(source, target, path, found.targets.get(path, path), about, leader)
+                status = carry_one(source, target, path, contents.targets.get(path, path), about, leader)
             except OSError as error:
                 left_out[path] = error.strerror or str(error)
                 continue
-            source.marks[path], target.marks[path] = mark, target.mark(made)
+            source.marks[path], target.marks[path] = mark, target.mark(status)
         return listing, left_out
 
     def _remove_gone(self, source: Side, target: Side, listing: Listing, *, is_whole: bool) -> None:
@@ -388,11 +388,11 @@ class FolderInMemory:
                 os.close(self._memory.fd)
 
 
-def _describe(left_out: Mapping[bytes, str], what: str) -> tuple[str, ...]:
+def _describe(left_out: Mapping[bytes, str], action: str) -> tuple[str, ...]:
     """Describe for the model what could not be copied."""
-    told = [f"{path.decode('utf-8', 'replace')!r} ({why})" for path, why in list(left_out.items())[:_NUM_TOLD]]
+    shown = [f"{path.decode('utf-8', 'replace')!r} ({why})" for path, why in list(left_out.items())[:_NUM_TOLD]]
     more = f" and {len(left_out) - _NUM_TOLD} more" if len(left_out) > _NUM_TOLD else ""
-    return (f"not {what}: {', '.join(told)}{more}",) if told else ()
+    return (f"not {action}: {', '.join(shown)}{more}",) if shown else ()
 
 
 def _describe_fullness(fd: int) -> tuple[str, ...]:
@@ -468,16 +468,16 @@ class _Found:
 
 
 def _list_below(side: Side) -> _Found:
-    found = _Found()
+    contents = _Found()
     walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH, has_parts=True, unlock=True)
     for level in walk.below(side.fd):
         for name, about in level.entries.items():
             if name != TEMPORARY:
-                found.add(side, b"/".join((*level.parts, name)), about)
-    found.is_whole = walk.is_whole
+                contents.add(side, b"/".join((*level.parts, name)), about)
+    contents.is_whole = walk.is_whole
     if not walk.is_whole:
-        found.left_out[b"..."] = f"there are folders deeper than {MAX_DEPTH}, or closed ones"
-    return found
+        contents.left_out[b"..."] = f"there are folders deeper than {MAX_DEPTH}, or closed ones"
+    return contents
 
 
 @contextlib.contextmanager

@@ -65,9 +65,9 @@ def read_codes(image: ImageSource) -> Codes:
     for scale, border_px in ((1, 0), (1, _BORDER_PX), *((scale, _BORDER_PX) for scale in _ENLARGEMENTS)):
         if scale > 1 and grey.size * scale**2 > _MAX_ENLARGED_PIXELS:
             break
-        found = _read(_prepare(grey, scale, border_px), scale, border_px, grey.shape)
-        if found:
-            return Codes(codes=tuple(sorted(found, key=lambda code: (code.box.top, code.box.left))))
+        codes = _read(_prepare(grey, scale, border_px), scale, border_px, grey.shape)
+        if codes:
+            return Codes(codes=tuple(sorted(codes, key=lambda code: (code.box.top, code.box.left))))
     return Codes(codes=())
 
 

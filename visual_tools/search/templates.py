@@ -147,7 +147,7 @@ def _search(
     image: NDArray[np.uint8], template: _Template, scales: Sequence[float], min_score: float, max_found: int
 ) -> list[Match]:
     """Return candidates from a reduced copy of the image, always including the best one."""
-    found: list[Match] = []
+    candidates: list[Match] = []
     for scale in scales:
         side_px = min(template.pixels.shape[:2]) * scale
         reduction = max(1.0, min(side_px / _SEARCH_SIDE_PX, math.sqrt(image[:, :, 0].size / _SEARCH_PIXELS)))
@@ -161,9 +161,9 @@ def _search(
         for x, y in _find_peaks(scores, pattern.pixels.shape, min_score, max_found):
             left, top = round(x * reduction), round(y * reduction)
             box = Box(left, top, left + width, top + height)
-            found.append(Match(box=box, score=float(scores[y, x]), scale=scale))
-    found.sort(key=lambda match: -match.score)
-    return found[: max_found * 2]
+            candidates.append(Match(box=box, score=float(scores[y, x]), scale=scale))
+    candidates.sort(key=lambda match: -match.score)
+    return candidates[: max_found * 2]
 
 
 def _correlate(image: NDArray[np.uint8], template: _Template) -> NDArray[np.float32]:
@@ -209,7 +209,7 @@ def _fine_scales(scale: float, is_fixed: bool) -> list[float]:
     if is_fixed:
         return [scale]
     near = {scale * factor for factor in _FINE_FACTORS}
-    return sorted(near | {1.0} if min(near) < 1.0 < max(near) else near, key=lambda one: abs(one - 1.0))
+    return sorted(near | {1.0} if min(near) < 1.0 < max(near) else near, key=lambda factor: abs(factor - 1.0))
 
 
 def _color_difference(image: NDArray[np.uint8], template: _Template, box: Box) -> float:

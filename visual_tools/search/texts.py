@@ -51,14 +51,14 @@ def find_spans(text: str, wanted: str, min_similarity: float) -> list[Span]:
     if not pattern or not folded:
         return []
     ends = _find_ends(folded, pattern, (1.0 - min_similarity) * len(pattern) + 1e-9)
-    found: list[Span] = []
+    spans: list[Span] = []
     taken = [False] * len(folded)
     for cost, _, start, end in sorted(ends):
         if not any(taken[start:end]):
             taken[start:end] = [True] * (end - start)
             similarity = 1.0 - cost / len(pattern)
-            found.append(Span(start=places[start], end=places[end - 1] + 1, similarity=similarity))
-    return found
+            spans.append(Span(start=places[start], end=places[end - 1] + 1, similarity=similarity))
+    return spans
 
 
 def is_whole_word(text: str, span: Span) -> bool:
@@ -88,7 +88,7 @@ def _find_ends(text: str, pattern: str, max_cost: float) -> list[tuple[float, in
     """
     costs = [float(row) for row in range(len(pattern) + 1)]
     starts = [0] * (len(pattern) + 1)
-    found = []
+    ends = []
     for column, char in enumerate(text):
         next_costs, next_starts = [0.0], [column + 1]
         for row, expected in enumerate(pattern):
@@ -104,8 +104,8 @@ def _find_ends(text: str, pattern: str, max_cost: float) -> list[tuple[float, in
         costs, starts = next_costs, next_starts
         if costs[-1] <= max_cost and starts[-1] <= column:
             length_error = abs(column + 1 - starts[-1] - len(pattern))
-            found.append((costs[-1], length_error, starts[-1], column + 1))
-    return found
+            ends.append((costs[-1], length_error, starts[-1], column + 1))
+    return ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +179,12 @@ def find_text(
         raise ImageError(f"found the text {text!r}, expected some characters; read_text reads everything")
     lines = read_text(load_image(image))
     least = min_similarity if match == "fuzzy" else 1.0
-    found = [one for line in lines for one in _search_line(line, text, least)]
+    candidates = [candidate for line in lines for candidate in _search_line(line, text, least)]
     if _BREAKS.search(text.strip()):
-        found += [one for pair in _neighbours(lines) for one in _search_pair(*pair, text, least)]
+        candidates += [candidate for pair in _neighbours(lines) for candidate in _search_pair(*pair, text, least)]
     if match == "exact":
-        found = [one for one in found if one.is_exact]
-    kept = _without_doubles(sorted(found, key=_rank))
+        candidates = [candidate for candidate in candidates if candidate.is_exact]
+    kept = _without_doubles(sorted(candidates, key=_rank))
     return TextMatches(matches=tuple(kept[:max_matches]), num_lines=len(lines))
 
 

@@ -132,13 +132,13 @@ class _Copier:
 
     def _mux_held(self, last_dts: int, piece: _Piece) -> None:
         """Write the held packets; in some files the first packets after a seek have no decoding time."""
-        for before, one in enumerate(reversed(self._held)):
-            if one.dts is None:
-                one.dts = min(last_dts - before, one.pts)
-        for one in self._held:
+        for before, packet in enumerate(reversed(self._held)):
+            if packet.dts is None:
+                packet.dts = min(last_dts - before, packet.pts)
+        for packet in self._held:
             self.num_frames += 1
-            self.end_pts = max(self.end_pts, one.pts + (one.duration or 0))
-            _mux(self._out, self._target, one, piece.start_pts)
+            self.end_pts = max(self.end_pts, packet.pts + (packet.duration or 0))
+            _mux(self._out, self._target, packet, piece.start_pts)
         self._held.clear()
 
 
@@ -181,10 +181,10 @@ def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
     options = {"crf": "18", "preset": "veryfast"} if name == "libx264" else {}
     target = out.add_stream(name, rate=stream.average_rate or stream.guessed_rate or 25, options=options)
     target.width, target.height = frame.width, frame.height
-    known = [one.name for one in av.codec.Codec(name, "w").video_formats or ()]
+    known = [pixel_format.name for pixel_format in av.codec.Codec(name, "w").video_formats or ()]
     is_even = frame.width % 2 == frame.height % 2 == 0
     choices = (frame.format.name, "yuv420p") if is_even else ("yuv444p",)  # chroma subsampling needs even sizes
-    target.pix_fmt = next((one for one in choices if one in known), known[0])
+    target.pix_fmt = next((name for name in choices if name in known), known[0])
     context = target.codec_context
     context.time_base = stream.time_base
     context.sample_aspect_ratio = stream.sample_aspect_ratio or Fraction(1)

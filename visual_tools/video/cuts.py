@@ -74,8 +74,8 @@ class Scenes(ResultSequence[Scene]):
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        told = [f"{format_time(scene.start_s)} {scene.transition} {scene.score:.2f}" for scene in self.scenes]
-        return f"Scenes({self.path.name}: {len(self)}; {'; '.join(told[:12])}{'; ...' if len(told) > 12 else ''})"
+        parts = [f"{format_time(scene.start_s)} {scene.transition} {scene.score:.2f}" for scene in self.scenes]
+        return f"Scenes({self.path.name}: {len(self)}; {'; '.join(parts[:12])}{'; ...' if len(parts) > 12 else ''})"
 
 
 def scenes(
@@ -173,11 +173,11 @@ def _is_empty(thumbnail: NDArray[np.float32]) -> bool:
 
 
 def _find_distance(
-    one: tuple[NDArray[np.float32], NDArray[np.float32]], other: tuple[NDArray[np.float32], NDArray[np.float32]]
+    first: tuple[NDArray[np.float32], NDArray[np.float32]], second: tuple[NDArray[np.float32], NDArray[np.float32]]
 ) -> float:
     """Return the distance of two frames, 0 (equal) to 1: pixel by pixel and by histogram."""
-    in_place = min(float(np.abs(one[0] - other[0]).mean()) / 128, 1.0)
-    anywhere = float(np.abs(one[1] - other[1]).sum()) / 6
+    in_place = min(float(np.abs(first[0] - second[0]).mean()) / 128, 1.0)
+    anywhere = float(np.abs(first[1] - second[1]).sum()) / 6
     return (in_place + anywhere) / 2
 
 
@@ -226,7 +226,7 @@ def _find_empty_runs(changes: _Changes, hard: set[int]) -> list[tuple[int, int]]
 def _find_dissolves(changes: _Changes, threshold: float) -> list[_Cut]:
     """Find frames around which much changes, with little change before and after."""
     second, rest = changes.second, changes.rest
-    found = []
+    dissolves = []
     for frame in range(3 * rest, len(second) - 3 * rest):
         across, before, after = (
             second[frame + rest],
@@ -235,13 +235,13 @@ def _find_dissolves(changes: _Changes, threshold: float) -> list[_Cut]:
         )
         is_peak = across >= second[frame : frame + 2 * rest + 1].max()
         if across >= 1.25 * threshold and is_peak and across >= _REST * max(before, after):
-            found.append(_Cut(frame, float(across), "dissolve"))
-    return found
+            dissolves.append(_Cut(frame, float(across), "dissolve"))
+    return dissolves
 
 
 def _keep_strongest(cuts: list[_Cut], times_s: NDArray[np.float64], min_length_s: float) -> list[_Cut]:
     kept: list[_Cut] = []
-    for cut in sorted(cuts, key=lambda one: -one.score):
+    for cut in sorted(cuts, key=lambda cut: -cut.score):
         if all(abs(times_s[cut.frame] - times_s[other.frame]) >= min_length_s - 1e-6 for other in kept):
             kept.append(cut)
     return sorted(kept, key=lambda cut: cut.frame)
@@ -250,7 +250,7 @@ def _keep_strongest(cuts: list[_Cut], times_s: NDArray[np.float64], min_length_s
 def _make_scenes(cuts: list[_Cut], timeline: Timeline) -> Iterator[Scene]:
     times_s, count = timeline.times_s, len(timeline.pts)
     begins = [_Cut(0, 1.0, "start"), *(cut for cut in cuts if 0 < cut.frame < count)]
-    for cut, end in zip(begins, [*(one.frame for one in begins[1:]), count], strict=True):
+    for cut, end in zip(begins, [*(cut.frame for cut in begins[1:]), count], strict=True):
         yield Scene(
             start_s=float(times_s[cut.frame]),
             end_s=float(times_s[end]) if end < count else timeline.duration_s,

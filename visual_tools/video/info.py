@@ -76,11 +76,11 @@ def _find_key_gaps(timeline: Timeline) -> tuple[float, float]:
 
 
 def _tell_image(color_trc: int, is_interlaced: bool, shape: Shape) -> tuple[str, ...]:
-    told = []
+    warnings = []
     if int(color_trc) in _HDR:
-        told.append(f"high dynamic range ({_HDR[int(color_trc)]}): images look pale, tones are not mapped")
+        warnings.append(f"high dynamic range ({_HDR[int(color_trc)]}): images look pale, tones are not mapped")
     if is_interlaced:
-        told.append("interlaced: moving edges are combed")
+        warnings.append("interlaced: moving edges are combed")
     if shape.is_flipped:
-        told.append("shown mirrored")
-    return tuple(told)
+        warnings.append("shown mirrored")
+    return tuple(warnings)

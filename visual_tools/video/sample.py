@@ -221,15 +221,15 @@ def sample_frames(
     """
     request = _find_request(path, (n, fps, timestamps_s), (start_s, end_s), options)
     _check_size(request)
-    found = list(_read(request))
-    shown_pts = np.array([pts for pts, _ in found], np.int64)
+    images = list(_read(request))
+    shown_pts = np.array([pts for pts, _ in images], np.int64)
     asked_pts = request.timeline.pts[request.positions]
     chosen = np.searchsorted(shown_pts, asked_pts, side="right") - 1
     if options.get("exact", True):
         warnings = request.warnings + _tell_damage(shown_pts, asked_pts, chosen)
     else:
         warnings = request.warnings
-    frames = tuple(found[position][1] for position in chosen.tolist() if position >= 0)
+    frames = tuple(images[position][1] for position in chosen.tolist() if position >= 0)
     if not frames:
         raise VideoError(f"none of the frames asked for can be decoded: {request.file} is damaged")
     return Frames(path=request.file, frames=frames, warnings=warnings)
@@ -308,7 +308,7 @@ def _find_request(
     options: ReadOptions,
 ) -> _Request:
     n, fps, timestamps_s = choice
-    if sum(one is not None for one in choice) > 1:
+    if sum(value is not None for value in choice) > 1:
         raise VideoError("n, fps and timestamps_s exclude each other: give one of them")
     _check_options(options)
     timeline = read_timeline(path)
@@ -395,12 +395,12 @@ def _tell_damage(
 ) -> tuple[str, ...]:
     missing = int((chosen < 0).sum())
     other = int((shown_pts[chosen[chosen >= 0]] != asked_pts[chosen >= 0]).sum()) if len(shown_pts) else 0
-    told = []
+    warnings = []
     if missing:
-        told.append(f"{missing} of {len(asked_pts)} frames cannot be decoded and are left out")
+        warnings.append(f"{missing} of {len(asked_pts)} frames cannot be decoded and are left out")
     if other:
-        told.append(f"{other} of {len(asked_pts)} frames cannot be decoded: an earlier one stands for each")
-    return tuple(told)
+        warnings.append(f"{other} of {len(asked_pts)} frames cannot be decoded: an earlier frame is used instead")
+    return tuple(warnings)
 
 
 _GAP_PX = 4
@@ -458,13 +458,13 @@ def contact_sheet(
         >>> middles_s = [scene.middle_s for scene in scenes("talk.mp4")]
         >>> one_a_scene = contact_sheet(sample_frames("talk.mp4", timestamps_s=middles_s))
     """
-    if any(one is not None and one < 1 for one in (n, columns, rows)) or not 16 <= tile_px <= 4096:
+    if any(value is not None and value < 1 for value in (n, columns, rows)) or not 16 <= tile_px <= 4096:
         raise VideoError(f"n {n}, columns {columns}, rows {rows} must be 1 or more, tile_px {tile_px} from 16 to 4096")
     warnings: tuple[str, ...] = ()
     if isinstance(video, str | os.PathLike):
         count = n or (columns * rows if columns and rows else 16)
-        found = sample_frames(video, n=count, start_s=start_s, end_s=end_s, max_side_px=tile_px)
-        shown, warnings = list(found), found.warnings
+        sampled = sample_frames(video, n=count, start_s=start_s, end_s=end_s, max_side_px=tile_px)
+        shown, warnings = list(sampled), sampled.warnings
     else:
         shown = list(video)
     if not shown:

@@ -83,7 +83,7 @@ def _find_stream(file: Path, container: Any) -> Any:
     if not streams:
         kinds = sorted({stream.type for stream in container.streams if stream.type}) or ["nothing"]
         raise VideoError(f"{file} holds no video, only {', '.join(kinds)}")
-    stream = max(streams, key=lambda one: (one.codec_context is not None, _area(one), -one.index))
+    stream = max(streams, key=lambda stream: (stream.codec_context is not None, _area(stream), -stream.index))
     if stream.codec_context is None:
         raise VideoError(f"{file} holds video of a kind that no decoder here can read")
     return stream
@@ -138,8 +138,8 @@ class Timeline:
         """Return the frame shown at each of the times, as positions in `pts`; tolerance half a millisecond."""
         shown_s = self.times_s
         gap_s = float(np.diff(shown_s).min()) if len(shown_s) > 1 else 1.0
-        found = np.searchsorted(shown_s, times_s + min(HALF_MS_S, gap_s / 4), side="right") - 1
-        return np.clip(found, 0, len(shown_s) - 1).astype(np.int64)
+        positions = np.searchsorted(shown_s, times_s + min(HALF_MS_S, gap_s / 4), side="right") - 1
+        return np.clip(positions, 0, len(shown_s) - 1).astype(np.int64)
 
 
 def read_timeline(path: str | os.PathLike[str]) -> Timeline:
@@ -163,17 +163,17 @@ def save_timeline(path: str | os.PathLike[str], target: Path) -> None:
     Raises:
         VideoError: If the file cannot be read or has no frames.
     """
-    found = read_timeline(path)
+    timeline = read_timeline(path)
     facts = {
-        "end_pts": found.end_pts,
-        "time_base": [found.time_base.numerator, found.time_base.denominator],
-        "fps": found.fps,
-        "has_times": found.has_times,
-        "is_truncated": found.is_truncated,
-        "warnings": list(found.warnings),
+        "end_pts": timeline.end_pts,
+        "time_base": [timeline.time_base.numerator, timeline.time_base.denominator],
+        "fps": timeline.fps,
+        "has_times": timeline.has_times,
+        "is_truncated": timeline.is_truncated,
+        "warnings": list(timeline.warnings),
     }
     with target.open("wb") as stream:
-        np.savez_compressed(stream, pts=found.pts, key_pts=found.key_pts, facts=np.array(json.dumps(facts)))
+        np.savez_compressed(stream, pts=timeline.pts, key_pts=timeline.key_pts, facts=np.array(json.dumps(facts)))
 
 
 def remember_timeline(path: str | os.PathLike[str], saved: Path) -> None:
@@ -252,18 +252,18 @@ def _is_borne_out(container: Any, stream: Any, packets: _Packets) -> bool:
 def _read_packets(container: Any, stream: Any) -> _Packets:
     """Read every packet of the file."""
     error_type = require("av", "visual").FFmpegError
-    found = _Packets([], [], [])
+    packets = _Packets([], [], [])
     try:
         for packet in container.demux(stream):
             if packet.size == 0 or packet.is_discard:
                 continue
-            found.pts.append(packet.pts)
-            found.dts.append(packet.dts)
-            found.is_key.append(packet.is_keyframe)
-            found.last_duration = packet.duration or found.last_duration
+            packets.pts.append(packet.pts)
+            packets.dts.append(packet.dts)
+            packets.is_key.append(packet.is_keyframe)
+            packets.last_duration = packet.duration or packets.last_duration
     except error_type:
-        found.is_cut = True
-    return found
+        packets.is_cut = True
+    return packets
 
 
 def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -> Timeline:
@@ -301,7 +301,7 @@ def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -
 
 def _jumps_back(dts: list[int | None]) -> bool:
     """Return True if the clock restarts in the middle, as in concatenated files."""
-    known = np.array([one for one in dts if one is not None], np.int64)
+    known = np.array([value for value in dts if value is not None], np.int64)
     return bool((np.diff(known) < 0).any())
 
 

@@ -200,5 +200,5 @@ class FileList:
 
 def _leads_out(path: Path, top: Path) -> bool:
     """Return True if `path`, or a link in it, is outside of `top`."""
-    links = (found for found in path.rglob("*") if found.is_symlink())
-    return not all(found.resolve().is_relative_to(top) for found in (path, *links))
+    links = (entry for entry in path.rglob("*") if entry.is_symlink())
+    return not all(entry.resolve().is_relative_to(top) for entry in (path, *links))

@@ -124,8 +124,8 @@ class Suggestions:
         await self._choose(row[0])
 
     def _row_at(self, point_px: tuple[int, int]) -> int | None:
-        found = [number for number, box in enumerate(self._boxes) if box.holds(*point_px)]
-        return self._first + found[0] if found else None
+        rows = [number for number, box in enumerate(self._boxes) if box.holds(*point_px)]
+        return self._first + rows[0] if rows else None
 
     def _box(self) -> Box:
         first = self._boxes[0]

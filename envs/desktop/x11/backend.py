@@ -111,10 +111,10 @@ class X11Backend:
         """Return the monitors that RandR 1.5 lists; the whole screen if it lists none."""
         if not self._display.has_extension("RANDR"):
             return (self.screen(),)
-        found = self._connection.root.xrandr_get_monitors().monitors
+        monitors = self._connection.root.xrandr_get_monitors().monitors
         return tuple(
             Region(left_px=at.x, top_px=at.y, width_px=at.width_in_pixels, height_px=at.height_in_pixels)
-            for at in found
+            for at in monitors
         ) or (self.screen(),)
 
     def grab(self, region: Region) -> Frame:

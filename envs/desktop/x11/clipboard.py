@@ -210,11 +210,11 @@ class _Reader:
             self._finish([data])
 
     def _read(self) -> tuple[bytes, int]:
-        found = self._window.get_full_property(self._name, self._x.AnyPropertyType, sizehint=_CHUNK)
+        prop = self._window.get_full_property(self._name, self._x.AnyPropertyType, sizehint=_CHUNK)
         self._window.delete_property(self._name)
-        if found is None or found.format != 8:
-            return b"", 0 if found is None else found.property_type
-        return bytes(found.value), found.property_type
+        if prop is None or prop.format != 8:
+            return b"", 0 if prop is None else prop.property_type
+        return bytes(prop.value), prop.property_type
 
     def _finish(self, parts: list[bytes]) -> None:
         if self._result is not None and not self._result.done():

@@ -381,16 +381,16 @@ class Keyboard:
 
     def _stroke(self, keysym: int, state: int | None = None) -> tuple[int, bool]:
         group = _group(self._state() if state is None else state)
-        found = self._keymap.stroke(keysym, group)
-        if found is None:
+        stroke = self._keymap.stroke(keysym, group)
+        if stroke is None:
             if self._keymap.num_free() == 0:
                 self._wait_processed(_TAKE_BACK_TIMEOUT_S)
                 self._keymap.give_back()
             self._keymap.lend([keysym])
-            found = self._keymap.stroke(keysym, group)
-        if found is None:
+            stroke = self._keymap.stroke(keysym, group)
+        if stroke is None:
             raise ActionError("the display did not take the change of its keyboard mapping")
-        return found
+        return stroke
 
     def _tap(self, keysym: int, *, when: int) -> None:
         if when:

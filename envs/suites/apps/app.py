@@ -197,21 +197,21 @@ def first_state(app: WebApp) -> Path:
     if missing is not None:
         raise EnvSetupError(f"the app {app.name} is not installed ({missing}). Install it with: cua setup apps")
     home = apps_dir() / "states"
-    made = home / f"{app.name}-{app.packages.digest}-{_code_digest(type(app))}"
-    if not made.is_dir():
+    state = home / f"{app.name}-{app.packages.digest}-{_code_digest(type(app))}"
+    if not state.is_dir():
         home.mkdir(parents=True, exist_ok=True)
         with locked(home / f"{app.name}.lock"):
-            if not made.is_dir():
+            if not state.is_dir():
                 begun = home / f"{app.name}-begun"
                 shutil.rmtree(begun, ignore_errors=True)
                 begun.mkdir()
                 app.make_state(begun)
-                begun.rename(made)
+                begun.rename(state)
             remove_old_versions(home, app.name)
-    for used in (made, app.home):
+    for used in (state, app.home):
         with contextlib.suppress(OSError):  # owned by another user, or missing
             os.utime(used)
-    return made
+    return state
 
 
 def remove_old_versions(folder: Path, name: str) -> None:
@@ -235,8 +235,8 @@ def run_tool(command: Command, folder: Path) -> str:
         program = programs.start(argv, make_environment(folder, command.env), folder, printed)
         code = program.ended.result(_TOOL_TIMEOUT_S)
         if code != 0:
-            told = program.stderr.read_text("utf-8", "replace").strip().splitlines() or ["it says nothing"]
-            raise EnvSetupError(f"{shown} ended with status {code}: {told[-1][:300]}")
+            lines = program.stderr.read_text("utf-8", "replace").strip().splitlines() or ["no error output"]
+            raise EnvSetupError(f"{shown} ended with status {code}: {lines[-1][:300]}")
         return printed.read_text("utf-8", "replace")
     except TimeoutError as error:
         raise EnvSetupError(f"{shown} took longer than {_TOOL_TIMEOUT_S:g} s", retryable=True) from error
@@ -394,8 +394,8 @@ class RunningApp:
         try:
             self._copy.restore()
         except OSError as error:
-            told = f"the app {self.app.name} cannot be put back to its first state: {error}"
-            raise EnvSetupError(told, retryable=True) from error
+            message = f"the app {self.app.name} cannot be put back to its first state: {error}"
+            raise EnvSetupError(message, retryable=True) from error
 
     def ask(
         self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -418,8 +418,8 @@ class RunningApp:
     def query(self, database: str, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
         """Run an SQL query on an sqlite file in the app's folder; return column names and rows."""
         with contextlib.closing(sqlite3.connect(f"file:{self.folder / database}?mode=ro", uri=True)) as opened:
-            found = opened.execute(sql)
-            return [column[0] for column in found.description], found.fetchall()
+            cursor = opened.execute(sql)
+            return [column[0] for column in cursor.description], cursor.fetchall()
 
     def tell(self, database: str, tables: Mapping[str, str]) -> dict[str, str]:
         """Return the facts of an sqlite file: text by `KIND/NAME/COLUMN`, without empty values.
@@ -428,14 +428,14 @@ class RunningApp:
             database: Path of the file in the folder.
             tables: Query for each kind of item; its first column is the name.
         """
-        told: dict[str, str] = {}
+        facts: dict[str, str] = {}
         for kind, sql in tables.items():
             names, rows = self.query(database, sql)
             for name, *values in rows:
-                told |= {
+                facts |= {
                     f"{kind}/{name}/{column}": _tidy(value) for column, value in zip(names[1:], values, strict=True)
                 }
-        return {path: text for path, text in told.items() if text}
+        return {path: text for path, text in facts.items() if text}
 
     def _answers(self) -> bool:
         try:
@@ -446,7 +446,7 @@ class RunningApp:
     def _told(self) -> str:
         assert self._program is not None
         lines = self._program.stderr.read_text("utf-8", "replace").strip().splitlines()
-        return lines[-1][:300] if lines else "it says nothing"
+        return lines[-1][:300] if lines else "no error output"
 
     def _forget_output(self) -> None:
         """Truncate the log, which would fill the disk over many episodes."""
@@ -526,10 +526,10 @@ def _walk(folder: Path, below: str = "") -> Iterator[tuple[str, "os.DirEntry[str
 def _mark(file: Path) -> _Mark | None:
     """Return file metadata that changes on write or replacement; programs cannot set the change time (ctime)."""
     try:
-        found = file.lstat()
+        status = file.lstat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _remove(path: Path) -> None:

@@ -138,10 +138,10 @@ class DokuWiki(WebApp):
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         answer = app.ask("POST", "/doku.php", body=form, headers=kind)
         given = [line.partition(";")[0].partition("=") for line in answer.headers.get_all("Set-Cookie") or ()]
-        found = {name: value for name, _, value in given if value not in ("", "deleted")}
-        if not any(name.startswith("DW") for name in found):
+        cookies = {name: value for name, _, value in given if value not in ("", "deleted")}
+        if not any(name.startswith("DW") for name in cookies):
             raise EnvDiedError(f"DokuWiki does not let admin in (status {answer.status})")
-        return found
+        return cookies
 
     def facts(self, app: RunningApp) -> Facts:
         """Return texts and last summaries of pages, files, people, rights, subscriptions, and settings."""
@@ -161,17 +161,19 @@ def _facts_of(folder: Path) -> Iterator[tuple[str, str]]:
     for file in sorted((data / "pages").rglob("*.txt")):
         name = _id_of(file, data / "pages")
         yield f"page/{name}/text", _read(file).strip()
-        yield from ((f"page/{name}/{what}", value) for what, value in _last_change(data / "meta", file, data / "pages"))
+        yield from (
+            (f"page/{name}/{field}", value) for field, value in _last_change(data / "meta", file, data / "pages")
+        )
     for file in sorted((data / "media").rglob("*")):
         if file.is_file():
             yield f"media/{_id_of(file, data / 'media')}", hashlib.sha256(file.read_bytes()).hexdigest()
     for line in _lines(conf / "users.auth.php"):
         login, *rest = line.split(":")
-        for what, value in zip(("password", "name", "email", "groups"), rest, strict=False):
-            yield f"user/{login}/{what}", value
+        for field, value in zip(("password", "name", "email", "groups"), rest, strict=False):
+            yield f"user/{login}/{field}", value
     for line in _lines(conf / "acl.auth.php"):
-        scope, who, level = [*line.split(), "", ""][:3]
-        yield f"right/{scope}/{who}", level
+        scope, subject, level = [*line.split(), "", ""][:3]
+        yield f"right/{scope}/{subject}", level
     for file in sorted((data / "meta").rglob("*.mlist")):
         for line in _lines(file):
             login, style = [*line.split(), ""][:2]

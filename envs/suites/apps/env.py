@@ -121,12 +121,12 @@ class AppsEnv(BrowserEnv):
         """
         await self._let_store()
         self._check_alive()
-        found: dict[str, Any] = {}
+        all_facts: dict[str, Any] = {}
         for site in self._sites:
             app = self.app(site)
             facts: Mapping[str, Any] = await asyncio.to_thread(app.app.facts, app)
-            found |= {f"{site}/{path}": value for path, value in facts.items()}
-        return found
+            all_facts |= {f"{site}/{path}": value for path, value in facts.items()}
+        return all_facts
 
     async def close(self) -> None:
         """Close the browser and the apps, and delete their data."""

@@ -258,10 +258,10 @@ def _add_goods() -> dict[str, Any]:
     Product = get_model("catalogue", "Product")
     goods: dict[str, Any] = {}
     for number, (category, rows) in enumerate(GOODS.items()):
-        made = create_from_breadcrumbs(category)
+        node = create_from_breadcrumbs(category)
         for place, (title, upc, price, stock, text) in enumerate(rows):
             product = Product.objects.create(product_class=kind, title=title, upc=upc, description=f"<p>{text}</p>")
-            product.categories.add(made)
+            product.categories.add(node)
             product.stockrecords.create(
                 partner=partner,
                 partner_sku=upc,
@@ -364,10 +364,10 @@ def _sign_in(people: dict[str, Any]) -> None:
             raise SystemExit(f"{path} does not work")
     for name in ("ProductRecord", "UserRecord", "UserProductView"):
         get_model("analytics", name).objects.all().delete()
-    made = Session.objects.get()
+    session = Session.objects.get()
     forever = datetime(2099, 1, 1, tzinfo=UTC)
-    Session.objects.create(session_key=SESSION, session_data=made.session_data, expire_date=forever)
-    made.delete()
+    Session.objects.create(session_key=SESSION, session_data=session.session_data, expire_date=forever)
+    session.delete()
 
 
 if __name__ == "__main__":

@@ -102,11 +102,11 @@ class AppTask(Task):
             return TaskVerdict(0.0)
         return TaskVerdict(self.config.is_right(self._before, await env.facts()))
 
-    def _is_said_right(self, said: Terminate | None) -> bool:
+    def _is_said_right(self, claim: Terminate | None) -> bool:
         answer = self.config.answer
         if not self.config.is_possible:
-            return said is not None and said.status == "failure"
-        return answer is None or (said is not None and said.status == "success" and answer(said.answer or ""))
+            return claim is not None and claim.status == "failure"
+        return answer is None or (claim is not None and claim.status == "success" and answer(claim.answer or ""))
 
 
 def find_changes(before: Facts, after: Facts) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def says_number(number: float) -> Wanted:
     """Return a check that an answer contains only this number (`19.95`, `19,95`); ticket numbers (`#3`) are ignored."""
 
     def is_it(answer: Any) -> bool:
-        found = re.findall(r"(?<![#\w.,])\d+(?:[.,]\d+)?(?!\w)", str(answer))
-        return len(found) > 0 and all(float(text.replace(",", ".")) == number for text in found)
+        numbers = re.findall(r"(?<![#\w.,])\d+(?:[.,]\d+)?(?!\w)", str(answer))
+        return len(numbers) > 0 and all(float(text.replace(",", ".")) == number for text in numbers)
 
     return is_it
 

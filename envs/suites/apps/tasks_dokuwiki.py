@@ -123,7 +123,7 @@ TASKS = (
         instruction="Celia has left us. Delete her account in the wiki.",
         steps='Tick the checkbox in the row of "celia". Click "Delete Selected". Accept the dialog.',
         path="/doku.php?id=start&do=admin&page=usermanager",
-        changes={f"dokuwiki/user/celia/{what}": None for what in ("name", "email", "password", "groups")},
+        changes={f"dokuwiki/user/celia/{field}": None for field in ("name", "email", "password", "groups")},
         family="delete",
         difficulty=2,
         human_steps=3,

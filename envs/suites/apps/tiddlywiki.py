@@ -101,13 +101,13 @@ def _first_fields(title: str) -> dict[str, str]:
 def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
     """Return the fields of all tiddlers on the server; system tiddlers are included only if saved to files."""
     listed = _read_json(app.ask("GET", f"{_API}.json?exclude=none", headers=_HEADERS))
-    found = {held["title"]: {name: str(value) for name, value in held.items()} for held in listed}
+    tiddlers = {held["title"]: {name: str(value) for name, value in held.items()} for held in listed}
     for title in sorted(_system_files(app.folder).keys() | {title for title in _FIRST if title.startswith("$:/")}):
         answer = app.ask("GET", f"{_API}/{quote(title, safe='')}", headers=_HEADERS)
         if answer.status != 404:
             held = _read_json(answer)
-            found[title] = {name: str(value) for name, value in {**held, **held.pop("fields", {})}.items()}
-    return found
+            tiddlers[title] = {name: str(value) for name, value in {**held, **held.pop("fields", {})}.items()}
+    return tiddlers
 
 
 def _read_json(answer: Answer) -> Any:
@@ -126,12 +126,12 @@ def _read_json(answer: Answer) -> Any:
 
 def _system_files(folder: Path) -> dict[str, Path]:
     """Return the files of system tiddlers, by title."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for file in (folder / "tiddlers").glob("$__*.tid"):
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             title = re.search(r"^title: (\$:/.*)$", file.read_text("utf-8", "replace"), re.MULTILINE)
-            found |= {title[1]: file} if title else {}
-    return found
+            files |= {title[1]: file} if title else {}
+    return files
 
 
 def _write(app: RunningApp, title: str, fields: Mapping[str, Any] | None) -> None:

@@ -174,20 +174,20 @@ class Wagtail(GunicornApp):
 def _facts_of(app: RunningApp) -> Iterator[tuple[str, object]]:
     for kind, sql in _TABLES.items():
         for name, row in _rows(app, sql):
-            yield from ((f"{kind}/{name}/{what}", value) for what, value in row.items())
+            yield from ((f"{kind}/{name}/{column}", value) for column, value in row.items())
     for slug, row in _rows(app, _PAGES):
         draft = json.loads(_KEYS.sub("", str(row.pop("draft", "{}"))))
-        yield from ((f"page/{slug}/{what}", value) for what, value in row.items())
+        yield from ((f"page/{slug}/{column}", value) for column, value in row.items())
         live = {"slug": slug, "show_in_menus": bool(row.get("in_menus")), **row}
-        for what in _DRAFT_FIELDS:
-            if draft and (draft.get(what) or "") != (live.get(what) or ""):
-                yield f"page/{slug}/draft/{what}", draft.get(what) or ""
+        for column in _DRAFT_FIELDS:
+            if draft and (draft.get(column) or "") != (live.get(column) or ""):
+                yield f"page/{slug}/draft/{column}", draft.get(column) or ""
 
 
 def _rows(app: RunningApp, sql: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the first column of each row, and the non-empty values of the others by name."""
     names, rows = app.query("db.sqlite3", sql)
     for name, *values in rows:
-        told = zip(names[1:], values, strict=True)
-        plain = ((what, _KEYS.sub("", value) if isinstance(value, str) else value) for what, value in told)
-        yield str(name), {what: value for what, value in plain if value not in (None, "", 0)}
+        columns = zip(names[1:], values, strict=True)
+        plain = ((column, _KEYS.sub("", value) if isinstance(value, str) else value) for column, value in columns)
+        yield str(name), {column: value for column, value in plain if value not in (None, "", 0)}

@@ -232,16 +232,16 @@ class MiniWobEnv(BrowserEnv):
         self._name, self._verdict, self._is_rewarded = None, None, False
         self._token = secrets.token_hex(8)
         await self._watch(page)
-        found = None
+        episode = None
         if was == name and name in RESTARTABLE and not self.miniwob.keep_strip and not self._is_left:
-            found = await self._run(page, name, seed, is_restart=True)
-        if found is None:
+            episode = await self._run(page, name, seed, is_restart=True)
+        if episode is None:
             await self.goto(f"{self._base_url}/miniwob/{name}.html", settle=False)
-            found = await self._run(page, name, seed, is_restart=False) or {"fault": "it was left"}
-        if "fault" in found:
-            raise EnvSetupError(f"the page {name} of MiniWoB++ was not set up: {found['fault']}", retryable=True)
+            episode = await self._run(page, name, seed, is_restart=False) or {"fault": "it was left"}
+        if "fault" in episode:
+            raise EnvSetupError(f"the page {name} of MiniWoB++ was not set up: {episode['fault']}", retryable=True)
         self._name, self._is_left = name, False
-        return " ".join(str(found["instruction"]).split())[:_MAX_INSTRUCTION_CHARS]
+        return " ".join(str(episode["instruction"]).split())[:_MAX_INSTRUCTION_CHARS]
 
     async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
         """Execute actions like `BrowserEnv`; the page's verdict is the reward of the step in which it is given.
@@ -361,7 +361,7 @@ class MiniWobEnv(BrowserEnv):
         }
         try:
             async with asyncio.timeout(_START_TIMEOUT_S + 2.0):
-                found: dict[str, Any] | None = await page.evaluate(_SCRIPT, settings)
+                episode: dict[str, Any] | None = await page.evaluate(_SCRIPT, settings)
         except TimeoutError as error:
             raise EnvSetupError(f"the page {name} of MiniWoB++ does not answer", retryable=True) from error
         except Error as error:
@@ -369,7 +369,7 @@ class MiniWobEnv(BrowserEnv):
                 raise EnvDiedError("the browser process is gone") from error
             why = error.message.splitlines()[0]
             raise EnvSetupError(f"the page {name} of MiniWoB++ was not set up: {why}", retryable=True) from error
-        return found
+        return episode
 
 
 def _make(request: EnvRequest) -> Env:

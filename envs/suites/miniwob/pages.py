@@ -56,14 +56,14 @@ def has_pages(html: Path) -> bool:
 
 def _package_dir() -> Path | None:
     """Find the pages in the package `miniwob` without importing it, which would load selenium."""
-    found = importlib.util.find_spec("miniwob")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("miniwob")
+    if spec is None or not spec.submodule_search_locations:
         return None
     try:
         version = importlib.metadata.version("miniwob")
     except importlib.metadata.PackageNotFoundError:
         return None
-    return Path(found.submodule_search_locations[0]) / "html" if version == VERSION else None
+    return Path(spec.submodule_search_locations[0]) / "html" if version == VERSION else None
 
 
 _TYPES = {

@@ -76,9 +76,9 @@ class Reader:
         for app in self._children(self._atspi.get_desktop(0)):
             for window in self._children(app) if self._is_terminal(app) else ():
                 if self._has(window, self._atspi.StateType.ACTIVE):
-                    found = self._find_terminal(window, 0)
-                    if found is not None:
-                        return self._text(found).rstrip()
+                    terminal = self._find_terminal(window, 0)
+                    if terminal is not None:
+                        return self._text(terminal).rstrip()
         return ""
 
     def _is_terminal(self, app: Any) -> bool:
@@ -103,9 +103,9 @@ class Reader:
         element.text = _clean(text)
         for child in self._children(node):
             if depth == 0 or self._is_shown(child):
-                found = self._describe(child, depth + 1)
-                if found is not None:
-                    element.append(found)
+                description = self._describe(child, depth + 1)
+                if description is not None:
+                    element.append(description)
         return element
 
     def _states(self, node: Any) -> dict[str, str]:
@@ -146,8 +146,8 @@ class Reader:
     def _find_terminal(self, node: Any, depth: int) -> Any:
         if node.get_role() == self._atspi.Role.TERMINAL:
             return node
-        found = (self._find_terminal(child, depth + 1) for child in self._children(node) if depth < MAX_DEPTH)
-        return next(filter(None, found), None)
+        terminals = (self._find_terminal(child, depth + 1) for child in self._children(node) if depth < MAX_DEPTH)
+        return next(filter(None, terminals), None)
 
     def _is_shown(self, node: Any) -> bool:
         return self._has(node, self._atspi.StateType.SHOWING) and self._has(node, self._atspi.StateType.VISIBLE)

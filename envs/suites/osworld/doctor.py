@@ -86,8 +86,8 @@ def _look_at_official(name: str) -> list[Row]:
     else:
         rows.append(Row(name="desktop_env", level="ok", found="upstream's package is installed"))
     program = "docker" if name == "docker" else "vmrun"
-    where = shutil.which(program)
-    rows.append(Row(name=program, level="ok" if where else "fail", found=where or f"{program} not found"))
+    path = shutil.which(program)
+    rows.append(Row(name=program, level="ok" if path else "fail", found=path or f"{program} not found"))
     if name == "docker" and not Path("/dev/kvm").exists():
         rows.append(Row(name="kvm", level="warn", found="no /dev/kvm: the VM in the container will be very slow"))
     return rows
@@ -162,9 +162,9 @@ async def _look_at_pyautogui(guest: GuestClient) -> Row:
     began_s = time.monotonic()
     ended = await guest.execute(["python3", "-c", "import pyautogui; print(pyautogui.size())"])
     if ended.returncode != 0:
-        told = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        error = (ended.stderr.strip().splitlines() or ["no error output"])[-1]
         fix = "pip install pyautogui, on the guest, for its python3"
-        return Row(name="actions", level="fail", found=told, expected="python3 with pyautogui", fix=fix)
+        return Row(name="actions", level="fail", found=error, expected="python3 with pyautogui", fix=fix)
     return Row(name="actions", level="ok", found=f"pyautogui answers in {time.monotonic() - began_s:.1f} s")
 
 
@@ -174,8 +174,8 @@ async def _look_at_a11y(guest: GuestClient) -> Row:
         tree = await guest.accessibility_tree(timeout_s=_A11Y_TIMEOUT_S)
     except EnvError as error:
         return Row(name="a11y tree", level="warn", found=str(error), expected="what some verdicts are read from")
-    told = f"{len(tree)} characters in {time.monotonic() - began_s:.1f} s"
-    return Row(name="a11y tree", level="ok", found=told)
+    summary = f"{len(tree)} characters in {time.monotonic() - began_s:.1f} s"
+    return Row(name="a11y tree", level="ok", found=summary)
 
 
 async def _look_at_browser(guest: GuestClient, given: GuestOptions) -> Row:
@@ -192,11 +192,11 @@ async def _look_at_browser(guest: GuestClient, given: GuestOptions) -> Row:
     except (ConnectionRefusedError, ConnectionResetError):
         answer = b""
     except (OSError, TimeoutError) as error:
-        told = f"{address} cannot be reached: {error or 'no answer'}"
-        return Row(name=name, level="warn", found=told, expected="a port that is open to here, for 53 tasks")
+        problem = f"{address} cannot be reached: {error or 'no answer'}"
+        return Row(name=name, level="warn", found=problem, expected="a port that is open to here, for 53 tasks")
     if answer and answer[9:12] != b"200":
-        told = f"{address} answers {answer[:40]!r}"
-        return Row(name=name, level="warn", found=told, expected="the debugging port of a browser")
+        problem = f"{address} answers {answer[:40]!r}"
+        return Row(name=name, level="warn", found=problem, expected="the debugging port of a browser")
     return Row(
         name=name, level="ok", found=f"{address} {'answers' if answer else 'is free yet: tasks start the browser'}"
     )
@@ -206,16 +206,18 @@ async def _look_at_sudo(guest: GuestClient, password: str) -> Row:
     asked = await guest.execute(f"printf '%s\\n' {shlex.quote(password)} | sudo -k -S -p '' true", shell=True)
     if asked.returncode == 0:
         return Row(name="sudo", level="ok", found="the password is right")
-    told = (asked.stderr.strip().splitlines() or ["refused"])[-1]
-    return Row(name="sudo", level="warn", found=told, expected="the password of --suite-option password=, for 10 tasks")
+    error = (asked.stderr.strip().splitlines() or ["refused"])[-1]
+    return Row(
+        name="sudo", level="warn", found=error, expected="the password of --suite-option password=, for 10 tasks"
+    )
 
 
 async def _look_at_web(guest: GuestClient) -> Row:
     ended = await guest.execute(["python3", "-c", _CHECK_WEB])
     if ended.returncode == 0:
         return Row(name="web", level="ok", found="the guest reaches example.com by itself")
-    told = "the guest does not reach the web by itself: 51 tasks need live sites"
-    return Row(name="web", level="warn", found=told)
+    problem = "the guest does not reach the web by itself: 51 tasks need live sites"
+    return Row(name="web", level="warn", found=problem)
 
 
 async def _look_at_proxy(guest: GuestClient) -> Row:
@@ -223,8 +225,8 @@ async def _look_at_proxy(guest: GuestClient) -> Row:
     name = "proxy"
     ended = await guest.execute(["python3", "-c", _CHECK_PROXY])
     try:
-        told = {key: str(value)[:200] for key, value in json.loads(ended.stdout).items()}
-        url, said, mode = told["url"], told["said"], told["mode"]
+        proxy = {key: str(value)[:200] for key, value in json.loads(ended.stdout).items()}
+        url, announced, mode = proxy["url"], proxy["said"], proxy["mode"]
     except (ValueError, KeyError, AttributeError):
         return Row(name=name, level="warn", found="the guest does not tell", expected="python3 on the guest")
     of_desktop = f"; its desktop's: {mode}" if mode not in ("", "'none'") else ""
@@ -234,9 +236,9 @@ async def _look_at_proxy(guest: GuestClient) -> Row:
         )
     if not url.startswith("http://"):
         return Row(name=name, level="ok", found=f"{url}, of a kind that is not tried{of_desktop}")
-    if said.startswith("HTTP/1.") and said.split()[1:2] == ["200"]:
+    if announced.startswith("HTTP/1.") and announced.split()[1:2] == ["200"]:
         return Row(name=name, level="ok", found=f"{url} leads to example.com{of_desktop}")
     fix = "mend or unset http_proxy and https_proxy of the guest's server"
     return Row(
-        name=name, level="warn", found=f"{url}: {said}{of_desktop}", expected="a way to example.com:443", fix=fix
+        name=name, level="warn", found=f"{url}: {announced}{of_desktop}", expected="a way to example.com:443", fix=fix
     )

@@ -313,9 +313,9 @@ class GuestEnv:
             raise
         if ended.returncode != 0:
             begun = [int(line) for line in ended.stdout.split() if line.isdigit()]
-            told = ended.stderr.strip().splitlines() or ["it says nothing"]
+            lines = ended.stderr.strip().splitlines() or ["no error output"]
             number = first + (begun[-1] if begun else 0)
-            raise ActionError(f"action {number + 1} failed on the guest: {told[-1][:300]}")
+            raise ActionError(f"action {number + 1} failed on the guest: {lines[-1][:300]}")
 
     async def _kill(self, marker: str) -> None:
         with contextlib.suppress(EnvError, TimeoutError):

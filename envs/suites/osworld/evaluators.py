@@ -73,19 +73,19 @@ def compare_table(result: str | None, expected: str | None, options: Mapping[str
     """
     if result is None:
         return 0.0
-    found = _read(result)
-    wanted = _read(expected) if expected is not None else None
-    if found is None:
+    book = _read(result)
+    reference = _read(expected) if expected is not None else None
+    if book is None:
         return 0.0
-    if expected is not None and wanted is None:
-        raise EvaluationError(f"the reference {Path(expected).name} is no workbook")
-    return float(all(_follows(rule, found, wanted) for rule in options["rules"]))
+    if expected is not None and reference is None:
+        raise EvaluationError(f"the reference {Path(expected).name} is not a workbook")
+    return float(all(_follows(rule, book, reference) for rule in options["rules"]))
 
 
-def _follows(rule: Mapping[str, Any], found: "_Book", wanted: "_Book | None") -> bool:
+def _follows(rule: Mapping[str, Any], book: "_Book", reference: "_Book | None") -> bool:
     if rule["type"] == "sheet_name":
-        return found.names == (wanted.names if wanted is not None else None)
-    books = [_find(rule[name], found, wanted) for name in ("sheet_idx0", "sheet_idx1")]
+        return book.names == (reference.names if reference is not None else None)
+    books = [_find(rule[name], book, reference) for name in ("sheet_idx0", "sheet_idx1")]
     read: Callable[[_Book, str], Any] = _Book.printed if rule["type"] == "sheet_print" else _Book.values
     first = read(*books[0])
     if first is None:
@@ -148,16 +148,16 @@ def _read(path: str) -> _Book | None:
         return None  # openpyxl has no specific exceptions for most damaged files
 
 
-def _find(index: int | str, found: _Book, wanted: _Book | None) -> tuple[_Book, str]:
+def _find(index: int | str, result: _Book, reference: _Book | None) -> tuple[_Book, str]:
     """Return the workbook and the name of a sheet; "" if the sheet does not exist.
 
     Raises:
         EvaluationError: If the index does not name a sheet, or names one of a missing reference.
     """
     text = f"RI{index}" if isinstance(index, int) else str(index)
-    book = {"R": found, "E": wanted}.get(text[:1])
+    book = {"R": result, "E": reference}.get(text[:1])
     if book is None or text[1:2] not in ("I", "N"):
-        raise EvaluationError(f"{index!r} names no sheet; expected a number, RI0, RNname, EI0 or ENname")
+        raise EvaluationError(f"{index!r} does not name a sheet; expected a number, RI0, RNname, EI0 or ENname")
     if text[1] == "N":
         return book, text[2:]
     number = int(text[2:]) if text[2:].isdecimal() else len(book.names)
@@ -194,9 +194,9 @@ def why_unsupported(task: TaskFile) -> str | None:
             return f"the function {metric.function}"
         if metric.function == COMPARE_TABLE and (why := why_not_compared(metric.options)) is not None:
             return why
-        for where, config in (("result", metric.result), ("expected", metric.expected)):
+        for name, config in (("result", metric.result), ("expected", metric.expected)):
             if config is not None and config.get("type") not in GETTERS:
-                return f"the {where} {config.get('type')}"
+                return f"the {name} {config.get('type')}"
     return None
 
 
@@ -372,17 +372,17 @@ async def _get_chrome_setting(scene: EvalContext, config: Source) -> object:
 
 
 async def _get_bookmarks(scene: EvalContext, config: Source) -> object:
-    found = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
-    return found.get("roots") if found else None
+    bookmarks = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
+    return bookmarks.get("roots") if bookmarks else None
 
 
 async def _read_json(scene: EvalContext, path: str) -> Mapping[str, object] | None:
     data = await scene.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
     try:
-        found = json.loads(data or b"")
+        value = json.loads(data or b"")
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 async def _get_default_video_player(scene: EvalContext, config: Source) -> str:
@@ -460,12 +460,13 @@ def check_json_settings(result: str | None, rules: Rules) -> float:
     if not result:
         return 0.0
     try:
-        found = json.loads(Path(result).read_text("utf-8"))
+        settings = json.loads(Path(result).read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return 0.0
     absent = object()
     return float(
-        isinstance(found, dict) and all(found.get(key, absent) == value for key, value in rules["expected"].items())
+        isinstance(settings, dict)
+        and all(settings.get(key, absent) == value for key, value in rules["expected"].items())
     )
 
 
@@ -484,14 +485,14 @@ def check_direct_json_object(result: object, rules: Rules) -> float:
     return float(all(is_right(result.get(key), value, in_any_order) for key, value in expected.items()))
 
 
-def _is_equal(found: Any, wanted: Any, in_any_order: bool) -> bool:
-    return bool(sorted(found) == sorted(wanted) if in_any_order else found == wanted)
+def _is_equal(value: Any, wanted: Any, in_any_order: bool) -> bool:
+    return bool(sorted(value) == sorted(wanted) if in_any_order else value == wanted)
 
 
-def _is_in(found: object, wanted: object, in_any_order: bool) -> bool:
+def _is_in(value: object, wanted: object, in_any_order: bool) -> bool:
     if isinstance(wanted, list):
-        return any(value in found if isinstance(found, list) else value == found for value in wanted)
-    return isinstance(wanted, str) and isinstance(found, str | list) and wanted in found
+        return any(item in value if isinstance(value, list) else item == value for item in wanted)
+    return isinstance(wanted, str) and isinstance(value, str | list) and wanted in value
 
 
 MetricFunction = Callable[[Any, Any], float]

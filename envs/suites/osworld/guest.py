@@ -183,9 +183,9 @@ class Guest:
         Raises:
             RequestError: If no image is set, or GNOME's settings are not available.
         """
-        found = await self.run(["gsettings", "get", *_WALLPAPER], shell=False)
-        path = Path(unquote(str(found["output"]).strip().strip("'").removeprefix("file://")))
-        if found["returncode"] != 0 or not path.is_absolute() or not self.path(str(path)).is_file():
+        result = await self.run(["gsettings", "get", *_WALLPAPER], shell=False)
+        path = Path(unquote(str(result["output"]).strip().strip("'").removeprefix("file://")))
+        if result["returncode"] != 0 or not path.is_absolute() or not self.path(str(path)).is_file():
             raise RequestError("there is no wallpaper", 404)
         return path
 
@@ -255,11 +255,11 @@ class Guest:
         """
         return await self._read_a11y("tree")
 
-    async def _read_a11y(self, what: str) -> str:
-        ended = await self.run([_SYSTEM_PYTHON, str(_ATSPI), what], shell=False, timeout_s=_A11Y_TIMEOUT_S)
+    async def _read_a11y(self, query: str) -> str:
+        ended = await self.run([_SYSTEM_PYTHON, str(_ATSPI), query], shell=False, timeout_s=_A11Y_TIMEOUT_S)
         if ended["returncode"] != 0:
-            told = str(ended["error"]).strip().splitlines()[-1:] or ["it says nothing"]
-            raise RequestError(f"the accessibility bus cannot be read: {told[0]}; Debian has gir1.2-atspi-2.0 for it")
+            lines = str(ended["error"]).strip().splitlines()[-1:] or ["no error output"]
+            raise RequestError(f"the accessibility bus cannot be read: {lines[0]}; Debian has gir1.2-atspi-2.0 for it")
         return str(ended["output"])
 
     def path(self, given: object) -> Path:
@@ -325,11 +325,11 @@ class _WindowList:
             return False
         event = require("Xlib.protocol.event", "desktop")
         x = require("Xlib.X", "desktop")
-        told = event.ClientMessage(
+        client_message = event.ClientMessage(
             window=window, client_type=self.connection.atom(message), data=(32, [2, x.CurrentTime, 0, 0, 0])
         )
         mask = x.SubstructureRedirectMask | x.SubstructureNotifyMask
-        self.connection.root.send_event(told, event_mask=mask)
+        self.connection.root.send_event(client_message, event_mask=mask)
         self.connection.display.sync()
         return True
 

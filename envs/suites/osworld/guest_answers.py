@@ -91,8 +91,8 @@ def png_size_px(png: bytes) -> tuple[int, int]:
 
 def _message(data: bytes) -> str:
     """Return the message of an error response."""
-    found = parse_json(data)
-    text = found.get("message") or found.get("error") if isinstance(found, dict) else None
+    body = parse_json(data)
+    text = body.get("message") or body.get("error") if isinstance(body, dict) else None
     return str(text)[:_MAX_SHOWN_CHARS] if text else describe(data)
 
 
@@ -110,21 +110,21 @@ def _is_file(headers: Mapping[str, str]) -> bool:
 
 def _why_error(data: bytes) -> str | None:
     """Return the error of a route without a known response format: only a `status` other than `success` is one."""
-    found = parse_json(data)
-    return _message(data) if isinstance(found, dict) and found.get("status", "success") != "success" else None
+    body = parse_json(data)
+    return _message(data) if isinstance(body, dict) and body.get("status", "success") != "success" else None
 
 
 def _fields(*, is_success: bool = True, **kinds: _Kind) -> Callable[[bytes], str | None]:
     """Make the check of a JSON object; with `is_success`, its `status` must be `success` if it has one."""
 
     def why_wrong(data: bytes) -> str | None:
-        found = parse_json(data)
-        if not isinstance(found, dict):
+        body = parse_json(data)
+        if not isinstance(body, dict):
             return f"{describe(data)}, expected a JSON object"
-        if is_success and found.get("status", "success") != "success":
-            return f"status {found['status']!r:.40}: {_message(data)}"
+        if is_success and body.get("status", "success") != "success":
+            return f"status {body['status']!r:.40}: {_message(data)}"
         for name, kind in kinds.items():
-            value = found.get(name, ...)
+            value = body.get(name, ...)
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
                 shown = "missing" if value is ... else f"{value!r:.80}"
                 return f"{name} is {shown}, expected {_name_of(kind)}"
@@ -134,7 +134,7 @@ def _fields(*, is_success: bool = True, **kinds: _Kind) -> Callable[[bytes], str
 
 
 def _name_of(kind: _Kind) -> str:
-    return kind.__name__ if isinstance(kind, type) else " or ".join(one.__name__ for one in kind)
+    return kind.__name__ if isinstance(kind, type) else " or ".join(part.__name__ for part in kind)
 
 
 def _words(*words: str) -> Callable[[bytes], str | None]:
@@ -150,15 +150,15 @@ def _words(*words: str) -> Callable[[bytes], str | None]:
 
 def _why_no_size(data: bytes) -> str | None:
     why = _fields(width=int, height=int)(data)
-    found = parse_json(data)
-    if why is None and not all(0 < found[name] <= _MAX_SIDE_PX for name in ("width", "height")):
-        why = f"{found!r:.200}"
+    body = parse_json(data)
+    if why is None and not all(0 < body[name] <= _MAX_SIDE_PX for name in ("width", "height")):
+        why = f"{body!r:.200}"
     return why and f"{why}: expected width and height in pixels"
 
 
 def _why_no_point(data: bytes) -> str | None:
-    found = parse_json(data)
-    is_point = isinstance(found, list) and [type(value) for value in found] == [int, int]
+    body = parse_json(data)
+    is_point = isinstance(body, list) and [type(value) for value in body] == [int, int]
     return None if is_point else f"{describe(data)}, expected [x, y]"
 
 

@@ -321,8 +321,8 @@ class GuestClient:
         Raises:
             EnvError: If the guest does not return it.
         """
-        found = await self._ask_json("POST", "/screen_size")
-        return found["width"], found["height"]
+        size = await self._ask_json("POST", "/screen_size")
+        return size["width"], size["height"]
 
     async def pointer_px(self) -> tuple[int, int] | None:
         """Return the position of the mouse pointer; None if the guest does not provide it."""
@@ -338,8 +338,8 @@ class GuestClient:
         Raises:
             EnvError: If the guest does not return it in time.
         """
-        found = await self._ask_json("GET", "/accessibility", timeout_s=timeout_s, num_tries=1)
-        return str(found["AT"])
+        answer = await self._ask_json("GET", "/accessibility", timeout_s=timeout_s, num_tries=1)
+        return str(answer["AT"])
 
     async def terminal_output(self) -> str | None:
         """Return the text of the active terminal; None if no terminal is active.
@@ -385,8 +385,8 @@ class GuestClient:
         Raises:
             EnvError: If the folder does not exist.
         """
-        found = await self._ask_json("POST", "/list_directory", json_body={"path": path})
-        tree: Mapping[str, object] = found["directory_tree"]
+        answer = await self._ask_json("POST", "/list_directory", json_body={"path": path})
+        tree: Mapping[str, object] = answer["directory_tree"]
         return tree
 
     async def window_size_px(self, app_class_name: str) -> tuple[int, int] | None:
@@ -396,12 +396,12 @@ class GuestClient:
             EnvError: If the guest does not return it.
         """
         try:
-            found = await self._ask_json("POST", "/window_size", data={"app_class_name": app_class_name})
+            size = await self._ask_json("POST", "/window_size", data={"app_class_name": app_class_name})
         except GuestAnswerError as error:
             if error.is_absent:
                 return None
             raise
-        return found["width"], found["height"]
+        return size["width"], size["height"]
 
     async def start_recording(self) -> None:
         """Start recording the screen."""
@@ -422,5 +422,5 @@ class GuestClient:
 
 
 def _execution(data: bytes) -> Execution:
-    found = json.loads(data)
-    return Execution(returncode=found["returncode"], stdout=found["output"], stderr=found["error"])
+    result = json.loads(data)
+    return Execution(returncode=result["returncode"], stdout=result["output"], stderr=result["error"])

@@ -61,14 +61,14 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
     async def execute_with_verification(request: Request) -> Response:
         body = await _json(request)
         began_s = time.monotonic()
-        found = await guest.run(body.get("command"), shell=bool(body.get("shell")))
+        result = await guest.run(body.get("command"), shell=bool(body.get("shell")))
         wanted = body.get("verification") or {}
         limit_s, interval_s = float(body.get("max_wait_time") or 10), float(body.get("check_interval") or 1)
         while not (is_right := await _verify(guest, wanted)) and time.monotonic() - began_s < min(limit_s, 600):
             await asyncio.sleep(max(interval_s, 0.05))
-        found |= {"wait_time": time.monotonic() - began_s, "verification": {"success": is_right}}
-        found["status"] = "success" if is_right else "verification_failed"
-        return JSONResponse(found, 200 if is_right else 500)
+        result |= {"wait_time": time.monotonic() - began_s, "verification": {"success": is_right}}
+        result["status"] = "success" if is_right else "verification_failed"
+        return JSONResponse(result, 200 if is_right else 500)
 
     async def launch(request: Request) -> Response:
         body = await _json(request)
@@ -156,25 +156,25 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
 
     async def run_python(request: Request) -> Response:
         code = str((await _json(request)).get("code") or "")
-        found = await guest.run(["python3", "-c", code], shell=False, timeout_s=_PYTHON_TIMEOUT_S)
+        result = await guest.run(["python3", "-c", code], shell=False, timeout_s=_PYTHON_TIMEOUT_S)
         return JSONResponse(
             {
-                "status": "success" if found["returncode"] == 0 else "error",
-                "message": found["output"] + found["error"],
-                "output": found["output"],
-                "error": found["error"],
-                "return_code": found["returncode"],
+                "status": "success" if result["returncode"] == 0 else "error",
+                "message": result["output"] + result["error"],
+                "output": result["output"],
+                "error": result["error"],
+                "return_code": result["returncode"],
                 "need_more": False,
             }
         )
 
     async def run_bash_script(request: Request) -> Response:
         body = await _json(request)
-        where = body.get("working_dir")
-        script = f"cd {shlex.quote(str(guest.path(where)))} || exit 1\n" if where else ""
+        folder = body.get("working_dir")
+        script = f"cd {shlex.quote(str(guest.path(folder)))} || exit 1\n" if folder else ""
         limit_s = min(float(body.get("timeout") or 100), 3600.0)
-        found = await guest.run(["bash", "-c", script + str(body.get("script") or "")], shell=False, timeout_s=limit_s)
-        return JSONResponse(found | {"status": "success" if found["returncode"] == 0 else "error"})
+        result = await guest.run(["bash", "-c", script + str(body.get("script") or "")], shell=False, timeout_s=limit_s)
+        return JSONResponse(result | {"status": "success" if result["returncode"] == 0 else "error"})
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError)
@@ -246,12 +246,12 @@ async def _json(request: "Request") -> Mapping[str, Any]:
         if len(data) > _MAX_JSON_BYTES:
             raise RequestError(f"the request has more than {_MAX_JSON_BYTES} bytes", 413)
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"the request is no JSON: {error}", 400) from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise RequestError("the request is no JSON object", 400)
-    return found
+    return value
 
 
 async def _verify(guest: Guest, wanted: Mapping[str, Any]) -> bool:

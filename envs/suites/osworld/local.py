@@ -202,8 +202,8 @@ class _Sandbox:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _spawn(self, opened: ExitStack) -> None:
-        told, told_inside = os.pipe()
-        opened.callback(os.close, told)
+        info_fd, info_fd_inside = os.pipe()
+        opened.callback(os.close, info_fd)
         files = Files(opened)
         port = self.ports[0]
         user = choose_user(port)
@@ -212,7 +212,7 @@ class _Sandbox:
             raise EnvSetupError(f"{why} {self._template}")
         size = self.options.disk_bytes
         arguments = bubblewrap_arguments(files, template=self._template, disk_bytes=size, user=user)
-        arguments += ["--info-fd", str(told_inside)]
+        arguments += ["--info-fd", str(info_fd_inside)]
         argument_fd = files.descriptor("\0".join(arguments) + "\0")
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -223,14 +223,14 @@ class _Sandbox:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 env={"PATH": "/usr/bin:/bin"},
-                pass_fds=(*files.fds, told_inside, self._control_inside.fileno()),
+                pass_fds=(*files.fds, info_fd_inside, self._control_inside.fileno()),
                 start_new_session=True,
                 limit=2**20,
             )
         finally:
-            os.close(told_inside)
+            os.close(info_fd_inside)
         self._keep(self._listen(self._process))
-        self._init = await asyncio.to_thread(read_first_process, told)
+        self._init = await asyncio.to_thread(read_first_process, info_fd)
         if self.options.allow_net and self._init is not None:
             await self._connect(self._init.pid, user)
 
@@ -257,8 +257,8 @@ class _Sandbox:
                 pass_fds=(ready_inside, ending_inside),
             )
             os.close(ready_inside)
-            found, _, _ = await asyncio.to_thread(select.select, [ready], [], [], _NETWORK_TIMEOUT_S)
-            if not found or os.read(ready, 1) != b"1":
+            readable, _, _ = await asyncio.to_thread(select.select, [ready], [], [], _NETWORK_TIMEOUT_S)
+            if not readable or os.read(ready, 1) != b"1":
                 raise EnvSetupError("slirp4netns cannot give the guest a network on this machine")
         finally:
             os.close(ending_inside)

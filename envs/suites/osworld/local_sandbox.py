@@ -219,9 +219,9 @@ class FirstProcess:
             shared = max(shared, status.get("RssShmem", 0))
         with contextlib.suppress(OSError):
             for place in (HOME, RUN, Path("/tmp"), Path("/dev/shm")):
-                found = os.statvfs(f"/proc/{self.pid}/root{place}")
-                num_bytes += (found.f_blocks - found.f_bfree) * found.f_frsize
-                num_files += found.f_files - found.f_ffree
+                usage = os.statvfs(f"/proc/{self.pid}/root{place}")
+                num_bytes += (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+                num_files += usage.f_files - usage.f_ffree
         return (private + shared) * 1024 + num_bytes, num_files
 
     def _pids(self) -> Iterator[int]:
@@ -244,10 +244,10 @@ def _read_status(pid: int) -> dict[str, int]:
     return {name: int(value.split()[0]) for name, value in pairs}
 
 
-def read_first_process(told: int) -> "FirstProcess | None":
+def read_first_process(info_fd: int) -> "FirstProcess | None":
     """Read the first process from bubblewrap's output; return None if there is none."""
     text = b""
-    while chunk := os.read(told, 4096):
+    while chunk := os.read(info_fd, 4096):
         text += chunk
     try:
         return FirstProcess(json.loads(text)["child-pid"])

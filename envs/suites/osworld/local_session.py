@@ -77,8 +77,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def _say(told: dict[str, object]) -> None:
-    print(json.dumps(told), flush=True)
+def _say(message: dict[str, object]) -> None:
+    print(json.dumps(message), flush=True)
 
 
 def _become(plan: SessionPlan) -> None:
@@ -225,12 +225,12 @@ async def _join(outer: socket.socket, port: int) -> None:
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def join_streams(one: Streams, other: Streams) -> None:
+async def join_streams(first: Streams, second: Streams) -> None:
     """Forward bytes in both directions until both sides are closed, then close both."""
     try:
-        await asyncio.gather(_pump(one[0], other[1]), _pump(other[0], one[1]))
+        await asyncio.gather(_pump(first[0], second[1]), _pump(second[0], first[1]))
     finally:
-        for _, writer in (one, other):
+        for _, writer in (first, second):
             writer.close()
 
 

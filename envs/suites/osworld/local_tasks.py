@@ -147,7 +147,7 @@ def why_not_local(file: TaskFile) -> str | None:
     if file.needs_account:
         return "it needs an account at Google Drive"
     expected = [metric.expected or {} for metric in file.metrics]
-    if any(one.get("type") == "cloud_file" for one in expected):
+    if any(source.get("type") == "cloud_file" for source in expected):
         return "it is compared with a document that is downloaded"
     if file.needs_proxy or file.domain == "chrome":
         return "it needs live web sites"

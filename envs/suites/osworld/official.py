@@ -124,11 +124,13 @@ class OfficialEvaluators:
         answer = await ask(self.python, request, folder=scene.cache_dir, timeout_s=self.timeout_s, guest=guest.host)
         if answer.get("guest"):
             raise GuestAnswerError(f"the guest did not answer OSWorld's evaluator: {answer['guest']}")
-        broken = [one["error"] for one in answer["comparisons"] if "error" in one]
+        broken = [comparison["error"] for comparison in answer["comparisons"] if "error" in comparison]
         if broken:
             raise EvaluationError(f"OSWorld's evaluator broke: {broken[0]}")
         return Verdict.of(
-            [float(one["score"]) for one in answer["comparisons"]], task.conjunction, upstream=answer["upstream"]
+            [float(comparison["score"]) for comparison in answer["comparisons"]],
+            task.conjunction,
+            upstream=answer["upstream"],
         )
 
 
@@ -151,13 +153,13 @@ def find_official(folder: Path | None = None) -> OfficialEvaluators | None:
     if not os.access(python_of(folder), os.X_OK):
         return None
     try:
-        found = json.loads((folder / INSTALLED_FILE).read_text("utf-8"))
+        installed = json.loads((folder / INSTALLED_FILE).read_text("utf-8"))
         return OfficialEvaluators(
             python=python_of(folder),
-            metrics=frozenset(found["metrics"]),
-            getters=frozenset(found["getters"]),
-            missing=tuple(found["missing"]),
-            packages=dict(found["packages"]),
+            metrics=frozenset(installed["metrics"]),
+            getters=frozenset(installed["getters"]),
+            missing=tuple(installed["missing"]),
+            packages=dict(installed["packages"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -236,14 +238,14 @@ async def ask(
             raise EvaluationError(f"OSWorld's evaluators cannot be started: {error}. Run: {INSTALL_LINE}") from error
         try:
             async with asyncio.timeout(timeout_s):
-                answer, told = await _talk(process, json.dumps({**limits, **request}).encode())
+                answer, stderr = await _talk(process, json.dumps({**limits, **request}).encode())
         except TimeoutError as error:
             raise EvaluationError(f"OSWorld's evaluator took longer than {timeout_s:g} s, and was ended") from error
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return _read_answer(answer, told, process.returncode)
+    return _read_answer(answer, stderr, process.returncode)
 
 
 async def _talk(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
@@ -272,19 +274,19 @@ async def _talk(process: asyncio.subprocess.Process, request: bytes) -> tuple[by
                 raise EvaluationError(f"OSWorld's evaluator answers with more than {_MAX_ANSWER_BYTES} bytes")
         return b"".join(chunks)
 
-    _, found, told = await asyncio.gather(send(), answer(), tail())
+    _, result, last_output = await asyncio.gather(send(), answer(), tail())
     await process.wait()
-    return found, told
+    return result, last_output
 
 
-def _read_answer(answer: bytes, told: bytes, code: int | None) -> dict[str, Any]:
+def _read_answer(answer: bytes, stderr: bytes, code: int | None) -> dict[str, Any]:
     try:
-        found = json.loads(answer)
-        if isinstance(found, dict):
-            return found
+        value = json.loads(answer)
+        if isinstance(value, dict):
+            return value
     except (ValueError, RecursionError):
         pass
-    lines = told.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
+    lines = stderr.decode("utf-8", "replace").strip().splitlines() or ["no error output"]
     ended = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
     raise EvaluationError(f"OSWorld's evaluator {ended}: {lines[-1][:300]}")
 

@@ -74,8 +74,8 @@ def _call_metrics(request: Mapping[str, Any]) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     for call in request["calls"]:
         try:
-            found = getattr(metrics, call["function"])(*call["arguments"], **(call.get("options") or {}))
-            results.append({"score": _number(found)})
+            value = getattr(metrics, call["function"])(*call["arguments"], **(call.get("options") or {}))
+            results.append({"score": _number(value)})
         except Exception as error:  # third-party code may raise anything
             results.append({"error": _told(error)})
     return {"results": results}
@@ -141,9 +141,9 @@ class _UpstreamLoop:
                 self._ended = score
             self._results.append(score)
 
-    def failed(self, told: str) -> None:
+    def failed(self, error: str) -> None:
         if self.goes_on:
-            self.error = told
+            self.error = error
 
     def score(self) -> float | None:
         if self.error is not None or self._ended is not None or not self._results:
@@ -156,16 +156,16 @@ def _compare(
     env: object, metrics: types.ModuleType, getters: types.ModuleType, given: Mapping[str, Any], loop: _UpstreamLoop
 ) -> dict[str, Any]:
     """Make one comparison: return its score, the missing file, or the error and its source."""
-    where = f"the getter {given['result'].get('type')}"
+    stage = f"the getter {given['result'].get('type')}"
 
     def call(result: object) -> object:
-        nonlocal where
+        nonlocal stage
         arguments = [result]
         if given["expected"]:
-            where = f"the getter {given['expected'].get('type')} of what is expected"
+            stage = f"the getter {given['expected'].get('type')} of what is expected"
             getter = getattr(getters, f"get_{given['expected'].get('type')}")
             arguments.append(getter(env, copy.deepcopy(given["expected"])))
-        where = f"the function {given['function']}"
+        stage = f"the function {given['function']}"
         return getattr(metrics, given["function"])(*arguments, **(given["options"] or {}))
 
     try:
@@ -180,15 +180,15 @@ def _compare(
     except Exception as error:  # third-party code may raise anything
         traceback.print_exc()
         loop.failed(_told(error))
-        return {"error": f"{where}: {_told(error)}"}
+        return {"error": f"{stage}: {_told(error)}"}
     loop.add(score)
     return {"score": score}
 
 
-def _number(found: object) -> float:
-    if found is None or isinstance(found, str):
-        raise TypeError(f"it gives {found!r:.100}, expected a number")
-    number = float(found)  # type: ignore[arg-type]
+def _number(value: object) -> float:
+    if value is None or isinstance(value, str):
+        raise TypeError(f"it gives {value!r:.100}, expected a number")
+    number = float(value)  # type: ignore[arg-type]
     if not (math.isfinite(number) and 0.0 <= number <= 1.0):
         raise ValueError(f"it gives {number}, expected a number from 0 to 1")
     return number

@@ -55,12 +55,13 @@ def find_patterns(patterns: Sequence[str], texts: Sequence[str], flags: int = 0)
     try:
         done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
-        told = f"searching for {str(list(patterns))[:200]} takes longer than {_TIMEOUT_S:g} s"
-        raise EvaluationError(f"{told}; it was ended") from error
+        raise EvaluationError(
+            f"the search for {str(list(patterns))[:200]} took longer than {_TIMEOUT_S:g} s and was ended"
+        ) from error
     if done.returncode != 0:
-        told = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise EvaluationError(f"{str(list(patterns))[:200]} cannot be searched for: {told[:300]}")
-    return [found is True for found in json.loads(done.stdout)]
+        last_line = (done.stderr.strip().splitlines() or ["no error output"])[-1]
+        raise EvaluationError(f"{str(list(patterns))[:200]} cannot be searched for: {last_line[:300]}")
+    return [is_match is True for is_match in json.loads(done.stdout)]
 
 
 def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:
@@ -72,23 +73,23 @@ def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:
     """
     if preferences is None:
         return None
-    found = preferences
-    profile, safe, session = (_part(found, name) for name in ("profile", "safebrowsing", "session"))
+    settings = preferences
+    profile, safe, session = (_part(settings, name) for name in ("profile", "safebrowsing", "session"))
     match kind:
         case "enable_do_not_track":
-            return _told(found.get("enable_do_not_track"))
+            return _told(settings.get("enable_do_not_track"))
         case "profile_name":
             return profile.get("name")
         case "new_startup_page":
-            return _told("session" not in found or session.get("restore_on_startup") == 5)
+            return _told("session" not in settings or session.get("restore_on_startup") == 5)
         case "enable_safe_browsing":
             return _told(safe.get("enhanced") or safe.get("enabled"))
         case "data_delete_automacally":
             return _told(profile.get("default_content_setting_values") is not None)
         case "chrome_font_size":
-            return _part(_part(found, "webkit"), "webprefs")
+            return _part(_part(settings, "webkit"), "webprefs")
         case "default_search_engine":
-            data = _part(_part(found, "default_search_provider_data"), "template_url_data")
+            data = _part(_part(settings, "default_search_provider_data"), "template_url_data")
             return data.get("short_name", "Google")
     raise KeyError(kind)
 
@@ -105,8 +106,8 @@ CHROME_SETTINGS = (
 """Types of results that `chrome_setting` supports; the spelling is upstream's."""
 
 
-def _part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = found.get(name)
+def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = settings.get(name)
     return part if isinstance(part, dict) else {}
 
 
@@ -120,11 +121,11 @@ def commonest(names: Iterable[str]) -> str:
     return counts.most_common(1)[0][0] if counts else "unknown"
 
 
-def check_font_size(found: Mapping[str, Any] | None, rules: Rules) -> float:
+def check_font_size(settings: Mapping[str, Any] | None, rules: Rules) -> float:
     """Return 1 if Chrome's default font size is `value`, or between `min` and `max`."""
-    if found is None:
+    if settings is None:
         return 0.0
-    size = found.get("default_font_size", 16)
+    size = settings.get("default_font_size", 16)
     return float(size == rules["value"] if rules["type"] == "value" else rules["min"] < size < rules["max"])
 
 
@@ -135,19 +136,19 @@ def is_expected_bookmarks(roots: Mapping[str, Any] | None, rules: Rules) -> floa
     children = _part(roots, "bookmark_bar").get("children", [])
     match rules["type"]:
         case "bookmark_bar_folders_names":
-            return float({one["name"] for one in children if one["type"] == "folder"} == set(rules["names"]))
+            return float({entry["name"] for entry in children if entry["type"] == "folder"} == set(rules["names"]))
         case "bookmark_bar_websites_urls":
-            return float({one["url"] for one in children if one["type"] == "url"} == set(rules["urls"]))
+            return float({entry["url"] for entry in children if entry["type"] == "url"} == set(rules["urls"]))
         case "liked_authors_websites_urls":
             return float(_has_one_of_each(children, rules))
     raise EvaluationError(f"bookmarks are compared by {rules['type']!r}, which is not known")
 
 
 def _has_one_of_each(children: Sequence[Mapping[str, Any]], rules: Rules) -> bool:
-    folder = next((one for one in children if one["type"] == "folder" and one["name"] in rules["names"]), None)
-    found = {one["url"] for one in folder.get("children", []) if one["type"] == "url"} if folder else set()
+    folder = next((entry for entry in children if entry["type"] == "folder" and entry["name"] in rules["names"]), None)
+    present = {entry["url"] for entry in folder.get("children", []) if entry["type"] == "url"} if folder else set()
     wanted = [{urls} if isinstance(urls, str) else set(urls) for urls in rules["urls"]]
-    return all(found & urls for urls in wanted) and found <= set().union(*wanted) and len(found) <= len(wanted)
+    return all(present & urls for urls in wanted) and present <= set().union(*wanted) and len(present) <= len(wanted)
 
 
 def _check_vlc(key: str, default: str, config: str | None, rules: Rules) -> float:
@@ -201,20 +202,20 @@ def _registry_values(config: str | None, path: str, name: str) -> list[str]:
 
 def check_auto_saving_time(config: str | None, rules: Rules) -> float:
     """Return 1 if LibreOffice's auto-save interval in minutes is as expected."""
-    found = _registry_values(config, "/org.openoffice.Office.Common/Save/Document", "AutoSaveTimeIntervall")
-    return float(found[-1:] == [str(rules["minutes"])])
+    values = _registry_values(config, "/org.openoffice.Office.Common/Save/Document", "AutoSaveTimeIntervall")
+    return float(values[-1:] == [str(rules["minutes"])])
 
 
 def check_presenter_console_disable(config: str | None, rules: None = None) -> float:
     """Return 1 if Impress shows a presentation on one screen only."""
-    found = _registry_values(config, "/org.openoffice.Office.Impress/Misc/Start", "EnablePresenterScreen")
-    return float(found[:1] == ["false"])
+    values = _registry_values(config, "/org.openoffice.Office.Impress/Misc/Start", "EnablePresenterScreen")
+    return float(values[:1] == ["false"])
 
 
 def find_default_font(config: str | None, rules: Rules) -> float:
     """Return 1 if Writer's default font is as expected."""
-    found = _registry_values(config, "/org.openoffice.Office.Writer/DefaultFont", "Standard")
-    return float(found[-1:] == [rules["font_name"]])
+    values = _registry_values(config, "/org.openoffice.Office.Writer/DefaultFont", "Standard")
+    return float(values[-1:] == [rules["font_name"]])
 
 
 def check_left_panel(tree: str, rules: None = None) -> float:
@@ -228,9 +229,9 @@ def check_thunderbird_prefs(config: str | None, rules: Rules) -> float:
     if config is None:
         return 0.0
     matches = (_PREF.match(line.strip()) for line in Path(config).read_text("utf-8", "replace").splitlines())
-    found = {match["key"]: json.loads(match["value"]) for match in matches if match}
-    is_wanted = all(key in found and fits(found[key], rule) for key, rule in rules.get("expect", {}).items())
-    is_unwanted = any(key in found and fits(found[key], rule) for key, rule in rules.get("unexpect", {}).items())
+    prefs = {match["key"]: json.loads(match["value"]) for match in matches if match}
+    is_wanted = all(key in prefs and fits(prefs[key], rule) for key, rule in rules.get("expect", {}).items())
+    is_unwanted = any(key in prefs and fits(prefs[key], rule) for key, rule in rules.get("unexpect", {}).items())
     return float(is_wanted and not is_unwanted)
 
 
@@ -248,7 +249,7 @@ def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
             filters[-1][key] = _CONDITION.findall(value) if key == "condition" else value
 
     def is_there(wanted: Mapping[str, Any]) -> bool:
-        return any(all(one.get(key) == value for key, value in wanted.items()) for one in filters)
+        return any(all(rule.get(key) == value for key, value in wanted.items()) for rule in filters)
 
     return float(all(map(is_there, rules.get("expect", []))) and not any(map(is_there, rules.get("unexpect", []))))
 
@@ -295,10 +296,10 @@ def fits(value: Any, rule: Rules) -> bool:
 def check_gnome_favorite_apps(printed: str, rules: Rules) -> float:
     """Return 1 if GNOME's dock has exactly these programs, in any order."""
     try:
-        found = ast.literal_eval(printed.strip().removeprefix("@as "))
+        favorites = ast.literal_eval(printed.strip().removeprefix("@as "))
     except (ValueError, SyntaxError):
         return 0.0
-    return float(sorted(map(str, found)) == sorted(rules["expected"]))
+    return float(sorted(map(str, favorites)) == sorted(rules["expected"]))
 
 
 def check_moved_jpgs(tree: Mapping[str, Any], rules: Rules) -> float:

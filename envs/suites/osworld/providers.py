@@ -187,20 +187,20 @@ def has_network(given: Mapping[str, object]) -> bool:
 
 
 def _yes_or_no(name: str, value: object) -> bool:
-    found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
-    if found is None:
+    answer = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
+    if answer is None:
         raise ValueError(f"{name} is {value!r}, expected yes or no")
-    return found
+    return answer
 
 
 def _number(name: str, value: object, kind: type[Any]) -> Any:
     try:
-        made = kind(value)
+        number = kind(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is {value!r}, expected a {kind.__name__}") from error
-    if kind is not str and made < 0:
+    if kind is not str and number < 0:
         raise ValueError(f"{name} is {value!r}, expected at least 0")
-    return made
+    return number
 
 
 _OPTIONS: dict[str, type[Any]] = {

@@ -56,17 +56,17 @@ class GuestSetup:
             EnvError: If the guest is gone.
         """
         for number, step in enumerate(steps, 1):
-            where = f"step {number} ({step.kind})"
+            step_name = f"step {number} ({step.kind})"
             if step.kind in _NOT_HERE:
-                raise EnvSetupError(f"{where} needs {_NOT_HERE[step.kind]}")
+                raise EnvSetupError(f"{step_name} needs {_NOT_HERE[step.kind]}")
             if step.kind not in _STEPS:
-                raise EnvSetupError(f"{where} is none that is known{did_you_mean(step.kind, _STEPS)}")
+                raise EnvSetupError(f"{step_name} is none that is known{did_you_mean(step.kind, _STEPS)}")
             try:
                 await _STEPS[step.kind](self, **step.parameters)
             except UncertainError as error:
-                raise EnvSetupError(f"{where}: {error}", retryable=True) from error
+                raise EnvSetupError(f"{step_name}: {error}", retryable=True) from error
             except TypeError as error:
-                raise EnvSetupError(f"{where} has parameters that it does not take: {error}") from error
+                raise EnvSetupError(f"{step_name} has parameters that it does not take: {error}") from error
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(min(float(seconds), _MAX_SLEEP_S))
@@ -122,8 +122,8 @@ class GuestSetup:
                 break
             await asyncio.sleep(_UNTIL_POLL_S)
         if not until and ended.returncode != 0:
-            told = ended.stderr.strip()[-300:] or ended.stdout.strip()[-300:] or "it says nothing"
-            self.warnings.append(f"{_shown(command)} ended with status {ended.returncode}: {told}")
+            output = ended.stderr.strip()[-300:] or ended.stdout.strip()[-300:] or "no error output"
+            self.warnings.append(f"{_shown(command)} ended with status {ended.returncode}: {output}")
 
     def _filled_in(self, command: Command) -> Command:
         width, height = self.screen_px
@@ -182,9 +182,9 @@ class _GuestBrowser:
             except playwright.Error as error:
                 if time.monotonic() > until_s:
                     await self._playwright.stop()
-                    told = error.message.splitlines()[0]
+                    reason = error.message.splitlines()[0]
                     raise EnvSetupError(
-                        f"the guest's browser does not answer at {self._url}: {told}", retryable=True
+                        f"the guest's browser does not answer at {self._url}: {reason}", retryable=True
                     ) from error
                 await asyncio.sleep(1.0)
 

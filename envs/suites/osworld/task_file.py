@@ -148,39 +148,39 @@ class TaskFile:
         return f"{self.domain}/{self.id}"
 
 
-def parse_task(domain: str, content: object, where: str) -> TaskFile:
+def parse_task(domain: str, content: object, name: str) -> TaskFile:
     """Parse a task.
 
     Args:
         domain: Folder of the file.
         content: Parsed JSON of the file.
-        where: Name for error messages.
+        name: Name for error messages.
 
     Raises:
         EnvSetupError: If a field is missing or has the wrong type.
     """
-    task = as_mapping(content, where)
-    id = as_text(task.get("id"), f"{where}: id")
-    for what, name in (("id", id), ("the domain", domain)):
-        if not _NAME.fullmatch(name):
-            raise EnvSetupError(f"{where}: {what} is {name[:80]!r}, expected letters, digits, '-', '_' and '.'")
-    evaluator = as_mapping(task.get("evaluator"), f"{where}: evaluator")
-    instruction = as_text(task.get("instruction"), f"{where}: instruction")
+    task = as_mapping(content, name)
+    id = as_text(task.get("id"), f"{name}: id")
+    for field_name, text in (("id", id), ("the domain", domain)):
+        if not _NAME.fullmatch(text):
+            raise EnvSetupError(f"{name}: {field_name} is {text[:80]!r}, expected letters, digits, '-', '_' and '.'")
+    evaluator = as_mapping(task.get("evaluator"), f"{name}: evaluator")
+    instruction = as_text(task.get("instruction"), f"{name}: instruction")
     if not instruction.strip():
-        raise EnvSetupError(f"{where}: instruction is blank")
-    setup = parse_steps(task.get("config"), f"{where}: config")
+        raise EnvSetupError(f"{name}: instruction is blank")
+    setup = parse_steps(task.get("config"), f"{name}: config")
     conjunction = evaluator.get("conj", "and")
     if conjunction not in ("and", "or"):
-        raise EnvSetupError(f"{where}: evaluator: conj is {conjunction!r}, expected 'and' or 'or'")
+        raise EnvSetupError(f"{name}: evaluator: conj is {conjunction!r}, expected 'and' or 'or'")
     apps = task.get("related_apps")
     return TaskFile(
         id=id,
         domain=domain,
         instruction=instruction,
         setup=setup,
-        metrics=_parse_metrics(evaluator, f"{where}: evaluator"),
+        metrics=_parse_metrics(evaluator, f"{name}: evaluator"),
         conjunction=conjunction,
-        postconfig=parse_steps(evaluator.get("postconfig"), f"{where}: evaluator: postconfig"),
+        postconfig=parse_steps(evaluator.get("postconfig"), f"{name}: evaluator: postconfig"),
         related_apps=tuple(str(app) for app in apps) if isinstance(apps, list) else (),
         needs_proxy=task.get("proxy") is True,
         needs_account=any(step.kind in ("googledrive", "login") for step in setup),
@@ -188,7 +188,7 @@ def parse_task(domain: str, content: object, where: str) -> TaskFile:
     )
 
 
-def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
+def parse_steps(content: object, name: str) -> tuple[SetupStep, ...]:
     """Parse a list of steps; None or a missing list gives an empty one.
 
     Raises:
@@ -197,16 +197,16 @@ def parse_steps(content: object, where: str) -> tuple[SetupStep, ...]:
     if content is None:
         return ()
     if not isinstance(content, list):
-        raise EnvSetupError(f"{where} is a {type(content).__name__}, expected a list of steps")
+        raise EnvSetupError(f"{name} is a {type(content).__name__}, expected a list of steps")
     steps = []
     for number, entry in enumerate(content, 1):
-        step = as_mapping(entry, f"{where}: step {number}")
-        kind = as_text(step.get("type"), f"{where}: step {number}: type")
+        step = as_mapping(entry, f"{name}: step {number}")
+        kind = as_text(step.get("type"), f"{name}: step {number}: type")
         parameters = step.get("parameters")
         steps.append(
             SetupStep(
                 kind=kind,
-                parameters={} if parameters is None else as_mapping(parameters, f"{where}: step {number}: parameters"),
+                parameters={} if parameters is None else as_mapping(parameters, f"{name}: step {number}: parameters"),
             )
         )
     return tuple(steps)
@@ -239,12 +239,14 @@ class TaskData:
             EnvSetupError: If the task does not exist, the key is ambiguous, or the file is damaged; the message is one
                 line.
         """
-        found = [key] if key in self._keys else [known for known in self._keys if known.startswith(key)] if key else []
-        if len(found) != 1:
-            told = f"there are {len(found)} tasks" if found else "there is no task"
-            raise EnvSetupError(f"{told} of OSWorld with {key!r}{'' if found else did_you_mean(key, self._keys)}")
-        name = self._keys[found[0]]
-        domain = found[0].partition("/")[0]
+        matches = (
+            [key] if key in self._keys else [known for known in self._keys if known.startswith(key)] if key else []
+        )
+        if len(matches) != 1:
+            count = f"there are {len(matches)} tasks" if matches else "there is no task"
+            raise EnvSetupError(f"{count} of OSWorld with {key!r}{'' if matches else did_you_mean(key, self._keys)}")
+        name = self._keys[matches[0]]
+        domain = matches[0].partition("/")[0]
         return parse_task(domain, _load(self._tasks, name, f"{self._path.name}: {name}"), name)
 
     def keys(self, list_name: str = "all", domains: Iterable[str] = ()) -> tuple[str, ...]:
@@ -261,10 +263,10 @@ class TaskData:
         for domain in wanted:
             if domain not in DOMAINS:
                 raise EnvSetupError(f"OSWorld has no domain {domain!r}{did_you_mean(domain, DOMAINS)}")
-        found = [key for key in self._list(list_name) if not wanted or key.partition("/")[0] in wanted]
-        if found and not any(key in self._keys for key in found):
-            raise EnvSetupError(f"the list {list_name} names {found[0]}, which {self._path.name} does not have")
-        return tuple(dict.fromkeys(found))
+        keys = [key for key in self._list(list_name) if not wanted or key.partition("/")[0] in wanted]
+        if keys and not any(key in self._keys for key in keys):
+            raise EnvSetupError(f"the list {list_name} names {keys[0]}, which {self._path.name} does not have")
+        return tuple(dict.fromkeys(keys))
 
     def is_infeasible(self, key: str) -> bool:
         """Return True if a task is marked as infeasible; False for a damaged file."""
@@ -278,53 +280,53 @@ class TaskData:
             return [key for key in self._keys if self.is_infeasible(key)]
         if name == "all" and "test_all.json" not in self._lists:
             return list(self._keys)
-        if (where := f"test_{name}.json") in self._lists:
-            content = _load(self._lists, where, where)
+        if (file_name := f"test_{name}.json") in self._lists:
+            content = _load(self._lists, file_name, file_name)
         elif Path(name).is_file():
-            where, content = name, _load({name: _read_file(Path(name))}, name, name)
+            file_name, content = name, _load({name: _read_file(Path(name))}, name, name)
         else:
             names = (*LISTS, "local")
             raise EnvSetupError(
                 f"there is no list {name!r}{did_you_mean(name, names)}; expected {', '.join(names)}, or a file like "
                 "upstream's test_all.json"
             )
-        domains = as_mapping(content, where)
-        return [f"{domain}/{id}" for domain, ids in domains.items() for id in as_texts(ids, f"{where}: {domain}")]
+        domains = as_mapping(content, file_name)
+        return [f"{domain}/{id}" for domain, ids in domains.items() for id in as_texts(ids, f"{file_name}: {domain}")]
 
 
-def _parse_metrics(evaluator: Mapping[str, object], where: str) -> tuple[Metric, ...]:
+def _parse_metrics(evaluator: Mapping[str, object], task_name: str) -> tuple[Metric, ...]:
     given = evaluator.get("func")
     names = given if isinstance(given, list) else [given]
     if not names:
-        raise EnvSetupError(f"{where}: func is an empty list")
+        raise EnvSetupError(f"{task_name}: func is an empty list")
     columns = {
-        name: _column(evaluator.get(name), len(names), isinstance(given, list), f"{where}: {name}")
+        name: _column(evaluator.get(name), len(names), isinstance(given, list), f"{task_name}: {name}")
         for name in ("result", "expected", "options")
     }
     for source in (*columns["result"], *columns["expected"]):
         if "type" in source:
-            as_text(source["type"], f"{where}: type of a result")
+            as_text(source["type"], f"{task_name}: type of a result")
     return tuple(
-        Metric(function=as_text(name, f"{where}: func"), result=result, expected=expected or None, options=options)
+        Metric(function=as_text(name, f"{task_name}: func"), result=result, expected=expected or None, options=options)
         for name, result, expected, options in zip(names, *columns.values(), strict=True)
     )
 
 
-def _column(given: object, count: int, is_list: bool, where: str) -> list[Any]:
+def _column(given: object, count: int, is_list: bool, field_name: str) -> list[Any]:
     """Return the value for each function; a missing value is an empty mapping."""
     entries = given if isinstance(given, list) else [given]
     if given is None:
         entries = [None] * count
     if len(entries) != count or (isinstance(given, list) and not is_list):
-        raise EnvSetupError(f"{where} has {len(entries)} entries for {count} functions")
-    return [{} if entry is None else as_mapping(entry, where) for entry in entries]
+        raise EnvSetupError(f"{field_name} has {len(entries)} entries for {count} functions")
+    return [{} if entry is None else as_mapping(entry, field_name) for entry in entries]
 
 
 _Content = bytes | EnvSetupError
 """Content of a file, or the error of reading it."""
 
 
-def _load(files: Mapping[str, _Content], name: str, where: str) -> object:
+def _load(files: Mapping[str, _Content], name: str, label: str) -> object:
     """Return the JSON value of a file.
 
     Raises:
@@ -332,16 +334,16 @@ def _load(files: Mapping[str, _Content], name: str, where: str) -> object:
     """
     content = files[name]
     if isinstance(content, EnvSetupError):
-        raise EnvSetupError(f"{where} {content}")
-    return load_json(content, where)
+        raise EnvSetupError(f"{label} {content}")
+    return load_json(content, label)
 
 
 def _read_zip(path: Path) -> dict[str, _Content]:
     try:
         with zipfile.ZipFile(path) as archive:
-            found = [info for info in archive.infolist() if _is_wanted(info.filename)]
-            _check_count(len(found), path)
-            return {info.filename: _read_member(archive, info) for info in found}
+            members = [info for info in archive.infolist() if _is_wanted(info.filename)]
+            _check_count(len(members), path)
+            return {info.filename: _read_member(archive, info) for info in members}
     except (zipfile.BadZipFile, OSError) as error:
         raise EnvSetupError(f"{path} cannot be read: {error}") from error
 
@@ -358,9 +360,9 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Content:
 def _read_folder(path: Path) -> dict[str, _Content]:
     if not path.is_dir():
         raise EnvSetupError(f"there is no folder {path}; expected one with examples/DOMAIN/ID.json and test_all.json")
-    found = {str(file.relative_to(path)): file for file in (*path.glob("test_*.json"), *path.glob("examples/*/*.json"))}
-    _check_count(len(found), path)
-    return {name: _read_file(found[name]) for name in sorted(found)}
+    files = {str(file.relative_to(path)): file for file in (*path.glob("test_*.json"), *path.glob("examples/*/*.json"))}
+    _check_count(len(files), path)
+    return {name: _read_file(files[name]) for name in sorted(files)}
 
 
 def _read_file(path: Path) -> _Content:

@@ -81,7 +81,9 @@ def _reasons(
         if (why := why_impossible_step(step.kind)) is not None:
             yield f"needs {why}"
     if any(
-        source.get("type") == "googledrive_file" for one in file.metrics for source in (one.result, one.expected or {})
+        source.get("type") == "googledrive_file"
+        for metric in file.metrics
+        for source in (metric.result, metric.expected or {})
     ):
         yield "needs an account at Google Drive"
     if (why := why_not_judged(file)) is not None:
@@ -165,8 +167,8 @@ class Judging:
         if self.evaluator == "ours":
             return missing
         if self.official is None:
-            told = "" if missing is None else f"{missing}, which OSWorld's own evaluators may know: "
-            return f"{told}{_NOT_INSTALLED}"
+            reason = "" if missing is None else f"{missing}, which OSWorld's own evaluators may know: "
+            return f"{reason}{_NOT_INSTALLED}"
         return self.official.why_unsupported(task)
 
     def why_unavailable(self, task: TaskFile) -> str | None:
@@ -287,8 +289,8 @@ class OsworldTask(Task):
     def _score(self, verdict: Verdict) -> TaskVerdict:
         if not self._judging.is_parity:
             if verdict.upstream != verdict.score:
-                told = "crash" if verdict.upstream is None else f"give {verdict.upstream:g}"
-                self.warnings.append(f"upstream's harness would {told} here, not give {verdict.score:g}")
+                outcome = "crash" if verdict.upstream is None else f"give {verdict.upstream:g}"
+                self.warnings.append(f"upstream's harness would {outcome} here, not give {verdict.score:g}")
             others = {} if verdict.upstream is None else {UPSTREAM: verdict.upstream}
             return TaskVerdict(verdict.score, other_scores=others)
         if verdict.upstream is None:

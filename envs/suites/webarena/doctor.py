@@ -90,17 +90,17 @@ class WebArenaDoctor:
         suite, file = self._suite, self._file
         found = f"{suite.about}, revision {suite.revision}{_left_out(suite)}"
         rows = [Row(name="tasks", level="ok", found=found), _look_at_hosts(file)]
-        made = make_env(EnvSpec(name="webarena", options={"sites": self._path}), http_logins=logins)
-        assert isinstance(made, WebArenaEnv)
+        env = make_env(EnvSpec(name="webarena", options={"sites": self._path}), http_logins=logins)
+        assert isinstance(env, WebArenaEnv)
         try:
             for site in file.sites.values():
                 say(f"looking at {site.name}, {site.url}")
-                rows += await _look_at(site, made)
+                rows += await _look_at(site, env)
             if suite.name == "webarena":
                 say("asking the judge")
-                rows.append(await _look_at_judge(made.grader.judge, file))
+                rows.append(await _look_at_judge(env.grader.judge, file))
         finally:
-            await made.close()
+            await env.close()
         return rows
 
 
@@ -112,8 +112,10 @@ def _look_at_hosts(file: SiteFile) -> Row:
     pairs = find_shared_hosts(file.sites.values())
     if not pairs:
         return Row(name="hosts", level="ok", found="sites with accounts have a host name each")
-    told = "; ".join(f"{one} and {other}" for one, other in pairs)
-    found = f"{told}: on one host, where cookies are kept by host and not by port, so that they sign each other out"
+    shared_hosts = "; ".join(f"{first} and {second}" for first, second in pairs)
+    found = (
+        f"{shared_hosts}: on one host, where cookies are kept by host and not by port, so that they sign each other out"
+    )
     return Row(name="hosts", level="warn", found=found, expected="a host name for each site")
 
 
@@ -134,7 +136,7 @@ async def _look_at_page(site: Site, logins: Sequence[HttpLogin]) -> Row:
     import httpx
 
     began_s = time.monotonic()
-    login = next((one for one in logins if one.origin.rstrip("/") == origin_of(site.url)), None)
+    login = next((login for login in logins if login.origin.rstrip("/") == origin_of(site.url)), None)
     auth = httpx.BasicAuth(login.username, login.password) if login is not None else None
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True, auth=auth) as client:
@@ -154,17 +156,17 @@ async def _look_at_page(site: Site, logins: Sequence[HttpLogin]) -> Row:
     hosts = Counter(urlsplit(link).netloc for link in _LINK.findall(page))
     host, count = hosts.most_common(1)[0] if hosts else ("", 0)
     if host and host != urlsplit(site.url).netloc and count > sum(hosts.values()) / 2:
-        told = f"{found}, but {count} of its {sum(hosts.values())} links lead to {host}"
-        return Row(name=site.name, level="warn", found=told, expected=f"its base URL set to {site.url}")
+        problem = f"{found}, but {count} of its {sum(hosts.values())} links lead to {host}"
+        return Row(name=site.name, level="warn", found=problem, expected=f"its base URL set to {site.url}")
     return Row(name=site.name, level="ok", found=f"{found}: {program.name}")
 
 
 def _look_at_reset(site: Site) -> Row:
     changes = load_changes(site)
-    name, told = f"{site.name} state", describe_changes(changes)
+    name, summary = f"{site.name} state", describe_changes(changes)
     if site.reset:
-        return Row(name=name, level="ok", found=f"{told}; put back by {site.reset}")
-    return Row(name=name, level="warn" if changes else "ok", found=f"{told}; no command puts it back")
+        return Row(name=name, level="ok", found=f"{summary}; put back by {site.reset}")
+    return Row(name=name, level="warn" if changes else "ok", found=f"{summary}; no command puts it back")
 
 
 async def _look_at_login(site: Site, env: WebArenaEnv) -> Row:

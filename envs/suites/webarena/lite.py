@@ -67,11 +67,11 @@ class LiteTask(Task):
 
     def __init__(self, content: Mapping[str, Any], wording: Wording = "goal") -> None:
         self.config: TaskConfig = parse_config(content, "a task of webarena-lite")
-        where = f"task {self.config.id} of webarena-lite"
-        self._own = as_mapping(content.get("stand_in"), f"{where}: stand_in")
-        self.family = as_text(self._own.get("family"), f"{where}: family")
+        task_name = f"task {self.config.id} of webarena-lite"
+        self._own = as_mapping(content.get("stand_in"), f"{task_name}: stand_in")
+        self.family = as_text(self._own.get("family"), f"{task_name}: family")
         self.sites = tuple(dict.fromkeys(STAND_INS[name][0] for name in self.config.sites))
-        steps = as_text(self._own.get("steps"), f"{where}: steps")
+        steps = as_text(self._own.get("steps"), f"{task_name}: steps")
         self.instruction = self.config.intent if wording == "goal" else steps
         self.spec = TaskSpec(
             id=f"{PREFIX}{self.config.id}",
@@ -89,8 +89,8 @@ class LiteTask(Task):
                 "wording": wording,
             },
         )
-        self._changes = as_mapping(self._own.get("changes", {}), f"{where}: changes")
-        self._tells = as_texts(self._own.get("tells", []), f"{where}: tells")
+        self._changes = as_mapping(self._own.get("changes", {}), f"{task_name}: changes")
+        self._tells = as_texts(self._own.get("tells", []), f"{task_name}: tells")
         self._grader = Grader(judge=_StrictJudge(), wait_s=_WAIT_S)
         self._before: Facts = {}
 
@@ -110,9 +110,9 @@ class LiteTask(Task):
         """
         from playwright.async_api import Error
 
-        said = env.terminate
-        answer = said.answer if said is not None else None
-        if said is not None and said.status == "failure" and (not answer or self.config.answers.is_not_achievable):
+        claim = env.terminate
+        answer = claim.answer if claim is not None else None
+        if claim is not None and claim.status == "failure" and (not answer or self.config.answers.is_not_achievable):
             answer = NOT_ACHIEVABLE  # with a free-text reason, or without one
         after = await env.facts()
         other_scores = self._ask_databases(answer, after)

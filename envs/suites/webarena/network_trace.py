@@ -72,13 +72,13 @@ class TraceRecorder:
 
         try:
             response = await request.response()
-            headers = [_pair(one) for one in await request.headers_array()]
-            answered = [_pair(one) for one in await response.headers_array()] if response is not None else []
+            headers = [_pair(header) for header in await request.headers_array()]
+            answered = [_pair(header) for header in await response.headers_array()] if response is not None else []
             body = await self._body_of(request) if response is not None else None
         except Error:
             return
-        kind = next((one["value"] for one in answered if one["name"].lower() == "content-type"), "")
-        found: dict[str, Any] = {
+        kind = next((header["value"] for header in answered if header["name"].lower() == "content-type"), "")
+        har_entry: dict[str, Any] = {
             "startedDateTime": datetime.fromtimestamp(started_at, UTC).isoformat(),
             "time": 0,
             "request": {
@@ -86,7 +86,7 @@ class TraceRecorder:
                 "url": _without_secrets(request.url),
                 "httpVersion": "HTTP/1.1",
                 "cookies": [],
-                "headers": [_clean_header(one) for one in headers],
+                "headers": [_clean_header(header) for header in headers],
                 "queryString": [],
                 "headersSize": -1,
                 "bodySize": -1,
@@ -96,9 +96,11 @@ class TraceRecorder:
                 "statusText": response.status_text if response is not None else "",
                 "httpVersion": "HTTP/1.1",
                 "cookies": _cookies_of(answered),
-                "headers": [_clean_header(one) for one in answered],
+                "headers": [_clean_header(header) for header in answered],
                 "content": {"size": -1, "mimeType": kind, **({"text": body} if body is not None else {})},
-                "redirectURL": next((one["value"] for one in answered if one["name"].lower() == "location"), ""),
+                "redirectURL": next(
+                    (header["value"] for header in answered if header["name"].lower() == "location"), ""
+                ),
                 "headersSize": -1,
                 "bodySize": -1,
             },
@@ -107,10 +109,10 @@ class TraceRecorder:
         }
         data = request.post_data_buffer
         if data is not None:
-            sent = next((one["value"] for one in headers if one["name"].lower() == "content-type"), "")
+            sent = next((header["value"] for header in headers if header["name"].lower() == "content-type"), "")
             text = data[:_MAX_BODY_BYTES].decode("utf-8", "replace")
-            found["request"]["postData"] = {"mimeType": sent, "params": [], "text": _clean_form(text, sent)}
-        entry.update(found)
+            har_entry["request"]["postData"] = {"mimeType": sent, "params": [], "text": _clean_form(text, sent)}
+        entry.update(har_entry)
 
     async def _body_of(self, request: "Request") -> str | None:
         """Return the body of a JSON response, within the size limits."""
@@ -174,12 +176,12 @@ def _clean_cookie(name: str, cut: str, value: str) -> str:
 
 
 def _cookies_of(headers: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    found = []
+    cookies = []
     for header in headers:
         for line in header["value"].split("\n") if header["name"].lower() == "set-cookie" else ():
             name, _, value = line.partition(";")[0].partition("=")
-            found.append({"name": name.strip(), "value": value if name.strip() in JUDGED_COOKIES else STARS})
-    return found
+            cookies.append({"name": name.strip(), "value": value if name.strip() in JUDGED_COOKIES else STARS})
+    return cookies
 
 
 def _without_secrets(url: str) -> str:
@@ -233,10 +235,10 @@ def _clean_json(text: str) -> str:
 def _clean_value(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: STARS if isinstance(one, str) and one and _SECRET_FIELD.search(name) else _clean_value(one)
-            for name, one in value.items()
+            name: STARS if isinstance(field, str) and field and _SECRET_FIELD.search(name) else _clean_value(field)
+            for name, field in value.items()
         }
-    return [_clean_value(one) for one in value] if isinstance(value, list) else value
+    return [_clean_value(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,9 @@ class Event:
     @cached_property
     def cookies(self) -> dict[str, str]:
         """Cookies set by the response."""
-        return {one["name"]: unquote(one.get("value", "")) for one in self.entry["response"].get("cookies", [])}
+        return {
+            cookie["name"]: unquote(cookie.get("value", "")) for cookie in self.entry["response"].get("cookies", [])
+        }
 
     @property
     def counts(self) -> bool:
@@ -301,7 +305,9 @@ class Event:
         if self.header("sec-fetch-user") is None:
             return accept.startswith("text/html")
         wanted = {"sec-fetch-dest": "document", "sec-fetch-mode": "navigate", "sec-fetch-user": "?1"}
-        return "text/html" in accept and all((self.header(name) or "").lower() == one for name, one in wanted.items())
+        return "text/html" in accept and all(
+            (self.header(name) or "").lower() == expected for name, expected in wanted.items()
+        )
 
 
 def _parse_body(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -312,15 +318,15 @@ def _parse_body(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
     if "application/json" in kind:
         with contextlib.suppress(ValueError, RecursionError):
-            found = json.loads(text)
-            if isinstance(found, dict):
-                return found
+            value = json.loads(text)
+            if isinstance(value, dict):
+                return value
     boundary = re.search(r"boundary=([^;\s]+)", kind) if "multipart/form-data" in kind else None
     return _parse_multipart(text, boundary[1]) if boundary is not None else None
 
 
 def _parse_multipart(text: str, boundary: str) -> dict[str, Any]:
-    found = {}
+    fields = {}
     for part in text.split(f"--{boundary}"):
         head, cut, body = part.strip().partition("\r\n\r\n")
         if not cut:
@@ -328,8 +334,8 @@ def _parse_multipart(text: str, boundary: str) -> dict[str, Any]:
         lines = [line for line in head.split("\r\n") if line.lower().startswith("content-disposition:")]
         name = re.search(r'name="([^"]+)"', lines[0]) if cut and lines else None
         if name is not None:
-            found[name[1]] = body.rstrip("\r\n")
-    return found
+            fields[name[1]] = body.rstrip("\r\n")
+    return fields
 
 
 def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: bool = False) -> Any:
@@ -342,13 +348,13 @@ def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: 
     """
     if not data:
         return None
-    found = {}
+    selected = {}
     for key in map(str.strip, wanted):
         if key.startswith("$") or _is_pattern(key):
-            found[key] = _pick_by_path(data, key)
+            selected[key] = _pick_by_path(data, key)
         elif key in data or is_open:
-            found[key] = data.get(key)
-    return found
+            selected[key] = data.get(key)
+    return selected
 
 
 def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
@@ -361,7 +367,7 @@ def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
         matches = _walk(data, steps)
         if not matches:
             matches = _walk(
-                {name: _json_or_text(one) if isinstance(one, str) else one for name, one in data.items()}, steps
+                {name: _json_or_text(value) if isinstance(value, str) else value for name, value in data.items()}, steps
             )
         if "?(" in path:
             return tuple(matches) or None
@@ -372,18 +378,18 @@ _STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\['([^']*)'\]|\[(\d+)\]|\[\?\(@\.(\w+)\
 
 
 def _walk(data: Any, steps: Sequence[tuple[str, ...]]) -> list[Any]:
-    found = [data]
+    nodes = [data]
     for name, quoted, index, key, value in steps:
         key_wanted, after = name or quoted, []
-        for one in found:
-            if key_wanted and isinstance(one, Mapping) and key_wanted in one:
-                after.append(one[key_wanted])
-            elif index and isinstance(one, list) and int(index) < len(one):
-                after.append(one[int(index)])
-            elif key and isinstance(one, list):
-                after += [item for item in one if isinstance(item, Mapping) and _is_literal(item.get(key), value)]
-        found = after
-    return found
+        for node in nodes:
+            if key_wanted and isinstance(node, Mapping) and key_wanted in node:
+                after.append(node[key_wanted])
+            elif index and isinstance(node, list) and int(index) < len(node):
+                after.append(node[int(index)])
+            elif key and isinstance(node, list):
+                after += [item for item in node if isinstance(item, Mapping) and _is_literal(item.get(key), value)]
+        nodes = after
+    return nodes
 
 
 def _is_literal(value: object, literal: str) -> bool:
@@ -414,7 +420,7 @@ class Trace:
     sites: Mapping[str, str]
 
 
-def read_har(data: bytes, where: str) -> Trace:
+def read_har(data: bytes, name: str) -> Trace:
     """Read a HAR file.
 
     Raises:
@@ -425,7 +431,7 @@ def read_har(data: bytes, where: str) -> Trace:
         events = tuple(Event(entry) for entry in log["entries"])
         for event in events:
             _ = event.url, event.method, event.status, event.header("accept"), event.cookies
-        sites = {str(name): str(url) for name, url in (log.get("_sites") or {}).items()}
+        sites = {str(site): str(url) for site, url in (log.get("_sites") or {}).items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise EnvError(f"{where} is no HAR file: {type(error).__name__}: {error}", retryable=False) from error
+        raise EnvError(f"{name} is no HAR file: {type(error).__name__}: {error}", retryable=False) from error
     return Trace(events=events, sites=sites)

@@ -57,11 +57,11 @@ class Shop:
             "searchCriteria[sortOrders][0][direction]": "DESC",
             "searchCriteria[pageSize]": "1",
         }
-        found = await self._get("/rest/V1/orders", query)
+        orders = await self._get("/rest/V1/orders", query)
         try:
-            number = int(found["items"][0]["increment_id"])
+            number = int(orders["items"][0]["increment_id"])
         except (TypeError, KeyError, IndexError, ValueError) as error:
-            raise EnvDiedError(f"{self.url} tells no order: {str(found)[:200]}") from error
+            raise EnvDiedError(f"{self.url} tells no order: {str(orders)[:200]}") from error
         return f"{self.url}/sales/order/view/order_id/{number}/"
 
     async def latest_review(self, sku: str) -> Mapping[str, Any]:
@@ -249,10 +249,10 @@ async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | No
     except Error:
         pass  # as published: the locator decides
     try:
-        found = await page.evaluate(f"() => {check.locator}")
+        value = await page.evaluate(f"() => {check.locator}")
     except Error:
         return ""
-    return None if found is None else str(found)[:_MAX_TEXT_CHARS]  # str of Python, as published
+    return None if value is None else str(value)[:_MAX_TEXT_CHARS]  # str of Python, as published
 
 
 def is_met(check: PageCheck, text: str | None, *, fixes: Set[str] = ALL_FIXES) -> bool:
@@ -262,4 +262,4 @@ def is_met(check: PageCheck, text: str | None, *, fixes: Set[str] = ALL_FIXES) -
     text = clean(html.unescape(text))
     if check.exact is not None:
         return text == clean(check.exact)
-    return all(any(clean(one) in text for one in alternatives) for alternatives in check.includes)
+    return all(any(clean(alternative) in text for alternative in alternatives) for alternatives in check.includes)

@@ -57,8 +57,8 @@ def includes_all(references: Sequence[str], answer: str, *, fixes: Set[str] = AL
     is_alone = len(references) == 1
     return all(
         any(
-            includes(one, answer, is_alone=is_alone, fixes=fixes)
-            for one in (reference.split(" |OR| ") if "alternatives" in fixes else [reference])
+            includes(alternative, answer, is_alone=is_alone, fixes=fixes)
+            for alternative in (reference.split(" |OR| ") if "alternatives" in fixes else [reference])
         )
         for reference in references
     )
@@ -105,5 +105,5 @@ def _is_nltk_word(character: str, text: str) -> bool:
     A full stop after it is a separate word only at the end of a sentence: at the end of the text, or if the next
     character is not a lower-case letter, since Punkt continues the sentence with a lower-case letter after a number.
     """
-    found = re.finditer(f"{_BEFORE}{re.escape(character)}(?={_AFTER})", text)
-    return any(match["next"] is None or not match["next"].islower() for match in found)
+    matches = re.finditer(f"{_BEFORE}{re.escape(character)}(?={_AFTER})", text)
+    return any(match["next"] is None or not match["next"].islower() for match in matches)

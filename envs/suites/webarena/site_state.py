@@ -63,15 +63,15 @@ async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeou
             await held.enter_async_context(hold_sites(sites, alone=True, timeout_s=timeout_s))
         for site in _stale(sites):
             await put_back(site)
-        told, before = [], {}
+        warnings, before = [], {}
         for site in sites:
             changes = load_changes(site)
             before[site.name] = len(changes)
             if changes:
-                told.append(f"{site.name} was not put back since {describe_changes(changes)}")
+                warnings.append(f"{site.name} was not put back since {describe_changes(changes)}")
             if alone:
                 _save_changes(site, [*changes, task_id])
-        yield Taken(warnings=tuple(told), changes_before=before)
+        yield Taken(warnings=tuple(warnings), changes_before=before)
 
 
 def _stale(sites: Iterable[Site]) -> list[Site]:
@@ -117,7 +117,7 @@ async def _run_command(site: Site) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if code != 0:
-        last = (tail.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"])[-1]
+        last = (tail.decode("utf-8", "replace").strip().splitlines() or ["no error output"])[-1]
         raise EnvSetupError(f"the reset command of {site.name} ended with {code}: {last[:300]}", retryable=True)
 
 

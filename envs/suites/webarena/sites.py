@@ -150,8 +150,8 @@ class Site:
             if await self.is_signed_in(page):
                 return
         except Error as error:
-            told = str(error).splitlines()[0]
-            raise EnvSetupError(f"nobody can sign in to {self.name} at {self.url}: {told}", retryable=True) from error
+            reason = str(error).splitlines()[0]
+            raise EnvSetupError(f"nobody can sign in to {self.name} at {self.url}: {reason}", retryable=True) from error
         raise EnvSetupError(f"{self.name} at {self.url} refuses the account {self.user!r}; check user and password")
 
     async def _open(self, page: "Page", path: str) -> int | None:
@@ -209,11 +209,11 @@ def make_sites(urls: Mapping[str, str], accounts: Mapping[str, tuple[str, str]] 
         EnvSetupError: If a site is unknown, or an address is invalid.
     """
     known = {**_ACCOUNTS, **(accounts or {})}
-    found = {}
+    configured = {}
     for name, url in check_sites(urls).items():
         user, password = known.get(name, ("", ""))
-        found[name] = Site(name=name, url=url, user=user, password=password)
-    return found
+        configured[name] = Site(name=name, url=url, user=user, password=password)
+    return configured
 
 
 def read_sites(path: Path) -> SiteFile:

@@ -118,59 +118,59 @@ def check_sites(sites: Mapping[str, str]) -> dict[str, str]:
     Raises:
         EnvSetupError: If a site is unknown, or an address is invalid.
     """
-    found = {}
+    checked = {}
     for name, url in sites.items():
         if name not in SITES:
             raise EnvSetupError(f"WebArena has no site {name!r}{did_you_mean(name, SITES)}")
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
             raise EnvSetupError(f"the address of {name} is {url!r}, expected one such as http://127.0.0.1:7770")
-        found[name] = url.rstrip("/")
-    return found
+        checked[name] = url.rstrip("/")
+    return checked
 
 
-def parse_config(content: object, where: str = "a task of WebArena") -> TaskConfig:
+def parse_config(content: object, task_name: str = "a task of WebArena") -> TaskConfig:
     """Parse a config whose placeholders are filled in.
 
     Raises:
         EnvSetupError: If a field is missing or has the wrong type.
     """
-    task = as_mapping(content, where)
+    task = as_mapping(content, task_name)
     id = task.get("task_id")
     if isinstance(id, bool) or not isinstance(id, int):
-        raise EnvSetupError(f"{where}: task_id is {id!r}, expected a whole number")
-    where = f"task {id} of WebArena"
-    evaluation = as_mapping(task.get("eval"), f"{where}: eval")
-    types = tuple(as_texts(evaluation.get("eval_types"), f"{where}: eval_types"))
+        raise EnvSetupError(f"{task_name}: task_id is {id!r}, expected a whole number")
+    task_name = f"task {id} of WebArena"
+    evaluation = as_mapping(task.get("eval"), f"{task_name}: eval")
+    types = tuple(as_texts(evaluation.get("eval_types"), f"{task_name}: eval_types"))
     if not types or (unknown := set(types) - set(EVAL_TYPES)):
-        told = f"{min(unknown)!r}" if types else "empty"
-        raise EnvSetupError(f"{where}: eval_types has {told}; expected one of {', '.join(EVAL_TYPES)}")
+        value = f"{min(unknown)!r}" if types else "empty"
+        raise EnvSetupError(f"{task_name}: eval_types has {value}; expected one of {', '.join(EVAL_TYPES)}")
     answers = Answers()
     if "string_match" in types:
-        answers = _parse_answers(evaluation, where)
+        answers = _parse_answers(evaluation, task_name)
     urls: tuple[str, ...] = ()
     if "url_match" in types:
         if (rule := evaluation.get("url_note", "GOLD in PRED")) != "GOLD in PRED":
-            raise EnvSetupError(f"{where}: url_note is {rule!r}; the only rule for addresses is 'GOLD in PRED'")
-        urls = tuple(as_text(evaluation.get("reference_url"), f"{where}: reference_url").split(_OR))
+            raise EnvSetupError(f"{task_name}: url_note is {rule!r}; the only rule for addresses is 'GOLD in PRED'")
+        urls = tuple(as_text(evaluation.get("reference_url"), f"{task_name}: reference_url").split(_OR))
         if not all(url.strip() for url in urls):
-            raise EnvSetupError(f"{where}: reference_url is blank, which every address would match")
+            raise EnvSetupError(f"{task_name}: reference_url is blank, which every address would match")
     checks = evaluation.get("program_html") if "program_html" in types else []
     if not isinstance(checks, list):
-        raise EnvSetupError(f"{where}: program_html is a {type(checks).__name__}, expected a list")
+        raise EnvSetupError(f"{task_name}: program_html is a {type(checks).__name__}, expected a list")
     if "program_html" in types and not checks:
-        raise EnvSetupError(f"{where}: program_html is empty, so that any page would be right")
+        raise EnvSetupError(f"{task_name}: program_html is empty, so that any page would be right")
     template = task.get("intent_template_id")
     return TaskConfig(
         id=id,
-        sites=tuple(as_texts(task.get("sites"), f"{where}: sites")),
-        start_urls=tuple(as_text(task.get("start_url"), f"{where}: start_url").split(_AND)),
-        intent=as_text(task.get("intent"), f"{where}: intent"),
+        sites=tuple(as_texts(task.get("sites"), f"{task_name}: sites")),
+        start_urls=tuple(as_text(task.get("start_url"), f"{task_name}: start_url").split(_AND)),
+        intent=as_text(task.get("intent"), f"{task_name}: intent"),
         template_id=template if isinstance(template, int) else -1,
         eval_types=types,
         answers=answers,
         reference_urls=urls,
-        page_checks=tuple(_parse_check(check, where) for check in checks),
+        page_checks=tuple(_parse_check(check, task_name) for check in checks),
         logins=_parse_logins(task.get("storage_state")),
     )
 
@@ -181,38 +181,38 @@ def _parse_logins(storage_state: object) -> tuple[str, ...]:
     return tuple(filter(None, name.removesuffix("_state.json").split(".")))
 
 
-def _parse_answers(evaluation: Mapping[str, Any], where: str) -> Answers:
-    given = as_mapping(evaluation.get("reference_answers"), f"{where}: reference_answers")
+def _parse_answers(evaluation: Mapping[str, Any], task_name: str) -> Answers:
+    given = as_mapping(evaluation.get("reference_answers"), f"{task_name}: reference_answers")
     if unknown := set(given) - {"exact_match", "must_include", "fuzzy_match"}:
-        raise EnvSetupError(f"{where}: reference_answers has {min(unknown)!r}, which nothing compares")
+        raise EnvSetupError(f"{task_name}: reference_answers has {min(unknown)!r}, which nothing compares")
     fuzzy = given.get("fuzzy_match", [])
     is_not_achievable = fuzzy == NOT_ACHIEVABLE
     exact = given.get("exact_match")
     if exact is None and not fuzzy and not given.get("must_include"):
-        raise EnvSetupError(f"{where}: reference_answers is empty, so that any answer would be right")
+        raise EnvSetupError(f"{task_name}: reference_answers is empty, so that any answer would be right")
     return Answers(
-        exact=None if exact is None else as_text(exact, f"{where}: exact_match"),
-        includes=tuple(as_texts(given.get("must_include", []), f"{where}: must_include")),
-        alike=() if is_not_achievable else tuple(as_texts(fuzzy, f"{where}: fuzzy_match")),
+        exact=None if exact is None else as_text(exact, f"{task_name}: exact_match"),
+        includes=tuple(as_texts(given.get("must_include", []), f"{task_name}: must_include")),
+        alike=() if is_not_achievable else tuple(as_texts(fuzzy, f"{task_name}: fuzzy_match")),
         is_not_achievable=is_not_achievable,
-        why=as_text(evaluation.get("string_note"), f"{where}: string_note") if is_not_achievable else "",
+        why=as_text(evaluation.get("string_note"), f"{task_name}: string_note") if is_not_achievable else "",
     )
 
 
-def _parse_check(content: object, where: str) -> PageCheck:
-    check = as_mapping(content, f"{where}: program_html")
-    wanted = as_mapping(check.get("required_contents"), f"{where}: required_contents")
+def _parse_check(content: object, task_name: str) -> PageCheck:
+    check = as_mapping(content, f"{task_name}: program_html")
+    wanted = as_mapping(check.get("required_contents"), f"{task_name}: required_contents")
     if "exact_match" not in wanted and "must_include" not in wanted:
-        raise EnvSetupError(f"{where}: required_contents has neither exact_match nor must_include")
+        raise EnvSetupError(f"{task_name}: required_contents has neither exact_match nor must_include")
     exact = wanted.get("exact_match")
-    includes = () if exact is not None else as_texts(wanted.get("must_include"), f"{where}: must_include")
+    includes = () if exact is not None else as_texts(wanted.get("must_include"), f"{task_name}: must_include")
     if exact is None and not all(part.strip() for text in includes or [""] for part in text.split(_OR)):
-        raise EnvSetupError(f"{where}: must_include is empty or has a blank part, which every page would have")
+        raise EnvSetupError(f"{task_name}: must_include is empty or has a blank part, which every page would have")
     return PageCheck(
-        url=as_text(check.get("url"), f"{where}: url"),
-        locator=as_text(check.get("locator"), f"{where}: locator").strip(),
-        prepare=tuple(as_texts(check.get("prep_actions", []), f"{where}: prep_actions")),
-        exact=None if exact is None else as_text(exact, f"{where}: exact_match"),
+        url=as_text(check.get("url"), f"{task_name}: url"),
+        locator=as_text(check.get("locator"), f"{task_name}: locator").strip(),
+        prepare=tuple(as_texts(check.get("prep_actions", []), f"{task_name}: prep_actions")),
+        exact=None if exact is None else as_text(exact, f"{task_name}: exact_match"),
         includes=tuple(tuple(part.split(_OR)) for part in includes),
     )
 
@@ -329,10 +329,10 @@ class Correction:
         Raises:
             EnvSetupError: If the path of a field does not exist in the config.
         """
-        found = json.loads(json.dumps(content))
+        corrected = json.loads(json.dumps(content))
         for path, value in self.fields.items():
             *parents, name = path.split(".")
-            place = found
+            place = corrected
             for parent in parents:
                 place = place.get(parent) if isinstance(place, dict) else None
             if not isinstance(place, dict):
@@ -341,7 +341,7 @@ class Correction:
                 place.pop(name, None)
             else:
                 place[name] = value
-        changed: Mapping[str, Any] = found
+        changed: Mapping[str, Any] = corrected
         return changed
 
 

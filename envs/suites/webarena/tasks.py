@@ -69,8 +69,8 @@ async def _find_silent(sites: Iterable[Site]) -> dict[str, str]:
                 return f"{site.name} at {site.url} does not answer ({type(error).__name__})"
 
         sites = list(sites)
-        found = await asyncio.gather(*(ask(site) for site in sites))
-    return {site.name: why for site, why in zip(sites, found, strict=True) if why}
+        reasons = await asyncio.gather(*(ask(site) for site in sites))
+    return {site.name: why for site, why in zip(sites, reasons, strict=True) if why}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +139,8 @@ class SiteTask(Task):
             before = dict(taken.changes_before)
             self._info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
             self.warnings += [
-                f"{one} and {other} are on one host and may sign each other out; give each a host name of its own"
-                for one, other in find_shared_hosts(site for site in sites if site.name in self._logins)
+                f"{first} and {second} are on first host and may sign each second out; give each a host name of its own"
+                for first, second in find_shared_hosts(site for site in sites if site.name in self._logins)
             ]
             await env.sign_in([name for name in SITES if name in self._sites and name in self._logins])
             self._recorder = TraceRecorder(env.page.context, {name: env.site(name).url for name in self._sites})
@@ -297,7 +297,7 @@ def make_suite(
         silent = find_unavailable({id: config.sites for id, config in chosen.items()}, file)
         return without_judge(chosen, file) | silent
 
-    told = {"upstream": "parity", "default": CORRECTIONS, "raw": "raw"}[how]
+    revision = {"upstream": "parity", "default": CORRECTIONS, "raw": "raw"}[how]
     return Suite(
         name="webarena",
         about=f"WebArena: {len(kept)} tasks on {', '.join(sorted(there))}",
@@ -305,7 +305,7 @@ def make_suite(
         task_ids=tuple(f"{PREFIX}{id}" for id in wanted if id in kept or id in damaged),
         make_task=make_task,
         find_unavailable=look,
-        revision=f"{tasks.revision}-{told}",
+        revision=f"{tasks.revision}-{revision}",
         cluster_by="template",
         max_steps=30,
         max_time_s=1800.0,

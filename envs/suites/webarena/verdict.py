@@ -60,14 +60,14 @@ async def is_reason(judge: Judge, task: str, reason: str, answer: str, *, parity
     Raises:
         EnvDiedError: If the judge does not answer, or its answer is not a verdict.
     """
-    what = "reported unachievable reason"
-    return await _ask(judge, _UNACHIEVABLE, what, _UNACHIEVABLE_WORDS, task, reason, answer, parity)
+    name = "reported unachievable reason"
+    return await _ask(judge, _UNACHIEVABLE, name, _UNACHIEVABLE_WORDS, task, reason, answer, parity)
 
 
 async def _ask(
     judge: Judge,
     form: str,
-    what: str,
+    name: str,
     words: dict[str, bool],
     question: str,
     reference: str,
@@ -78,7 +78,7 @@ async def _ask(
     asked = filled(form, question=question, reference=reference, answer=shown)
     if parity:
         return _read_as_published(await judge.ask(_SYSTEM, asked), words)
-    return await ask_verdict(judge, asked, system=_SYSTEM, what=what, mark=mark, words=words)
+    return await ask_verdict(judge, asked, system=_SYSTEM, name=name, mark=mark, words=words)
 
 
 def _read_as_published(reply: str, words: dict[str, bool]) -> bool:

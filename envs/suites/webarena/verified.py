@@ -72,7 +72,7 @@ class SchemaReader:
 
     def _read_objects(self, value: object, schema: Mapping[str, Any], *, strict: bool) -> Any:
         if isinstance(value, list | tuple):
-            return tuple(self.read_object(one, schema, strict=strict) for one in value)
+            return tuple(self.read_object(item, schema, strict=strict) for item in value)
         return self.read_object(value, schema, strict=strict)
 
     def read_object(self, value: object, schema: Mapping[str, Any], *, strict: bool) -> Any:
@@ -90,8 +90,8 @@ class SchemaReader:
             return value
         properties = schema.get("properties") or {}
         return {
-            name: None if one is None else self._read_property(one, properties.get(name), strict=strict)
-            for name, one in value.items()
+            name: None if item is None else self._read_property(item, properties.get(name), strict=strict)
+            for name, item in value.items()
         }
 
     def _read_property(self, value: object, schema: Mapping[str, Any] | None, *, strict: bool) -> Any:
@@ -108,7 +108,7 @@ class SchemaReader:
             return value
         if item.get("type") == "object":
             return self._read_objects(parsed, item, strict=strict)
-        return tuple(self._read(one, _kind_of(item), strict=strict) for one in parsed)
+        return tuple(self._read(item, _kind_of(item), strict=strict) for item in parsed)
 
 
 def parse_json(text: str) -> Any:
@@ -181,35 +181,35 @@ class VerifiedTask:
         return tuple(fill(list(self.start_urls), urls))
 
 
-def parse_verified(content: object, where: str = "a task of WebArena-Verified") -> VerifiedTask:
+def parse_verified(content: object, task_name: str = "a task of WebArena-Verified") -> VerifiedTask:
     """Parse a task.
 
     Raises:
         EnvSetupError: If a field is missing or has the wrong type.
     """
-    task = as_mapping(content, where)
+    task = as_mapping(content, task_name)
     id, template = task.get("task_id"), task.get("intent_template_id")
     if isinstance(id, bool) or not isinstance(id, int):
-        raise EnvSetupError(f"{where}: task_id is {id!r}, expected a whole number")
-    where = f"task {id} of WebArena-Verified"
+        raise EnvSetupError(f"{task_name}: task_id is {id!r}, expected a whole number")
+    task_name = f"task {id} of WebArena-Verified"
     checks = task.get("eval")
     if not isinstance(checks, list):
-        raise EnvSetupError(f"{where}: eval is a {type(checks).__name__}, expected a list")
-    checks = [as_mapping(check, f"{where}: eval") for check in checks]
+        raise EnvSetupError(f"{task_name}: eval is a {type(checks).__name__}, expected a list")
+    checks = [as_mapping(check, f"{task_name}: eval") for check in checks]
     for check in checks:
         if check.get("evaluator") not in ("AgentResponseEvaluator", "NetworkEventEvaluator"):
-            raise EnvSetupError(f"{where}: there is no evaluator {check.get('evaluator')!r}")
-        as_mapping(check.get("expected"), f"{where}: expected")
+            raise EnvSetupError(f"{task_name}: there is no evaluator {check.get('evaluator')!r}")
+        as_mapping(check.get("expected"), f"{task_name}: expected")
     answers = [check for check in checks if check["evaluator"] == "AgentResponseEvaluator"]
     if not answers:
-        raise EnvSetupError(f"{where}: no evaluator looks at the answer")
+        raise EnvSetupError(f"{task_name}: no evaluator looks at the answer")
     return VerifiedTask(
         id=id,
-        sites=tuple(as_texts(task.get("sites"), f"{where}: sites")),
-        start_urls=tuple(as_texts(task.get("start_urls"), f"{where}: start_urls")),
-        intent=as_text(task.get("intent"), f"{where}: intent"),
+        sites=tuple(as_texts(task.get("sites"), f"{task_name}: sites")),
+        start_urls=tuple(as_texts(task.get("start_urls"), f"{task_name}: start_urls")),
+        intent=as_text(task.get("intent"), f"{task_name}: intent"),
         template_id=template if isinstance(template, int) else -1,
-        kind=as_text(answers[0]["expected"].get("task_type"), f"{where}: task_type").lower(),
+        kind=as_text(answers[0]["expected"].get("task_type"), f"{task_name}: task_type").lower(),
         checks=tuple(checks),
     )
 
@@ -272,9 +272,9 @@ class _Scorer:
             data = self._reader.read_data(values["retrieved_data"], schema, strict=False)
         texts = {name: values[name].strip() for name in ("task_type", "status") if name in values}
         for name in ("task_type", "status"):
-            said = texts.get(name)
-            if not said or not read_value(expected[name], "string").is_met_by(read_value(said, "string")):
-                return f"{name} is {said!r}, expected {expected[name]!r}"
+            answer_text = texts.get(name)
+            if not answer_text or not read_value(expected[name], "string").is_met_by(read_value(answer_text, "string")):
+                return f"{name} is {answer_text!r}, expected {expected[name]!r}"
         if "retrieved_data" not in values:  # as published: values that are not in the config are ignored
             return "retrieved_data is missing"
         if self._task.kind != "retrieve" or (wanted is None and data is None):
@@ -289,16 +289,16 @@ class _Scorer:
 
     def _judge_events(self, check: Mapping[str, Any], events: Sequence[Event]) -> str:
         expected = {"response_status": 200, "http_method": "GET", **check["expected"]}
-        found = list(self._find_events(check, expected, events))
+        matching = list(self._find_events(check, expected, events))
         wanted = self._read_wanted(check, expected)
-        found = found[-1:] if check.get("last_event_only", True) else found
-        told = f"{expected['http_method']} {shown(expected['url'])}"
+        matching = matching[-1:] if check.get("last_event_only", True) else matching
+        request = f"{expected['http_method']} {shown(expected['url'])}"
         if check.get("should_not_exist"):
-            return f"there is a request that there should not be, {told}" if found else ""
-        given = [self._read_event(check, expected, event) for event in found]
-        if any(is_same(wanted, one, ordered=False, is_open=True) for one in given):
+            return f"there is a request that there should not be, {request}" if matching else ""
+        given = [self._read_event(check, expected, event) for event in matching]
+        if any(is_same(wanted, values, ordered=False, is_open=True) for values in given):
             return ""
-        return f"no request is as wanted, {told}" if found else f"there is no request {told}"
+        return f"no request is as wanted, {request}" if matching else f"there is no request {request}"
 
     def _find_events(
         self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[Event]
@@ -339,7 +339,7 @@ class _Scorer:
 
     def _read_wanted(self, check: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
         rules = self._rules(check, strict=True)
-        found = {
+        values = {
             "url": read_url(expected["url"], rules, expected.get("query_params")),
             "post_data": self._read_form(expected.get("post_data"), check, strict=True),
             "response_content": expected.get("response_content") or None,
@@ -348,8 +348,8 @@ class _Scorer:
             "http_method": expected["http_method"],
         }
         if expected.get("headers") is not None:
-            found["headers"] = self._read_headers(expected["headers"], rules)
-        return found
+            values["headers"] = self._read_headers(expected["headers"], rules)
+        return values
 
     def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: Event) -> dict[str, Any]:
         """Return the values of a request that the check names."""
@@ -360,7 +360,7 @@ class _Scorer:
         }
         headers = {name: event.header(name) for name in expected.get("headers") or () if event.header(name) is not None}
         rules = self._rules(check, strict=False)
-        found = {
+        values = {
             "url": self._read_seen_url(event.url, rules),
             "post_data": self._read_form(form, check, strict=False),
             "response_content": pick(content, expected["response_content"]) if content else None,
@@ -368,7 +368,7 @@ class _Scorer:
             "response_status": event.status,
             "http_method": event.method,
         }
-        return {**found, "headers": self._read_headers(headers, rules)} if headers else found
+        return {**values, "headers": self._read_headers(headers, rules)} if headers else values
 
     def _read_seen_url(self, url: object, rules: UrlRules) -> Any:
         try:
@@ -380,7 +380,7 @@ class _Scorer:
         if not form:
             return None
         ignored = check.get("ignored_post_data_params_patterns") or ()
-        kept = {name: value for name, value in form.items() if not any(_finds(one, name) for one in ignored)}
+        kept = {name: value for name, value in form.items() if not any(_finds(pattern, name) for pattern in ignored)}
         return self._reader.read_object(kept, check.get("post_data_schema") or {}, strict=strict) if kept else kept
 
     def _read_cookies(self, cookies: Mapping[str, Any] | None, *, strict: bool) -> dict[str, Any] | None:
@@ -389,15 +389,15 @@ class _Scorer:
         return {name: self._read_plain(value, strict=strict) for name, value in cookies.items()}
 
     def _read_headers(self, headers: Mapping[str, Any], rules: UrlRules) -> dict[str, Any]:
-        found = {}
+        values = {}
         for name, value in headers.items():
             if name in ("redirect_url", "referer") and value:
-                found[name] = read_url(value, rules) if rules.strict else self._read_seen_url(value, rules)
+                values[name] = read_url(value, rules) if rules.strict else self._read_seen_url(value, rules)
             elif isinstance(value, str):
-                found[name] = self._read_plain(self._sites.abstract(value), strict=rules.strict)
+                values[name] = self._read_plain(self._sites.abstract(value), strict=rules.strict)
             else:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def _read_plain(self, value: object, *, strict: bool) -> Any:
         try:
@@ -428,7 +428,7 @@ def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) ->
             raise ValueError("an object without keys is wanted")
         if not given.keys() >= wanted.keys() or (not is_open and given.keys() != wanted.keys()):
             return False
-        return all(is_same(one, given[name], ordered=ordered, is_open=is_open) for name, one in wanted.items())
+        return all(is_same(value, given[name], ordered=ordered, is_open=is_open) for name, value in wanted.items())
     if isinstance(wanted, list | tuple):
         if not isinstance(given, list | tuple):
             return False
@@ -436,8 +436,8 @@ def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) ->
         if ordered:
             return len(wanted) == len(given) and all(map(compare, wanted, given))
         rest = list(given)
-        for one in wanted:
-            place = next((place for place, other in enumerate(rest) if compare(one, other)), None)
+        for item in wanted:
+            place = next((place for place, other in enumerate(rest) if compare(item, other)), None)
             if place is None:
                 return False
             del rest[place]

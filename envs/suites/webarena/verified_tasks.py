@@ -91,9 +91,9 @@ def make_suite(
             "template": task.template_id,
         }
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
-        made = VerifiedSiteTask(task, spec, file.urls)
-        made.why_once = why_once(task, file.sites)
-        return made
+        site_task = VerifiedSiteTask(task, spec, file.urls)
+        site_task.why_once = why_once(task, file.sites)
+        return site_task
 
     def look(task_ids: Sequence[str]) -> dict[str, str]:
         return find_unavailable({id: kept[int(id.removeprefix(PREFIX))].sites for id in task_ids}, file)

@@ -113,8 +113,8 @@ class Url:
         return any(self._is_same_base(ours, theirs) for ours in self.forms for theirs in other.forms)
 
     def _is_same_base(self, ours: _Form, theirs: _Form) -> bool:
-        for one, its_other in ((ours, theirs), (theirs, ours)):
-            if one.is_pattern and re.match(f"^{self._filled(one.base[1:-1])}$", self._filled(its_other.base)):
+        for form, other_form in ((ours, theirs), (theirs, ours)):
+            if form.is_pattern and re.match(f"^{self._filled(form.base[1:-1])}$", self._filled(other_form.base)):
                 return True
         if ours.is_pattern or theirs.is_pattern:
             return False
@@ -232,9 +232,9 @@ def plain_url(url: str) -> str:
         url = f"{scheme}://{rest.lstrip('/')}"
     parts = urlsplit(url.replace("#!", "?_escaped_fragment_=").rstrip("&? "))
     scheme = parts.scheme.lower()
-    found = re.search(r"([^@]*@)?([^:]*):?(.*)", parts.netloc)
-    assert found is not None  # it matches everything
-    user, host, port = found[1] or "", ".".join(filter(None, found[2].lower().split("."))), found[3]
+    match = re.search(r"([^@]*@)?([^:]*):?(.*)", parts.netloc)
+    assert match is not None  # it matches everything
+    user, host, port = match[1] or "", ".".join(filter(None, match[2].lower().split("."))), match[3]
     port = str(int(port)) if port.isdigit() else port
     netloc = f"{'' if user in ('@', ':@') else user}{host}{f':{port}' if port and port != _PORTS.get(scheme) else ''}"
     query = "&".join(_plain_pair(pair) for pair in parts.query.split("&") if pair)
@@ -268,12 +268,12 @@ def _requoted(text: str, safe: str) -> str:
 def _is_same_query(ours: Query, theirs: Query) -> bool:
     """Return True if both have the same first value for every key; a missing value equals an empty one."""
     for key in {*ours, *theirs}:
-        one, other = _first(ours.get(key)), _first(theirs.get(key))
-        pattern = next((form for form in _texts(one) if is_pattern(form)), None)
+        first, second = _first(ours.get(key)), _first(theirs.get(key))
+        pattern = next((form for form in _texts(first) if is_pattern(form)), None)
         if pattern is not None:
-            if not re.match(_texts(one)[0], _texts(other)[0]):
+            if not re.match(_texts(first)[0], _texts(second)[0]):
                 return False
-        elif not _is_same(one, other):
+        elif not _is_same(first, second):
             return False
     return True
 
@@ -286,10 +286,10 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value.forms)) if isinstance(value, Value) else (str(value),)
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, Value):
-        return one.is_met_by(other)
-    return other.is_met_by(one) if isinstance(other, Value) else bool(one == other)
+def _is_same(first: Any, second: Any) -> bool:
+    if isinstance(first, Value):
+        return first.is_met_by(second)
+    return second.is_met_by(first) if isinstance(second, Value) else bool(first == second)
 
 
 def _unparse(form: _Form) -> str:

@@ -209,15 +209,15 @@ def read_distance(raw: object) -> float:
         ValueError: If it is not a distance.
     """
     text = re.sub(r"(?<!\d)(\d+(?:\.\d+)?)\s*k(?=\s|$)", r"\1 km", str(raw)) if raw else ""
-    found = re.fullmatch(r"([-+]?(?:[\d,]*\.)?[\d,]+(?:e[-+]?\d+)?)\s*\*?\s*([a-z]+)", text.strip())
-    if found is None or found[2] not in _METERS_OF:
+    match = re.fullmatch(r"([-+]?(?:[\d,]*\.)?[\d,]+(?:e[-+]?\d+)?)\s*\*?\s*([a-z]+)", text.strip())
+    if match is None or match[2] not in _METERS_OF:
         raise ValueError(f"{raw!r} is no distance with a unit such as km")
-    return float(found[1].replace(",", "")) * _METERS_OF[found[2]]
+    return float(match[1].replace(",", "")) * _METERS_OF[match[2]]
 
 
 def is_pair(raw: Sequence[object]) -> bool:
     """Return True if a list may be a latitude and a longitude."""
-    return len(raw) == 2 and all(isinstance(one, int | float | str) for one in raw)
+    return len(raw) == 2 and all(isinstance(part, int | float | str) for part in raw)
 
 
 _ANGLE = (
@@ -235,11 +235,11 @@ def read_coordinates(raw: object) -> tuple[float, float]:
     """
     if isinstance(raw, Mapping):
         names = {key: key.lower() for key in raw if isinstance(key, str) and len(key) >= 2}
-        found = [next((key for key, low in names.items() if word.startswith(low) or low == short), None)
+        keys = [next((key for key, low in names.items() if word.startswith(low) or low == short), None)
                  for word, short in (("latitude", ""), ("longitude", "lng"))]  # fmt: skip
-        if None in found:
+        if None in keys:
             raise ValueError(f"{raw!r} has no latitude and longitude")
-        raw = tuple(raw[key] for key in found)
+        raw = tuple(raw[key] for key in keys)
     if isinstance(raw, list | tuple) and len(raw) == 2:
         latitude, longitude = float(raw[0]), float(raw[1])
     elif isinstance(raw, str) and (match := _POINT.fullmatch(raw.strip())):
@@ -281,7 +281,7 @@ def _to_ascii(char: str) -> str:
         return "" if unicodedata.category(char)[0] == "C" else char
     if char in _ASCII:
         return _ASCII[char]
-    plain = "".join(one for one in unicodedata.normalize("NFKD", char) if one.isascii())
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", char) if letter.isascii())
     return plain or (char if unicodedata.category(char)[0] in "LN" else "")
 
 
@@ -322,7 +322,7 @@ def read_value(raw: object, kind: str, rewrite: Rewrite | None = None) -> Value:
     if isinstance(raw, list | tuple) and not (kind == "coordinates" and is_pair(raw)):
         if len(raw) < 2:
             raise ValueError(f"{raw!r} is a list of less than two alternatives")
-        return Value(kind, tuple(_read(one, kind, rewrite) for one in raw))
+        return Value(kind, tuple(_read(alternative, kind, rewrite) for alternative in raw))
     return Value(kind, (_read(raw, kind, rewrite),))
 
 
@@ -342,7 +342,7 @@ def _read_string(raw: object) -> str:
 def _is_same_string(ours: Sequence[str], theirs: Sequence[str]) -> bool:
     if _fits(ours, theirs, re.IGNORECASE) or _fits(theirs, ours, re.IGNORECASE) or set(ours) & set(theirs):
         return True
-    return bool({one.strip(_PUNCTUATION) for one in ours} & {one.strip(_PUNCTUATION) for one in theirs})
+    return bool({text.strip(_PUNCTUATION) for text in ours} & {text.strip(_PUNCTUATION) for text in theirs})
 
 
 def _fits(patterns: Sequence[str], texts: Sequence[str], flags: "re.RegexFlag") -> bool:
@@ -421,13 +421,13 @@ def _read_currency(raw: object) -> Decimal:
     text = " ".join(str(raw).split(" "))
     is_negative = text.startswith("-")
     text = text.replace("-", "") if is_negative else text
-    found = re.search(r"(\.?\d[\d\s.,']*)\s*?(?:[^%\d]|$)", text)
-    if found is None:
+    match = re.search(r"(\.?\d[\d\s.,']*)\s*?(?:[^%\d]|$)", text)
+    if match is None:
         if "free" not in text.lower():
             raise ValueError(f"{raw!r} is no amount of money")
         number = "0"
     else:
-        number = found[1].rstrip(",.").replace("'", "")
+        number = match[1].rstrip(",.").replace("'", "")
         number = number.strip() if number.count(".") == 1 else number.lstrip(",.").strip()
     number = number.replace(" ", "")
     is_point = text.rfind(".") > text.rfind(",")
@@ -507,20 +507,20 @@ def _read_name(raw: object) -> str:
 
 def _is_alike(ours: str, theirs: str) -> bool:
     """Return True if two names are at least 80 % similar, ignoring the order of words."""
-    one, other = (" ".join(sorted(re.sub(r"[^a-z0-9_]+", " ", name).split())) for name in (ours, theirs))
+    first, second = (" ".join(sorted(re.sub(r"[^a-z0-9_]+", " ", name).split())) for name in (ours, theirs))
     if not ours or not theirs:
         return ours == theirs
-    if not one or not other:
+    if not first or not second:
         return False
-    return round(200 * _common_length(one, other) / (len(one) + len(other))) >= 80
+    return round(200 * _common_length(first, second) / (len(first) + len(second))) >= 80
 
 
-def _common_length(one: str, other: str) -> int:
+def _common_length(first: str, second: str) -> int:
     """Return the length of the longest common subsequence of two short texts."""
-    row = [0] * (len(other) + 1)
-    for char in one:
+    row = [0] * (len(second) + 1)
+    for char in first:
         before = 0
-        for place, its in enumerate(other, 1):
+        for place, its in enumerate(second, 1):
             before, row[place] = row[place], before + 1 if char == its else max(row[place], row[place - 1])
     return row[-1]
 
@@ -530,15 +530,15 @@ def _overlap(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
 
 
 def _any_pair(is_near: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any], Sequence[Any]], bool]:
-    return lambda ours, theirs: any(is_near(one, other) for one in ours for other in theirs)
+    return lambda ours, theirs: any(is_near(first, second) for first in ours for second in theirs)
 
 
 def _near(least: float, share: float) -> Callable[[Sequence[float], Sequence[float]], bool]:
-    return _any_pair(lambda one, other: abs(one - other) <= max(least, share * max(one, other)))
+    return _any_pair(lambda first, second: abs(first - second) <= max(least, share * max(first, second)))
 
 
-def _is_near_place(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return all(abs(ours - theirs) <= 1e-5 for ours, theirs in zip(one, other, strict=True))
+def _is_near_place(first: tuple[float, float], second: tuple[float, float]) -> bool:
+    return all(abs(ours - theirs) <= 1e-5 for ours, theirs in zip(first, second, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -123,18 +123,18 @@ def score_table(
     if table is None or named is None:
         return Scores()
     by_name = {column.name: column for column in columns}
-    found = _distinct([{name: _cell(row, at) for name, at in named.items()} for row in table[1]], keys, by_name)
+    answered = _distinct([{name: _cell(row, at) for name, at in named.items()} for row in table[1]], keys, by_name)
     known = _distinct(truth, keys, by_name)
     cells = row_sum = 0.0
-    for key, row in found.items():
+    for key, row in answered.items():
         if key in known:
             each = [
                 1.0 if name in keys else float(_is_equal(row[name], known[key][name], by_name[name], compare))
                 for name in named
             ]
             cells, row_sum = cells + sum(each), row_sum + min(each)
-    rates = [_rate(row_sum, len(found)), _rate(row_sum, len(known))]
-    rates += [_rate(cells, len(found) * len(columns)), _rate(cells, len(known) * len(columns))]
+    rates = [_rate(row_sum, len(answered)), _rate(row_sum, len(known))]
+    rates += [_rate(cells, len(answered) * len(columns)), _rate(cells, len(known) * len(columns))]
     return Scores(
         success=float(min(rates) == 1.0),
         row_precision=rates[0],
@@ -162,30 +162,30 @@ async def score_with_judge(
     """
     pairs: dict[tuple[str, str, str], bool] = {}
 
-    def collect(column: str, found: str, true: str) -> bool:
-        pairs[column, found, true] = False
+    def collect(column: str, cell: str, true: str) -> bool:
+        pairs[column, cell, true] = False
         return False
 
     score_table(answer, truth, columns, keys=keys, compare=collect)
     places = asyncio.Semaphore(MAX_ASKED)
 
-    async def decide(column: str, found: str, true: str) -> None:
+    async def decide(column: str, cell: str, true: str) -> None:
         async with places:
-            pairs[column, found, true] = bool(found) and await is_same_cell(judge, column, found, true)
+            pairs[column, cell, true] = bool(cell) and await is_same_cell(judge, column, cell, true)
 
     await asyncio.gather(*(decide(*pair) for pair in pairs))
     return score_table(answer, truth, columns, keys=keys, compare=lambda *pair: pairs[pair])
 
 
-async def is_same_cell(judge: Judge, column: str, found: str, true: str) -> bool:
+async def is_same_cell(judge: Judge, column: str, cell: str, true: str) -> bool:
     """Ask a judge whether a cell is right.
 
     Raises:
         EnvDiedError: See `ask_verdict`.
     """
-    shown, mark = fenced(found[:MAX_CELL_CHARS])
+    shown, mark = fenced(cell[:MAX_CELL_CHARS])
     asked = filled(_QUESTION, column=column, truth=true, answer=shown)
-    return await ask_verdict(judge, asked, system=_SYSTEM, what="found value", mark=mark, words=_WORDS)
+    return await ask_verdict(judge, asked, system=_SYSTEM, name="found value", mark=mark, words=_WORDS)
 
 
 def _rate(part: float, whole: int) -> float:
@@ -230,15 +230,15 @@ def _align(header: Sequence[str], columns: Sequence[ScoredColumn]) -> dict[str, 
     """Return the index of each column by name; None if the columns are not the requested ones."""
     names = {plain_name(alias): column.name for column in columns for alias in column.aliases}
     names |= {plain_name(column.name): column.name for column in columns}
-    found: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for at, cell in enumerate(header):
         if not cell:
             continue  # a column without a name is dropped
         name = names.get(plain_name(cell))
-        if name is None or name in found:
+        if name is None or name in indices:
             return None
-        found[name] = at
-    return found if len(found) == len(columns) else None
+        indices[name] = at
+    return indices if len(indices) == len(columns) else None
 
 
 def plain_name(name: str) -> str:
@@ -250,10 +250,10 @@ def _distinct(
     rows: Sequence[Mapping[str, str]], keys: Sequence[str], columns: Mapping[str, ScoredColumn]
 ) -> dict[tuple[str, ...], Mapping[str, str]]:
     """Map rows by key; the first of several rows with the same key is kept."""
-    found: dict[tuple[str, ...], Mapping[str, str]] = {}
+    by_key: dict[tuple[str, ...], Mapping[str, str]] = {}
     for row in rows:
-        found.setdefault(tuple(_key(row[key], columns[key]) for key in keys), row)
-    return found
+        by_key.setdefault(tuple(_key(row[key], columns[key]) for key in keys), row)
+    return by_key
 
 
 def _key(cell: str, column: ScoredColumn) -> str:
@@ -306,10 +306,10 @@ def is_same_date(answer: date | None, truth: date | None) -> bool:
 
 def read_number(cell: str) -> float | None:
     """Return the first number of a text; parses thousands separators and percentages; None if there is none."""
-    found = _NUMBER.search(cell[:1000])
-    if found is None:
+    match = _NUMBER.search(cell[:1000])
+    if match is None:
         return None
-    text = found[0].replace(",", "").replace(" ", "").replace("\u00a0", "")
+    text = match[0].replace(",", "").replace(" ", "").replace("\u00a0", "")
     try:
         value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     except (ValueError, OverflowError):
@@ -320,8 +320,8 @@ def read_number(cell: str) -> float | None:
 def read_date(cell: str) -> date | None:
     """Parse `1931-05-03`, `3 May 1931`, `May 3, 1931`, `May 1931` (first of May) or `1931` (first of January)."""
     text = cell[:200].strip().strip("*").lower()
-    if found := re.search(r"\b(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?\b", text):
-        return _day(found[1], found[2], found[3] or "1")
+    if match := re.search(r"\b(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?\b", text):
+        return _day(match[1], match[2], match[3] or "1")
     month = next((number for number, name in enumerate(MONTHS, 1) if re.search(rf"\b{name[:3].lower()}", text)), None)
     year = re.search(r"\b\d{4}\b", text)
     if year is None:

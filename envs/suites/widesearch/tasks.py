@@ -43,11 +43,11 @@ class WideSearchTask(Question):
         texts = ", ".join(column.name for column in self.columns if column.metric == "judge")
         self.warnings = [NO_JUDGE.format(columns=texts)] if texts and judge is None else []
 
-    def _instruct(self, where: str = "") -> str:
+    def _instruct(self, address_note: str = "") -> str:
         names = " | ".join(column.name for column in self.columns)
         return (
             f"Collect {', '.join(column.name for column in self.columns)} of all {self.table.family.many} "
-            f'in {self.table.country} that are listed on "{self.table.list_title}".{where}\n\n'
+            f'in {self.table.country} that are listed on "{self.table.list_title}".{address_note}\n\n'
             "Answer with one table in Markdown, in a fenced block with the tag markdown, one row for each, and exactly "
             f"these columns:\n| {names} |\nDates as YYYY-MM-DD, numbers without unit. The pages of the atlas are "
             "right; mirrors of it may be out of date, and things of the same name exist in other countries."

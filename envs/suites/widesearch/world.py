@@ -364,15 +364,15 @@ class _Writer:
         if draw.random() < _SHARE_MIRRORS:
             own = [column for column in family.columns if not column.is_on_person]
             wrong = draw.choice(own)
-            told = [(c.labels[0], html.escape(c.draw(draw) if c is wrong else row[c.name])) for c in own]
+            facts = [(c.labels[0], html.escape(c.draw(draw) if c is wrong else row[c.name])) for c in own]
             note = "<p>Copy of 2009-03-02. This page is out of date; figures were corrected later.</p>"
-            self._add(f"mirror/{slug(name)}.html", f"{name} (mirror)", note + _facts_table(told), date="2009-03-02")
+            self._add(f"mirror/{slug(name)}.html", f"{name} (mirror)", note + _facts_table(facts), date="2009-03-02")
         if draw.random() < _SHARE_NAMESAKES:
             elsewhere = draw.choice([country for country in COUNTRIES if country != table.country])
-            told = [(c.labels[0], html.escape(c.draw(draw))) for c in family.columns if not c.is_on_person]
+            facts = [(c.labels[0], html.escape(c.draw(draw))) for c in family.columns if not c.is_on_person]
             intro = f"<p>{name} of {elsewhere}, not to be confused with that of {table.country}.</p>"
             self._add(
-                f"elsewhere/{slug(name)}.html", f"{name} ({elsewhere})", intro + _facts_table(told), date="2022-01-09"
+                f"elsewhere/{slug(name)}.html", f"{name} ({elsewhere})", intro + _facts_table(facts), date="2022-01-09"
             )
         text = f"<p>{person_of(draw)} writes: a day at {name}. {_chatter(draw)}</p>"
         self._add(f"news/{slug(name)}.html", f"A day at {name}", text, date=f"2021-{draw.randint(1, 12):02}-11")
@@ -386,8 +386,8 @@ class _Writer:
                 for row in rows
             )
             more = f"<p>{self._linked(list_path(table, number + 1), 'Next part')}</p>" if number < len(parts) else ""
-            what = f"all {len(table.rows)} {family.many} in {table.country}"
-            intro = f"<p>This list names {what}. Part {number} of {len(parts)}.</p>"
+            contents = f"all {len(table.rows)} {family.many} in {table.country}"
+            intro = f"<p>This list names {contents}. Part {number} of {len(parts)}.</p>"
             title = table.list_title + (f", part {number}" if number > 1 else "")
             self._add(list_path(table, number), title, f"{intro}<ul>{items}</ul>{more}", date="2024-06-01")
 

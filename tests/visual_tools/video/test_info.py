@@ -113,7 +113,7 @@ def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
     path.write_bytes(data)
     frames = vt.sample_frames(path, timestamps_s=[1.9, 2.0, 2.1])
     assert [read_number(frame.image) for frame in frames] == [19, 19, 21]
-    assert frames.warnings == ("1 of 3 frames cannot be decoded: an earlier one stands for each",)
+    assert frames.warnings == ("1 of 3 frames cannot be decoded: an earlier frame is used instead",)
 
 
 def make_sound(tmp_path: Path) -> Path:

@@ -62,10 +62,10 @@ class Canaries:
 
     def damage(self) -> list[str]:
         """Return descriptions of all canaries that were changed."""
-        found = [f"{path} is changed" for path in self.files if not _is_whole(path, self.secret)]
+        changes = [f"{path} is changed" for path in self.files if not _is_whole(path, self.secret)]
         if self.victim.poll() is not None:
-            found.append(f"the planted process has ended with {self.victim.returncode}")
-        return found
+            changes.append(f"the planted process has ended with {self.victim.returncode}")
+        return changes
 
     def restore(self) -> None:
         """Restore the files and the process after an attack that changed them."""

@@ -109,16 +109,16 @@ async def unix_path(context: CheckContext) -> str:
 
 def find_processes(token: str) -> list[int]:
     """Return the processes of this machine whose name or command line contains a token."""
-    found = []
+    pids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                told = (folder / "comm").read_bytes() + (folder / "cmdline").read_bytes()
+                names = (folder / "comm").read_bytes() + (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            if token.encode() in told:
-                found.append(int(folder.name))
-    return found
+            if token.encode() in names:
+                pids.append(int(folder.name))
+    return pids
 
 
 async def wait_for_none(token: str, limit_s: float = 5.0) -> list[int]:

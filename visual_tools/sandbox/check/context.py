@@ -107,7 +107,7 @@ class Answers:
 
     def why_refused(self) -> str:
         """Describe each attempt with the error that it met."""
-        return "; ".join(f"{what}: {why}" for what, why in self.refused.items())
+        return "; ".join(f"{attempt}: {why}" for attempt, why in self.refused.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class CheckContext:
         """
         answers = await self.ask(cell, kernel=kernel, **facts)
         if answers.open:
-            raise CheckFailed("; ".join(f"{what} worked: {value}" for what, value in answers.open.items()))
+            raise CheckFailed("; ".join(f"{attempt} worked: {value}" for attempt, value in answers.open.items()))
         if len(answers.refused) < at_least:
             raise CheckFailed(
                 f"only {len(answers.refused)} of {at_least} attempts were made: {tell_end(answers.result)}"
@@ -181,12 +181,12 @@ class CheckContext:
 
 def parse_answers(result: CellResult) -> Answers:
     """Collect the lines that the preamble printed."""
-    told: dict[str, dict[str, Any]] = {"open": {}, "refused": {}, "fact": {}}
+    reports: dict[str, dict[str, Any]] = {"open": {}, "refused": {}, "fact": {}}
     for line in result.text.splitlines():
         if line.startswith(preamble.MARK):
-            kind, what, detail = json.loads(line.removeprefix(preamble.MARK))
-            told[kind][what] = detail
-    return Answers(open=told["open"], refused=told["refused"], facts=told["fact"], result=result)
+            kind, name, detail = json.loads(line.removeprefix(preamble.MARK))
+            reports[kind][name] = detail
+    return Answers(open=reports["open"], refused=reports["refused"], facts=reports["fact"], result=result)
 
 
 def tell_end(result: CellResult) -> str:

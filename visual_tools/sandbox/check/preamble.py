@@ -21,19 +21,19 @@ planted: Any = SimpleNamespace()
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def tell(kind: str, what: str, detail: object = "") -> None:
+def tell(kind: str, name: str, detail: object = "") -> None:
     """Print one line for the check; `kind` is open, refused or fact."""
-    print(MARK + json.dumps([kind, what, detail if isinstance(detail, int | list) else str(detail)[:300]]), flush=True)
+    print(MARK + json.dumps([kind, name, detail if isinstance(detail, int | list) else str(detail)[:300]]), flush=True)
 
 
-def attempt(what: str, action: Callable[[], object], *, past: tuple[int, ...] = ()) -> None:
+def attempt(name: str, action: Callable[[], object], *, past: tuple[int, ...] = ()) -> None:
     """Try an action that must fail; an error in `past` shows that the permission check was passed."""
     try:
         value = action()
     except OSError as error:
-        tell("open" if error.errno in past else "refused", what, f"{type(error).__name__}: {error}")
+        tell("open" if error.errno in past else "refused", name, f"{type(error).__name__}: {error}")
     else:
-        tell("open", what, repr(value))
+        tell("open", name, repr(value))
 
 
 def syscall(name: str, *arguments: object) -> int:

@@ -37,10 +37,10 @@ _NUM_FILES = 1024
 _OOM_SCORE = 800  # of 1000: the OOM killer selects a kernel before anything else
 
 
-def _check(status: int, what: str) -> None:
+def _check(status: int, name: str) -> None:
     if status < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def _syscall(name: str, *arguments: object) -> None:

@@ -44,20 +44,20 @@ def _own(error: traceback.TracebackException, folder: str) -> None:
     seen: set[int] = set()
     queue: list[traceback.TracebackException | None] = [error]
     while queue:
-        one = queue.pop()
-        if one is None or id(one) in seen:
+        exception = queue.pop()
+        if exception is None or id(exception) in seen:
             continue
-        seen.add(id(one))
-        own = [f for f in one.stack if f.filename.startswith((CELL_PREFIX, folder + "/"))]
-        one.stack = traceback.StackSummary.from_list(own)
-        queue += [one.__cause__, one.__context__, *(one.exceptions or ())]
+        seen.add(id(exception))
+        own = [f for f in exception.stack if f.filename.startswith((CELL_PREFIX, folder + "/"))]
+        exception.stack = traceback.StackSummary.from_list(own)
+        queue += [exception.__cause__, exception.__context__, *(exception.exceptions or ())]
 
 
 def format_error(kind: type[BaseException], error: BaseException, tb: TracebackType | None, folder: str) -> list[str]:
     """Return the lines of the error message to show."""
-    told = traceback.TracebackException(kind, error, tb, lookup_lines=False, compact=True)
-    _own(told, folder)
-    return clip("".join(told.format()).rstrip()).splitlines()
+    report = traceback.TracebackException(kind, error, tb, lookup_lines=False, compact=True)
+    _own(report, folder)
+    return clip("".join(report.format()).rstrip()).splitlines()
 
 
 def clip(text: str) -> str:
@@ -454,9 +454,9 @@ def _print_to_the_pipe() -> None:
 
 def run_single() -> None:
     """Become the kernel inside its own bubblewrap; the first argument lists the inherited descriptors."""
-    told, report, *sockets = map(int, sys.argv[1].split(","))
+    spec_fd, report, *sockets = map(int, sys.argv[1].split(","))
     try:
-        with os.fdopen(told, encoding="utf-8") as file:
+        with os.fdopen(spec_fd, encoding="utf-8") as file:
             spec = spec_from_json(file.read())
         import_all()
         app = prepare_app()

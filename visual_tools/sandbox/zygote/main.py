@@ -490,11 +490,11 @@ class Zygote:
         now = time.monotonic()
         for number, monitor in self._monitors.items():
             try:
-                what = monitor.look(now)
+                exceeded = monitor.look(now)
             except (OSError, ValueError) as error:  # caused by this kernel: it must not affect the others
-                what = f"what it uses could not be found out ({error})"
-            if what:
-                self._tell({"over": number, "what": what})
+                exceeded = f"what it uses could not be found out ({error})"
+            if exceeded:
+                self._tell({"over": number, "what": exceeded})
                 monitor.kill()
 
     def leave(self) -> None:

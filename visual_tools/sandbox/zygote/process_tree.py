@@ -38,14 +38,14 @@ class Usage:
 
 def find_tree(root: int) -> list[int]:
     """Return a process and all its descendants."""
-    found, queue = [], [root]
+    tree, queue = [], [root]
     while queue:
         pid = queue.pop()
-        found.append(pid)
+        tree.append(pid)
         with contextlib.suppress(OSError):
             for task in Path(f"/proc/{pid}/task").iterdir():
                 queue += map(int, (task / "children").read_text().split())
-    return found
+    return tree
 
 
 def read_usage(root: int) -> Usage:

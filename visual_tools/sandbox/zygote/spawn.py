@@ -171,16 +171,16 @@ def fill_in_sizes(argv: Sequence[str], memory_bytes: int) -> list[str]:
 
 def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:
     """Run one bubblewrap around one Python process, which imports everything itself."""
-    told = os.memfd_create("spec")
-    os.write(told, to_json(spec).encode())
-    os.lseek(told, 0, os.SEEK_SET)
-    for fd in (*sockets, report, told):
+    spec_fd = os.memfd_create("spec")
+    os.write(spec_fd, to_json(spec).encode())
+    os.lseek(spec_fd, 0, os.SEEK_SET)
+    for fd in (*sockets, report, spec_fd):
         os.set_inheritable(fd, True)
     argv = fill_in_sizes(plan.wrapper, spec.limits.memory_bytes)
     argv += ["--bind", spec.folder, spec.inside_dir, "--chdir", spec.inside_dir]
     for path in spec.readable:
         argv += ["--ro-bind", path, path]
     argv += ["--remount-ro", "/"]
-    fds = ",".join(map(str, (told, report, *sockets)))
+    fds = ",".join(map(str, (spec_fd, report, *sockets)))
     argv += [sys.executable, "-I", "-c", _SINGLE_BOOT, fds, *plan.import_paths]
     os.execve(argv[0], argv, {**os.environ, "HOME": spec.inside_dir})

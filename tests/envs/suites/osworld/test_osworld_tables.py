@@ -85,14 +85,14 @@ def test_what_is_no_workbook(tmp_path: Path) -> None:
         (tmp_path / "r.xlsx").write_bytes(content)
         assert compare(str(tmp_path / "r.xlsx"), good, DATA) == 0.0
     assert compare(None, good, DATA) == compare(str(tmp_path / "none.xlsx"), good, DATA) == 0.0
-    with pytest.raises(EvaluationError, match=r"the reference r\.xlsx is no workbook"):
+    with pytest.raises(EvaluationError, match=r"the reference r\.xlsx is not a workbook"):
         compare(good, str(tmp_path / "r.xlsx"), DATA)
     for index in ("S", "XI0", "", "R"):
-        with pytest.raises(EvaluationError, match="names no sheet"):
+        with pytest.raises(EvaluationError, match="does not name a sheet"):
             compare(good, good, {**DATA, "sheet_idx0": index})
     with pytest.raises(EvaluationError, match="no sheet 'ENother' to compare with"):
         compare(good, good, {**DATA, "sheet_idx1": "ENother"})
-    with pytest.raises(EvaluationError, match="names no sheet"):
+    with pytest.raises(EvaluationError, match="does not name a sheet"):
         compare(good, None, DATA)
 
 

@@ -209,7 +209,7 @@ async def test_a_setup_that_breaks_keeps_what_it_warned_of(served: Served, tmp_p
     task = make_task(tmp_path, [step("execute", command=["sh", "-c", "exit 3"]), step("lunch")], says("", "true"))
     with pytest.raises(EnvSetupError, match=r"step 2 \(lunch\)"):
         await GuestEnv(served.options).reset(task)
-    assert task.warnings == ["sh -c exit 3 ended with status 3: it says nothing"]
+    assert task.warnings == ["sh -c exit 3 ended with status 3: no error output"]
     await task.teardown(GuestEnv(served.options))
 
 
