@@ -12,8 +12,8 @@ import pytest
 from apps.demo.task import _amount_of
 from apps.literal.grammar import parse_instruction
 from apps.literal.model import split_request
-from apps.literal.moves import _ACTION, _MARK
 from apps.literal.research import read_facts, read_task
+from apps.literal.step_outcome import _ACTION, _MARK
 from apps.office.markdown import IMAGE
 from apps.office.sheets.workbook import csv_safe
 from apps.video2web.vue.components import prop_name

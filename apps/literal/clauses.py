@@ -68,8 +68,12 @@ def mask_quotes(instruction: str) -> tuple[str, Quotes]:
         if opening.start() < end:
             continue
         if closings.get(kind, (-1, False))[0] < start:
-            found = _CLOSING[kind].search(instruction, start)
-            closings[kind] = (len(instruction), False) if found is None else (found.start(), found[0] != "\n")
+            closing_match = _CLOSING[kind].search(instruction, start)
+            closings[kind] = (
+                (len(instruction), False)
+                if closing_match is None
+                else (closing_match.start(), closing_match[0] != "\n")
+            )
         closing, does_close = closings[kind]
         if not does_close:
             continue

@@ -9,27 +9,27 @@ from datetime import date
 import numpy as np
 
 from apps.literal.do_keyboard import format_like, parse_date, type_and_check, type_into
-from apps.literal.do_looking import scroll
-from apps.literal.do_pointer import miss
+from apps.literal.do_pointer import report_missing
+from apps.literal.do_scroll_and_read import scroll
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_button, joined_lines
-from apps.literal.moves import Act, Already, Failed, Move, Progress, at
-from apps.literal.read_back import check_typed
-from apps.literal.screen import Screen, Sight
+from apps.literal.screen import ParsedScreen, ScreenHistory
+from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, at
 from apps.literal.steps import (
-    Click,
+    ClickTarget,
     DragFigures,
     FillFromPage,
     PickSuggestion,
     PlainStep,
     SelectOption,
+    SetSlider,
+    SetToggle,
     SetValue,
-    Slide,
-    Tick,
     TypeAnswer,
-    TypeText,
+    TypeInto,
 )
-from apps.literal.targets import Target
+from apps.literal.targets import ElementTarget
+from apps.literal.verify_typed import check_typed
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs
 from visual_tools.ocr import TextLine
@@ -81,13 +81,13 @@ class Calendar:
         return self.left + column * (self.right - self.left) / 6, self.top + row * self.row_px
 
 
-def find_calendar(screen: Screen) -> Calendar | None:
+def find_calendar(screen: ParsedScreen) -> Calendar | None:
     """Find a month name with a year, and below it numbers laid out as the days of that month."""
     for line in [*screen.lines, *joined_lines(screen.lines)]:
-        said = _TITLE.search(line.text)
-        if said is None or len(line.text) > 30:
+        title = _TITLE.search(line.text)
+        if title is None or len(line.text) > 30:
             continue
-        month = date(int(said[2]), _MONTHS[said[1].lower()], 1)
+        month = date(int(title[2]), _MONTHS[title[1].lower()], 1)
         days, header = _find_days(screen, line.box_px), _find_header(screen, line.box_px)
         fitted = _fit_days(month, days, line.box_px, header)
         if fitted is not None:
@@ -95,7 +95,7 @@ def find_calendar(screen: Screen) -> Calendar | None:
     return None
 
 
-def _find_days(screen: Screen, title: Box) -> list[tuple[int, float, float]]:
+def _find_days(screen: ParsedScreen, title: Box) -> list[tuple[int, float, float]]:
     """Return the numbers from 1 to 31 below a title, with their centres."""
     reach = Box(title.left - 8 * title.width, title.bottom, title.right + 8 * title.width, screen.height)
     return [
@@ -106,7 +106,7 @@ def _find_days(screen: Screen, title: Box) -> list[tuple[int, float, float]]:
     ]
 
 
-def _find_header(screen: Screen, title: Box) -> tuple[int, float, float] | None:
+def _find_header(screen: ParsedScreen, title: Box) -> tuple[int, float, float] | None:
     """Return the first weekday of the header below a title, its centre, and the column distance."""
     reach = Box(title.left - 8 * title.width, title.bottom, title.right + 8 * title.width, title.bottom + 60)
     names = [
@@ -145,7 +145,7 @@ def _fit_days(
         share = _MOST if header is None else _HALF
         if fitting < max(_MIN_DAYS, share * len(cells)) or top - title.bottom > 6 * row_px:
             continue
-        found = Calendar(
+        candidate = Calendar(
             month=month,
             title=title,
             left=left,
@@ -154,7 +154,7 @@ def _fit_days(
             row_px=row_px,
             first_column=first_column,
         )
-        best = max(best or (0, found), (fitting, found), key=lambda pair: pair[0])
+        best = max(best or (0, candidate), (fitting, candidate), key=lambda pair: pair[0])
     return best[1] if best is not None else None
 
 
@@ -165,7 +165,7 @@ def _fit_line(pairs: list[tuple[int, float]]) -> tuple[float, float]:
     return float(np.median([x - index * step for index, x in pairs])), step
 
 
-def find_turners(screen: Screen, shown: Calendar) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def find_month_arrows(screen: ParsedScreen, shown: Calendar) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Return the points that turn to the previous and the next month: the marks next to the title."""
     title = shown.title
     half_column = (shown.right - shown.left) / 12
@@ -187,18 +187,18 @@ def find_turners(screen: Screen, shown: Calendar) -> tuple[tuple[float, float], 
     return None
 
 
-def plan_date(field: Target, text: str, sight: Sight, progress: Progress) -> Move:
+def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the date if its field shows its date format; otherwise choose it in the calendar that opens."""
     day = parse_date(text)
     screen = sight.now
     shown = find_calendar(screen)
     if shown is None and progress.count("turn") and progress.last != "pick":
-        return Failed(reason="I turned the calendar, and cannot read the month that it shows now")
+        return StepFailed(reason="I turned the calendar, and cannot read the month that it shows now")
     if day is None:
         return type_and_check(field, text, sight, progress)
     if progress.last == "type":
         move = type_and_check(field, text, sight, progress)
-        if not isinstance(move, Failed) or shown is None:
+        if not isinstance(move, StepFailed) or shown is None:
             return move
     if progress.last == "pick":
         return _check_picked(day, field, sight)
@@ -207,45 +207,45 @@ def plan_date(field: Target, text: str, sight: Sight, progress: Progress) -> Mov
     months = (day.year - shown.month.year) * 12 + day.month - shown.month.month
     if not months:
         code = (f"pyautogui.click({at(screen, shown.point_of(day.day))})", "time.sleep(0.3)")
-        return Act(code=code, thought=f"The calendar shows the month; I press the {day.day}.", phase="pick")
+        return RunCode(code=code, thought=f"The calendar shows the month; I press the {day.day}.", phase="pick")
     turns = progress.count("turn")
-    turners = find_turners(screen, shown)
+    turners = find_month_arrows(screen, shown)
     if turners is None:
-        return Failed(reason="the calendar shows another month, and I see nothing that turns to the next")
+        return StepFailed(reason="the calendar shows another month, and I see nothing that turns to the next")
     before = find_calendar(sight.before) if turns and sight.before is not None else None
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
-        return Failed(reason=f"the calendar shows {shown.month:%B %Y} and does not turn to {day:%B %Y}")
+        return StepFailed(reason=f"the calendar shows {shown.month:%B %Y} and does not turn to {day:%B %Y}")
     times = abs(months) if turns else 1  # the first click tests whether it turns
     press = f"pyautogui.click({at(screen, turners[0] if months < 0 else turners[1])})"
     turning = tuple(part for _ in range(min(times, 24)) for part in (press, "time.sleep(0.15)"))
-    return Act(code=turning, thought=f"The calendar shows {shown.month:%B %Y}.", phase="turn")
+    return RunCode(code=turning, thought=f"The calendar shows {shown.month:%B %Y}.", phase="turn")
 
 
-def _open(field: Target, text: str, sight: Sight, progress: Progress) -> Move:
+def _open(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Click the field; type if no calendar opens."""
-    found = find_field(sight.now, field, kind="text")
-    if found is None:
-        return miss(sight.now, field)
-    if progress.count("open") or format_like(text, found.text) is not None:
+    box = find_field(sight.now, field, kind="text")
+    if box is None:
+        return report_missing(sight.now, field)
+    if progress.count("open") or format_like(text, box.text) is not None:
         return type_and_check(field, text, sight, progress)
-    code = (f"pyautogui.click({at(sight.now, found.box_px.center)})", "time.sleep(0.4)")
-    return Act(code=code, thought=f"The field is {found.why}; I press it and look for a calendar.", phase="open")
+    code = (f"pyautogui.click({at(sight.now, box.box_px.center)})", "time.sleep(0.4)")
+    return RunCode(code=code, thought=f"The field is {box.why}; I press it and look for a calendar.", phase="open")
 
 
-def _check_picked(day: date, field: Target, sight: Sight) -> Move:
+def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> StepOutcome:
     """Check that the field, or a new text, shows the chosen day."""
     numbers = Counter((day.year, day.month, day.day))
     short = Counter((day.year % 100, day.month, day.day))
-    found = find_field(sight.now, field, kind="text")
-    texts = [found.text] if found is not None else []
+    shown = find_field(sight.now, field, kind="text")
+    texts = [shown.text] if shown is not None else []
     for text in [*texts, *(line.text for line in sight.now.lines)]:
-        said = parse_date(text)
+        shown_day = parse_date(text)
         read = Counter(int(part) for part in re.findall(r"\d+", text))
-        if said == day or read in (numbers, short):
-            return Already(thought=f'"{text}" is chosen.')
-    shows = f'; its field shows "{found.text}"' if found is not None else ""
-    return Failed(reason=f"I pressed the day {day:%Y-%m-%d} in the calendar, and do not see that it took{shows}")
+        if shown_day == day or read in (numbers, short):
+            return AlreadyDone(thought=f'"{text}" is chosen.')
+    shows = f'; its field shows "{shown.text}"' if shown is not None else ""
+    return StepFailed(reason=f"I pressed the day {day:%Y-%m-%d} in the calendar, and do not see that it took{shows}")
 
 
 _MAX_WAITS = 2
@@ -256,31 +256,31 @@ _MIN_OPEN = 3
 _SEND_NOTCHES = 5
 
 
-def plan_suggestion(step: PickSuggestion, sight: Sight, progress: Progress) -> Move:
+def plan_suggestion(step: PickSuggestion, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the beginning, read the list below the field, click the matching entry, and check the result."""
-    screen, wanted = sight.now, step.field or Target(role="field")
-    found = find_field(screen, wanted) or _find_again(wanted, sight, len(progress.phases))
-    if found is None:
-        return miss(screen, wanted)
+    screen, wanted = sight.now, step.field or ElementTarget(role="field")
+    field = find_field(screen, wanted) or _find_again(wanted, sight, len(progress.phases))
+    if field is None:
+        return report_missing(screen, wanted)
     if not progress.count("open"):
-        code = type_into(found, _typed(step), screen)
-        return Act(code=code, thought=f"The field is {found.why}; I type the beginning and look.", phase="open")
+        code = type_into(field, _typed(step), screen)
+        return RunCode(code=code, thought=f"The field is {field.why}; I type the beginning and look.", phase="open")
     if progress.count("pick"):
-        listed = find_suggestions(screen, found)
+        listed = find_suggestions(screen, field)
         fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
         if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
-            return Already(thought=f'"{fitting[0].text}" is chosen.')
-        return Failed(reason=f'I pressed the suggestion that {step.words}, and the field shows "{found.text}"')
-    rows = find_suggestions(screen, found)
+            return AlreadyDone(thought=f'"{fitting[0].text}" is chosen.')
+        return StepFailed(reason=f'I pressed the suggestion that {step.words}, and the field shows "{field.text}"')
+    rows = find_suggestions(screen, field)
     fitting = [row for row in rows if step.fits(row.text.strip())]
     if fitting:
         code = (f"pyautogui.click({at(screen, fitting[0].box_px.center)})",)
-        return Act(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
+        return RunCode(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
     wrong = _check_beginning(step, wanted, sight) if progress.last == "open" else None
-    return wrong or _look_further(step, screen, found, rows, progress)
+    return wrong or _search_further(step, screen, field, rows, progress)
 
 
-def _find_again(wanted: Target, sight: Sight, oldest: int) -> Field | None:
+def _find_again(wanted: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
     """Return the field's contents at its earlier position, after the suggestions started to look like a field."""
     for count in range(min(oldest, len(sight.images) - 1), 0, -1):
         earlier = sight.back(count)
@@ -294,14 +294,14 @@ def _typed(step: PickSuggestion) -> str:
     return step.start or step.part or step.end
 
 
-def _check_beginning(step: PickSuggestion, field: Target, sight: Sight) -> Failed | None:
+def _check_beginning(step: PickSuggestion, field: ElementTarget, sight: ScreenHistory) -> StepFailed | None:
     """Read the typed beginning back; return a failure if the field does not show it."""
     before = sight.before
     typed_into = find_field(before, field) if before is not None else None
     if before is None or typed_into is None:
         return None
     checked = check_typed(_typed(step), typed_into, before, sight.now, part="start")
-    return checked if isinstance(checked, Failed) else None
+    return checked if isinstance(checked, StepFailed) else None
 
 
 def _without_caret(text: str) -> tuple[str, str]:
@@ -309,9 +309,9 @@ def _without_caret(text: str) -> tuple[str, str]:
     return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
 
 
-def find_suggestions(screen: Screen, found: Field) -> list[TextLine]:
+def find_suggestions(screen: ParsedScreen, field: Field) -> list[TextLine]:
     """Return the lines right below the field, in its column and close to each other."""
-    box = found.box_px
+    box = field.box_px
     reach = Box(box.left - 12, box.bottom, box.right + _REACH_PX, screen.height)
     rows: list[TextLine] = []
     bottom = box.bottom
@@ -325,24 +325,26 @@ def find_suggestions(screen: Screen, found: Field) -> list[TextLine]:
     return rows
 
 
-def _look_further(step: PickSuggestion, screen: Screen, found: Field, rows: list[TextLine], progress: Progress) -> Move:
+def _search_further(
+    step: PickSuggestion, screen: ParsedScreen, field: Field, rows: list[TextLine], progress: StepProgress
+) -> StepOutcome:
     if progress.count("wait") < _MAX_WAITS:
-        return Act(code=("time.sleep(0.7)",), thought="The suggestions may still be coming.", phase="wait")
+        return RunCode(code=("time.sleep(0.7)",), thought="The suggestions may still be coming.", phase="wait")
     if rows and progress.count("find option") < _MAX_SCROLLS:
         code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
-        return Act(code=code, thought="None of them fits; I scroll the list.", phase="find option")
+        return RunCode(code=code, thought="None of them fits; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
-    return Failed(reason=f"the field suggests nothing that {step.words}; below it I see: {seen}")
+    return StepFailed(reason=f"the field suggests nothing that {step.words}; below it I see: {seen}")
 
 
-SUBMIT = Click(target=Target(text="Submit", role="button"))
-_FILLS = (TypeText, SetValue, SelectOption, Tick, PickSuggestion, TypeAnswer, FillFromPage, Slide, DragFigures)
+SUBMIT = ClickTarget(target=ElementTarget(text="Submit", role="button"))
+_FILLS = (TypeInto, SetValue, SelectOption, SetToggle, PickSuggestion, TypeAnswer, FillFromPage, SetSlider, DragFigures)
 _AIMS = (PickSuggestion, DragFigures)
 """Steps that describe a result rather than an input and its field."""
 _SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
 
 
-def send(last: PlainStep, screen: Screen, *, has_looked: bool) -> Act | Failed | None:
+def send(last: PlainStep, screen: ParsedScreen, *, has_looked: bool) -> RunCode | StepFailed | None:
     """Handle a run that ends with a filled form whose submit button no step names.
 
     A single button "Submit" is clicked: such a form is complete only when sent. Other buttons do more than that; next
@@ -359,11 +361,11 @@ def send(last: PlainStep, screen: Screen, *, has_looked: bool) -> Act | Failed |
     buttons = [(line.text, box) for line in sending if (box := find_button(screen, line.box_px)) is not None]
     if [text.strip().casefold() for text, _ in buttons] == ["submit"]:
         code = (f"pyautogui.click({at(screen, buttons[0][1].center)})",)
-        return Act(code=code, thought="All is filled in as told; I submit it.", phase="send")
+        return RunCode(code=code, thought="All is filled in as told; I submit it.", phase="send")
     if not isinstance(last, _AIMS) or (not buttons and has_looked):
         return None
     if not buttons:
         code = (scroll("down", _SEND_NOTCHES, at(screen, (screen.width / 2, screen.height / 2))),)
-        return Act(code=code, thought="I look whether a button below sends it.", phase="scroll down")
+        return RunCode(code=code, thought="I look whether a button below sends it.", phase="scroll down")
     reason = f'there is a button "{buttons[0][0]}" that the instruction does not name'
-    return Failed(reason=f"what was asked for is entered, not sent: {reason}")
+    return StepFailed(reason=f"what was asked for is entered, not sent: {reason}")

@@ -6,17 +6,26 @@ from dataclasses import replace
 import numpy as np
 
 from apps.literal.do_keyboard import type_and_check
-from apps.literal.do_pointer import locate, miss
+from apps.literal.do_pointer import locate, report_missing
 from apps.literal.field_boxes import find_inputs
 from apps.literal.find_field import Field, choose, find_field
 from apps.literal.find_kind import FoundToggle, Slider, find_sliders, find_toggle
-from apps.literal.find_text import Found, find_text, name_nearest
-from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at, quote
-from apps.literal.read_back import note_typed
-from apps.literal.screen import Screen, Sight, find_changed_boxes, has_changed_inside
-from apps.literal.steps import SelectOption, SetValue, Slide, Tick
-from apps.literal.targets import Relation, Target
-from apps.literal.text_match import WHOLE, fit_texts, squash
+from apps.literal.find_text import TextHit, find_text, name_nearest
+from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import (
+    AlreadyDone,
+    RunCode,
+    StepFailed,
+    StepOutcome,
+    StepProgress,
+    TargetMissing,
+    at,
+    quote,
+)
+from apps.literal.steps import SelectOption, SetSlider, SetToggle, SetValue
+from apps.literal.targets import AnchorRelation, ElementTarget
+from apps.literal.text_match import WHOLE, alphanumeric, fit_texts
+from apps.literal.verify_typed import note_typed
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs
 from visual_tools.ocr import TextLine
@@ -29,14 +38,14 @@ _MIN_LIST_PX = 36
 _ROW_INDENT_PX = 14
 
 
-def is_listbox(screen: Screen, found: Field) -> bool:
+def is_listbox(screen: ParsedScreen, field: Field) -> bool:
     """Return True if a box shows several rows and no arrow that opens it."""
-    return len(screen.lines_in(found.box_px)) >= _MIN_ROWS and not has_down_arrow(screen.crop(found.box_px))
+    return len(screen.lines_in(field.box_px)) >= _MIN_ROWS and not has_down_arrow(screen.crop(field.box_px))
 
 
-def plan_listbox(step: SelectOption, screen: Screen, progress: Progress, found: Field) -> Move:
+def plan_listbox(step: SelectOption, screen: ParsedScreen, progress: StepProgress, field: Field) -> StepOutcome:
     """Click the row; for the second and later options, hold Ctrl to keep the earlier ones selected."""
-    box = found.box_px
+    box = field.box_px
     row = find_row_in(screen, step.option.text, box)
     if row is not None:
         return press_row(screen, row, is_more=step.is_more)
@@ -44,27 +53,27 @@ def plan_listbox(step: SelectOption, screen: Screen, progress: Progress, found: 
     if tries < _MAX_SCROLLS:
         notches = 30 if tries == 0 else -1  # scroll to the start first: the row may be above the visible part
         code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
-        return Act(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
+        return RunCode(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
-    return Failed(reason=f'the list has no row "{step.option.text}"; the last rows that I saw: {seen}')
+    return StepFailed(reason=f'the list has no row "{step.option.text}"; the last rows that I saw: {seen}')
 
 
-def press_row(screen: Screen, row: Found, *, is_more: bool) -> Act:
+def press_row(screen: ParsedScreen, row: TextHit, *, is_more: bool) -> RunCode:
     """Click a visible row, with Ctrl held if others are to stay selected."""
     click = f"pyautogui.click({at(screen, row.point)})"
     held = ("pyautogui.keyDown('ctrl')", click, "pyautogui.keyUp('ctrl')")
-    return Act(code=held if is_more else (click,), thought=f'The list has a row "{row.line.text}".')
+    return RunCode(code=held if is_more else (click,), thought=f'The list has a row "{row.line.text}".')
 
 
-def find_row_in(screen: Screen, option: str, box: Box) -> Found | None:
+def find_row_in(screen: ParsedScreen, option: str, box: Box) -> TextHit | None:
     """Return the row of an option among the lines of a box; None if the box has one line or no such row."""
     if len(screen.lines_in(box)) < 2:
         return None
-    places = (place for place in find_text(screen, option) if place.fit >= WHOLE)
-    return next((place for place in places if box.has_point(*place.box_px.center)), None)
+    places = (hit for hit in find_text(screen, option) if hit.fit >= WHOLE)
+    return next((hit for hit in places if box.has_point(*hit.box_px.center)), None)
 
 
-def find_list_row(screen: Screen, option: str) -> Found | None:
+def find_list_row(screen: ParsedScreen, option: str) -> TextHit | None:
     """Return the row of an option in any always-open list: a box that contains only lines of text."""
     for rectangle in screen.rectangles:
         box = rectangle.box_px
@@ -86,122 +95,124 @@ _ARROW_PX = 26
 _DOTS = re.compile(r"\s*(?:…|\.{2,}|‥)\s*$")
 
 
-def plan_tick(step: Tick, sight: Sight, progress: Progress) -> Move:
+def plan_toggle(step: SetToggle, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Click the toggle next to a text unless it has the wanted state, then check the result."""
     screen, tries = sight.now, progress.count("toggle")
     toggle = find_toggle(screen, step.target)
     if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
-        return Failed(reason=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} still after I pressed it')
+        return StepFailed(reason=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} still after I pressed it')
     if toggle is not None:
         return _click_toggle(screen, toggle, is_on=step.is_on)
     if tries:
         return _check_text_pressed(step, sight)
     choice = choose(screen, step.target)
     if choice is None:
-        return miss(screen, step.target)
-    place = choice.place
-    if not step.is_on or place.button is None:
-        return Missing(
-            what=f'a checkbox or switch beside "{place.line.text}"', nearest=_names(screen, step.target.text)
+        return report_missing(screen, step.target)
+    hit = choice.hit
+    if not step.is_on or hit.button is None:
+        return TargetMissing(
+            what=f'a checkbox or switch beside "{hit.line.text}"', nearest=_names(screen, step.target.text)
         )
-    code = (f"pyautogui.click({at(screen, place.point)})",)
-    return Act(
+    code = (f"pyautogui.click({at(screen, hit.point)})",)
+    return RunCode(
         code=code,
         thought=f"{choice.why}. It has no box beside it, but is a button, which may be a switch.",
         phase="toggle",
     )
 
 
-def _check_text_pressed(step: Tick, sight: Sight) -> Move:
+def _check_text_pressed(step: SetToggle, sight: ScreenHistory) -> StepOutcome:
     """Check that something next to a text without a toggle changed after the text was clicked."""
     before = sight.before
     choice = choose(before, step.target) if before is not None else None
     if before is None or choice is None:
-        return Failed(reason=f"no checkbox or switch is seen beside {step.target}, so that its state cannot be told")
-    row = choice.place.line.box_px.padded(120, 16)
+        return StepFailed(
+            reason=f"no checkbox or switch is seen beside {step.target}, so that its state cannot be told"
+        )
+    row = choice.hit.line.box_px.padded(120, 16)
     if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
-        return Already(thought="It looks different now.")
-    return Failed(
-        reason=f'no checkbox or switch is seen beside "{choice.place.line.text}", and pressing the text changed nothing'
+        return AlreadyDone(thought="It looks different now.")
+    return StepFailed(
+        reason=f'no checkbox or switch is seen beside "{choice.hit.line.text}", and pressing the text changed nothing'
     )
 
 
-def _click_toggle(screen: Screen, toggle: FoundToggle, *, is_on: bool) -> Move:
+def _click_toggle(screen: ParsedScreen, toggle: FoundToggle, *, is_on: bool) -> StepOutcome:
     if toggle.is_on == is_on:
-        return Already(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
+        return AlreadyDone(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
     code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
     state = "on" if toggle.is_on else "off"
-    return Act(code=code, thought=f'The box beside "{toggle.label}" is {state}.', phase="toggle")
+    return RunCode(code=code, thought=f'The box beside "{toggle.label}" is {state}.', phase="toggle")
 
 
-def _names(screen: Screen, text: str) -> tuple[str, ...]:
+def _names(screen: ParsedScreen, text: str) -> tuple[str, ...]:
     return tuple(name_nearest(screen, text))
 
 
-def _in_group(option: Target, group: Target) -> Target:
+def _in_group(option: ElementTarget, group: ElementTarget) -> ElementTarget:
     """Return the target of an option of a radio group: the one nearest to the group's name."""
-    return Target(text=option.text, relation=Relation(kind="inside", anchor=group.text))
+    return ElementTarget(text=option.text, relation=AnchorRelation(kind="inside", anchor=group.text))
 
 
-def plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
+def plan_set(step: SetValue, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Choose from a list if the field is one, otherwise type."""
-    screen, selection = sight.now, SelectOption(option=Target(text=step.value), field=step.field)
+    screen, selection = sight.now, SelectOption(option=ElementTarget(text=step.value), field=step.field)
     if progress.count("open"):
         return plan_select(selection, sight, progress)
     if progress.last == "type":
         return type_and_check(step.field, step.value, sight, progress)
-    found = find_field(screen, step.field)
-    if found is None:
-        return miss(screen, step.field)
-    if has_down_arrow(screen.crop(found.box_px)):
+    field = find_field(screen, step.field)
+    if field is None:
+        return report_missing(screen, step.field)
+    if has_down_arrow(screen.crop(field.box_px)):
         return plan_select(selection, sight, progress)
     return type_and_check(step.field, step.value, sight, progress)
 
 
-def plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+def plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Open the list, then click the row."""
     screen = sight.now
     if step.field is None:
         return _select_anywhere(step, sight, progress)
-    found = find_field(screen, step.field, kind="list")
-    if found is None and step.is_more:
-        found = _find_again(step.field, sight, len(sight.images) - 1)  # the selected row hides the list's outline
-    if found is not None and not progress.count("open") and is_listbox(screen, found):
-        return plan_listbox(step, screen, progress, found)
+    field = find_field(screen, step.field, kind="list")
+    if field is None and step.is_more:
+        field = _find_again(step.field, sight, len(sight.images) - 1)  # the selected row hides the list's outline
+    if field is not None and not progress.count("open") and is_listbox(screen, field):
+        return plan_listbox(step, screen, progress, field)
     if not progress.count("open"):
-        if found is None:
-            return miss(screen, step.field)
-        if not has_down_arrow(screen.crop(found.box_px)):
-            row = find_row_in(screen, step.option.text, found.box_px)
+        if field is None:
+            return report_missing(screen, step.field)
+        if not has_down_arrow(screen.crop(field.box_px)):
+            row = find_row_in(screen, step.option.text, field.box_px)
             if row is not None:
                 return press_row(screen, row, is_more=step.is_more)
             toggle = find_toggle(screen, _in_group(step.option, step.field))
             if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
-                return Failed(reason=f'"{toggle.label}" is off still after I pressed it')
+                return StepFailed(reason=f'"{toggle.label}" is off still after I pressed it')
             if toggle is not None:
                 return _click_toggle(screen, toggle, is_on=True)
-        if shows_option(screen, found, step.option.text):
-            return Already(thought=f'"{step.option.text}" is chosen already.')
-        code = (f"pyautogui.click({at(screen, found.box_px.center)})",)
-        return Act(code=code, thought=f"The list is {found.why}; I open it first.", phase="open")
+        if shows_option(screen, field, step.option.text):
+            return AlreadyDone(thought=f'"{step.option.text}" is chosen already.')
+        code = (f"pyautogui.click({at(screen, field.box_px.center)})",)
+        return RunCode(code=code, thought=f"The list is {field.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
-        found = found or _find_again(step.field, sight, min(len(progress.phases), len(sight.images) - 1))
-        return _verify(step, step.field, found, sight, progress)
-    row = _find_row(screen, step.option.text, found, sight.before)
+        field = field or _find_again(step.field, sight, min(len(progress.phases), len(sight.images) - 1))
+        return _verify(step, step.field, field, sight, progress)
+    row = _find_row(screen, step.option.text, field, sight.before)
     if row is not None:
-        return Act(
+        return RunCode(
             code=(f"pyautogui.click({at(screen, row.point)})",),
             thought=f'The row "{row.line.text}" is there.',
             phase="pick",
         )
-    if progress.count("find option") < _MAX_LIST_SCROLLS and found is not None:
-        point = found.box_px.center[0], min(found.box_px.bottom + 40.0, screen.height - 5.0)
+    if progress.count("find option") < _MAX_LIST_SCROLLS and field is not None:
+        point = field.box_px.center[0], min(field.box_px.bottom + 40.0, screen.height - 5.0)
         scrolled = (f"pyautogui.scroll(-1, {at(screen, point)})", "time.sleep(0.3)")
-        return Act(code=scrolled, thought="The row is not seen; I scroll the list.", phase="find option")
+        return RunCode(code=scrolled, thought="The row is not seen; I scroll the list.", phase="find option")
     return _type_option(step.option.text, "The row is not seen; I type its name.")
 
 
-def _find_again(field: Target, sight: Sight, oldest: int) -> Field | None:
+def _find_again(field: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
     """Find a list that this screen no longer shows by its text, because the selected row replaced or highlights it.
 
     Args:
@@ -220,83 +231,87 @@ def _find_again(field: Target, sight: Sight, oldest: int) -> Field | None:
     return None
 
 
-def _type_option(option: str, thought: str) -> Act:
-    return Act(code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys")
+def _type_option(option: str, thought: str) -> RunCode:
+    return RunCode(
+        code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys"
+    )
 
 
-def _verify(step: SelectOption, field: Target, found: Field | None, sight: Sight, progress: Progress) -> Move:
+def _verify(
+    step: SelectOption, target: ElementTarget, field: Field | None, sight: ScreenHistory, progress: StepProgress
+) -> StepOutcome:
     """Check that the field shows the option after the click; otherwise use keys, which native lists accept."""
     option, screen = step.option.text, sight.now
-    if found is None:
-        return Failed(reason=f'I pressed the row "{option}", and the list {field} is not seen any more')
-    if shows_option(screen, found, option):
-        if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(found, option):  # one of a series
-            return Failed(reason=f'I typed "{option}", and the list shows only "{found.text}" of what it chose')
-        return Already(thought=f'"{option}" is chosen.', notes=note_typed(progress.index, found, screen))
-    may_show = _may_show(found, option, sight, progress)
-    if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(found.box_px)):
+    if field is None:
+        return StepFailed(reason=f'I pressed the row "{option}", and the list {target} is not seen any more')
+    if shows_option(screen, field, option):
+        if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(field, option):  # one of a series
+            return StepFailed(reason=f'I typed "{option}", and the list shows only "{field.text}" of what it chose')
+        return AlreadyDone(thought=f'"{option}" is chosen.', notes=note_typed(progress.index, field, screen))
+    may_show = _may_show(field, option, sight, progress)
+    if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(field.box_px)):
         typed = (
-            f"pyautogui.click({at(screen, found.box_px.center)})",
+            f"pyautogui.click({at(screen, field.box_px.center)})",
             f"pyautogui.write({quote(option)})",
             "pyautogui.press('enter')",
         )
-        return Act(code=typed, thought=f'The list shows "{found.text}" still; I try the keyboard.', phase="keys")
+        return RunCode(code=typed, thought=f'The list shows "{field.text}" still; I try the keyboard.', phase="keys")
     if progress.count("pick") and may_show:
-        return Already(thought=f'I pressed the row "{option}"; the list shows "{found.text}".')
+        return AlreadyDone(thought=f'I pressed the row "{option}"; the list shows "{field.text}".')
     if progress.count("pick"):
-        return Failed(reason=f'I pressed the row "{option}", and the list {field} shows "{found.text}"')
-    return Failed(
-        reason=f'the list {field} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}'
+        return StepFailed(reason=f'I pressed the row "{option}", and the list {target} shows "{field.text}"')
+    return StepFailed(
+        reason=f'the list {target} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}'
     )
 
 
-def shows_option(screen: Screen, found: Field, option: str) -> bool:
+def shows_option(screen: ParsedScreen, field: Field, option: str) -> bool:
     """Return True if a closed list shows an option, in full or truncated at the list's end ("Unit…")."""
-    return _is_whole(found, option) or any(
-        _is_cut(screen, found.box_px, line, option) for line in screen.lines_in(found.box_px)
+    return _is_whole(field, option) or any(
+        _is_cut(screen, field.box_px, line, option) for line in screen.lines_in(field.box_px)
     )
 
 
-def _is_whole(found: Field, option: str) -> bool:
+def _is_whole(field: Field, option: str) -> bool:
     """Return True if a closed list shows an option in full."""
-    return any(fit.score >= WHOLE for text in (*found.texts, found.text) for fit in fit_texts(option, text))
+    return any(fit.score >= WHOLE for text in (*field.texts, field.text) for fit in fit_texts(option, text))
 
 
-def _is_cut(screen: Screen, box: Box, line: TextLine, option: str) -> bool:
+def _is_cut(screen: ParsedScreen, box: Box, line: TextLine, option: str) -> bool:
     """Return True if a line is the start of an option and reaches the end of its box or ends in dots."""
-    shown = squash(_DOTS.sub("", line.text))
-    if len(shown) < _MIN_CUT_CHARS or not squash(option).startswith(shown):
+    shown = alphanumeric(_DOTS.sub("", line.text))
+    if len(shown) < _MIN_CUT_CHARS or not alphanumeric(option).startswith(shown):
         return False
     room = box.right - line.box_px.right
     return _DOTS.search(line.text) is not None or room < _ARROW_PX + line.box_px.height
 
 
-def _may_show(found: Field, option: str, sight: Sight, progress: Progress) -> bool:
+def _may_show(field: Field, option: str, sight: ScreenHistory, progress: StepProgress) -> bool:
     """Return True if the field shows part of the option, or is unreadable and has changed."""
-    legible = [text for text in found.texts if len(text) > 2]
+    legible = [text for text in field.texts if len(text) > 2]
     if legible:
         return any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
     before = sight.back(min(len(progress.phases), len(sight.images) - 1))
-    return before is not None and has_changed_inside(before, sight.now, found.box_px)
+    return before is not None and has_changed_inside(before, sight.now, field.box_px)
 
 
-def _find_row(screen: Screen, option: str, found: Field | None, before: Screen | None) -> Found | None:
+def _find_row(screen: ParsedScreen, option: str, field: Field | None, before: ParsedScreen | None) -> TextHit | None:
     """Return the option's row in an open list, below or above the field; texts that just appeared come first."""
-    places = [place for place in find_text(screen, option) if place.fit >= 0.7]
-    places = [place for place in places if before is None or not _stood_there(place, before)] or places
-    if found is None:
-        return places[0] if places else None
-    box = found.box_px
+    hits = [hit for hit in find_text(screen, option) if hit.fit >= 0.7]
+    hits = [hit for hit in hits if before is None or not _was_shown(hit, before)] or hits
+    if field is None:
+        return hits[0] if hits else None
+    box = field.box_px
     reach = Box(box.left - 30, 0, box.right + 60, screen.height)
-    rows = [place for place in places if reach.overlap_x(place.box_px) > 0 and not box.has_point(*place.box_px.center)]
-    rows.sort(key=lambda place: (place.fit < WHOLE, _row_distance(place.box_px, box)))
+    rows = [hit for hit in hits if reach.overlap_x(hit.box_px) > 0 and not box.has_point(*hit.box_px.center)]
+    rows.sort(key=lambda hit: (hit.fit < WHOLE, _row_distance(hit.box_px, box)))
     return rows[0] if rows else None
 
 
-def _stood_there(place: Found, before: Screen) -> bool:
+def _was_shown(hit: TextHit, before: ParsedScreen) -> bool:
     """Return True if the same text was at this position before the list was opened."""
     return any(
-        squash(line.text) == squash(place.line.text) and line.box_px.intersection(place.line.box_px) > 0
+        alphanumeric(line.text) == alphanumeric(hit.line.text) and line.box_px.intersection(hit.line.box_px) > 0
         for line in before.lines
     )
 
@@ -310,7 +325,7 @@ def _row_distance(row: Box, field: Box) -> float:
     )
 
 
-def _select_anywhere(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+def _select_anywhere(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     screen = sight.now
     row = find_list_row(screen, step.option.text) if step.option.relation is None else None
     if row is not None and not progress.phases:
@@ -318,11 +333,11 @@ def _select_anywhere(step: SelectOption, sight: Sight, progress: Progress) -> Mo
     toggle = find_toggle(screen, step.option)
     is_beside = toggle is not None and toggle.label_box.left - toggle.box_px.right < 40
     if is_beside or progress.count("toggle"):
-        return plan_tick(Tick(target=step.option), sight, progress)
+        return plan_toggle(SetToggle(target=step.option), sight, progress)
     point, why = locate(step.option, screen)
     if point is None:
-        return miss(screen, step.option)
-    return Act(code=(f"pyautogui.click({at(screen, point)})",), thought=why)
+        return report_missing(screen, step.option)
+    return RunCode(code=(f"pyautogui.click({at(screen, point)})",), thought=why)
 
 
 _NUMBER = re.compile(r"[-−–一]?\d+(?:\.\d+)?")
@@ -332,7 +347,7 @@ _SURE = 0.75
 _MAX_PRESSES = 400
 
 
-def read_number_beside(screen: Screen, slider: Slider, others: list[Slider]) -> float | None:
+def read_number_beside(screen: ParsedScreen, slider: Slider, others: list[Slider]) -> float | None:
     """Return the number nearest to a slider and not nearer to another slider."""
     right = _read_lone(screen, _right_of(slider.box_px).clipped(screen.width, screen.height))
     if right is not None:
@@ -358,31 +373,31 @@ def _belongs(number: Box, slider: Slider, others: list[Slider]) -> bool:
     return slider.box_px.center[1] < middle < min(below, default=middle + 1)
 
 
-def _gap(one: Box, other: Box) -> float:
-    return float(max(0, -one.overlap_x(other)) + max(0, -one.overlap_y(other)))
+def _gap(box: Box, other: Box) -> float:
+    return float(max(0, -box.overlap_x(other)) + max(0, -box.overlap_y(other)))
 
 
-def _read_below(screen: Screen, slider: Slider) -> float | None:
+def _read_below(screen: ParsedScreen, slider: Slider) -> float | None:
     """Read a single digit, which the text detector may miss, right below the slider's left half."""
     box = slider.box_px
     height = max(14, round(screen.text_height_px * 1.6))
-    place = Box(box.left - 6, box.bottom, box.left + 48, box.bottom + height)
-    return _read_lone(screen, place.clipped(screen.width, screen.height))
+    below = Box(box.left - 6, box.bottom, box.left + 48, box.bottom + height)
+    return _read_lone(screen, below.clipped(screen.width, screen.height))
 
 
 def _right_of(box: Box) -> Box:
     return Box(box.right + 2, box.top - 4, box.right + 48, box.bottom + 4)
 
 
-def _read_lone(screen: Screen, place: Box) -> float | None:
+def _read_lone(screen: ParsedScreen, box: Box) -> float | None:
     """Return the number that makes up all of the ink in a box; None if there is none."""
-    ink = find_ink(screen.crop(place))
+    ink = find_ink(screen.crop(box))
     rows = find_runs(ink.any(axis=1))
     if not rows:
         return None
     first, last = max(rows, key=lambda run: run[1] - run[0])
     columns = np.flatnonzero(ink[first:last].any(axis=0))
-    tight = Box(place.left + int(columns[0]), place.top + first, place.left + int(columns[-1]) + 1, place.top + last)
+    tight = Box(box.left + int(columns[0]), box.top + first, box.left + int(columns[-1]) + 1, box.top + last)
     inside = ink[first:last, columns[0] : columns[-1] + 1]
     is_framed = min(inside[0].mean(), inside[-1].mean(), inside[:, 0].mean(), inside[:, -1].mean()) > 0.6
     if not 4 <= tight.height <= 40 or tight.width > 4 * tight.height or is_framed:
@@ -393,7 +408,7 @@ def _read_lone(screen: Screen, place: Box) -> float | None:
     return float(re.sub(r"[−–一]", "-", number[0])) if number is not None and confidence > _SURE else None
 
 
-def plan_slide(step: Slide, sight: Sight, progress: Progress) -> Move:
+def plan_slider(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Focus the handle and press one arrow key, measure how the number changes, then press as often as needed."""
     if step.is_spinner:
         return _plan_spinner(step, sight, progress)
@@ -401,53 +416,53 @@ def plan_slide(step: Slide, sight: Sight, progress: Progress) -> Move:
     sliders = find_sliders(screen)
     nudges = progress.count("nudge")
     if nudges and progress.last == "nudge" and not sliders:  # the focus ring hides it
-        return Act(code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I look again.", phase="part")
+        return RunCode(code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I look again.", phase="part")
     if not sliders or (step.number is None and len(sliders) > 1) or (step.number or 1) > len(sliders):
-        return Failed(reason=f"{step}: I see {len(sliders)} of these")
+        return StepFailed(reason=f"{step}: I see {len(sliders)} of these")
     index = (step.number or 1) - 1
     shown = _read(screen, index)
     if shown == step.value:
-        return Already(thought=f"It stands at {shown:g}.")
+        return AlreadyDone(thought=f"It stands at {shown:g}.")
     if nudges >= _MAX_NUDGES or (shown is None and nudges):
-        return Failed(reason=f"{step}: no number beside it tells that it stands there; I read {shown}")
+        return StepFailed(reason=f"{step}: no number beside it tells that it stands there; I read {shown}")
     key = "right" if shown is None or step.value > shown else "left"
     if not nudges:
         focus = f"pyautogui.click({at(screen, sliders[index].handle.center)})"
         code = (focus, f"pyautogui.press('{key}')", "time.sleep(0.1)")
-        return Act(code=code, thought=f"It stands at {shown}; I try one step.", phase="nudge")
+        return RunCode(code=code, thought=f"It stands at {shown}; I try one step.", phase="nudge")
     earlier = sight.back(2 if progress.last == "part" else 1)
     before = _read(earlier, index) if earlier is not None else None
     width = abs(shown - before) if before is not None and shown is not None and nudges == 1 else 0.0
     presses = round(abs(step.value - (shown or 0.0)) / width) if width else 1
     press = f"pyautogui.press('{key}', presses={min(max(presses, 1), _MAX_PRESSES)})"
     back = ("pyautogui.hotkey('shift', 'tab')",) if progress.last == "part" else ()
-    return Act(code=(*back, press, "time.sleep(0.1)"), thought=f"It stands at {shown}.", phase="nudge")
+    return RunCode(code=(*back, press, "time.sleep(0.1)"), thought=f"It stands at {shown}.", phase="nudge")
 
 
-def _plan_spinner(step: Slide, sight: Sight, progress: Progress) -> Move:
+def _plan_spinner(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the number, leave the field and read it back."""
     if progress.count("type"):
         boxes = find_inputs(sight.before) if sight.before is not None else []
         shown = _read_field(sight.now, boxes[0]) if len(boxes) == 1 else None
         if shown == step.value:
-            return Already(thought=f"It shows {shown:g}.")
-        return Failed(reason=f"{step}: after I typed it, the field does not show it; I read {shown}")
+            return AlreadyDone(thought=f"It shows {shown:g}.")
+        return StepFailed(reason=f"{step}: after I typed it, the field does not show it; I read {shown}")
     boxes = find_inputs(sight.now)
     if len(boxes) != 1:
-        return Failed(reason=f"{step}: I see {len(boxes)} fields")
-    where = at(sight.now, (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1]))
-    typing = (f"pyautogui.click({where})", "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write('{step.value:g}')")
-    return Act(code=(*typing, "pyautogui.press('tab')", "time.sleep(0.1)"), thought="I type it.", phase="type")
+        return StepFailed(reason=f"{step}: I see {len(boxes)} fields")
+    point = at(sight.now, (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1]))
+    typing = (f"pyautogui.click({point})", "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write('{step.value:g}')")
+    return RunCode(code=(*typing, "pyautogui.press('tab')", "time.sleep(0.1)"), thought="I type it.", phase="type")
 
 
-def _read(screen: Screen, index: int) -> float | None:
+def _read(screen: ParsedScreen, index: int) -> float | None:
     sliders = find_sliders(screen)
     if index >= len(sliders):
         return None
     return read_number_beside(screen, sliders[index], [other for other in sliders if other is not sliders[index]])
 
 
-def _read_field(screen: Screen, box: Box) -> float | None:
+def _read_field(screen: ParsedScreen, box: Box) -> float | None:
     """Return the number in a field, without its arrows at the right."""
     for line in screen.lines_in(box):
         number = _NUMBER.fullmatch(line.text.strip())

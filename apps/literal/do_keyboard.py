@@ -4,15 +4,15 @@ import re
 from dataclasses import replace
 from datetime import date, datetime
 
-from apps.literal.do_pointer import miss
+from apps.literal.do_pointer import report_missing
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.moves import Act, Already, Move, Progress, at, hotkey, quote
-from apps.literal.read_back import Part, check_typed, note_typed
-from apps.literal.screen import Screen, Sight, find_effects
-from apps.literal.steps import ClearField, OpenAddress, PressKeys, TypeText
-from apps.literal.targets import Target
+from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_regions
+from apps.literal.step_outcome import AlreadyDone, RunCode, StepOutcome, StepProgress, at, hotkey, quote
+from apps.literal.steps import ClearField, OpenAddress, PressKeys, TypeInto
+from apps.literal.targets import ElementTarget
 from apps.literal.text_match import WHOLE
+from apps.literal.verify_typed import Part, check_typed, note_typed
 
 _READ = (
     "%Y-%m-%d",
@@ -62,11 +62,11 @@ def format_like(text: str, shown: str) -> str | None:
     day = parse_date(moment[1] if moment is not None else text)
     if day is None:
         return _format_month(text, shown)
-    order = _find_order(shown)
-    if order is None:
+    date_format = _find_order(shown)
+    if date_format is None:
         return None
-    written = order[1].join(
-        {"d": f"{day.day:02}", "m": f"{day.month:02}", "y": f"{day.year:04}"}[part] for part in order[0]
+    written = date_format[1].join(
+        {"d": f"{day.day:02}", "m": f"{day.month:02}", "y": f"{day.year:04}"}[part] for part in date_format[0]
     )
     return f"{written}\t{moment[2]}" if moment is not None else written
 
@@ -117,113 +117,119 @@ _SENDING = ("Search", "Go", "Find", "Submit", "Send", "Add", "Enter", "OK")
 _SELECT_ALL = "pyautogui.hotkey('ctrl', 'a')"
 
 
-def plan_type(step: TypeText, sight: Sight, progress: Progress) -> Move:
+def plan_type(step: TypeInto, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Click the field, replace its contents and read them back; then press Enter if requested."""
     after = ("pyautogui.press('enter')",) if step.enter else ()
     if step.field is None:
-        return Act(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
+        return RunCode(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
     if progress.last == "enter" and sight.before is not None:
         return _check_sent(step.field, sight.back(2) or sight.before, sight.before, sight.now)
     if progress.last == "press":
-        return Already(thought="The button beside it is pressed.")
+        return AlreadyDone(thought="The button beside it is pressed.")
     move = type_and_check(step.field, step.text, sight, progress, append=step.append)
-    if isinstance(move, Already) and after:
-        return Act(code=after, thought=move.thought, phase="enter", notes=move.notes)
+    if isinstance(move, AlreadyDone) and after:
+        return RunCode(code=after, thought=move.thought, phase="enter", notes=move.notes)
     return move
 
 
-def _check_sent(field: Target, empty: Screen, before: Screen, now: Screen) -> Move:
+def _check_sent(field: ElementTarget, empty: ParsedScreen, before: ParsedScreen, now: ParsedScreen) -> StepOutcome:
     """Check the effect of Enter; if only the field changed, press the button next to it."""
-    found = find_field(empty, field, kind="text")
-    if found is None or find_effects(before, now, found.box_px.padded(4)):
-        return Already(thought="Enter sent it.")
-    box = found.box_px
+    text_field = find_field(empty, field, kind="text")
+    if text_field is None or find_changed_regions(before, now, text_field.box_px.padded(4)):
+        return AlreadyDone(thought="Enter sent it.")
+    box = text_field.box_px
     beside = [
-        place
+        hit
         for word in _SENDING
-        for place in find_text(now, word)
-        if place.fit >= WHOLE
-        and place.button is not None
-        and place.box_px.overlap_y(box) > 0
-        and not box.contains(place.box_px)
+        for hit in find_text(now, word)
+        if hit.fit >= WHOLE
+        and hit.button is not None
+        and hit.box_px.overlap_y(box) > 0
+        and not box.contains(hit.box_px)
     ]
     if not beside:
-        return Already(thought="Nothing seems to have changed.")
-    place = min(beside, key=lambda place: abs(place.box_px.left - box.right))
-    return Act(
-        code=(f"pyautogui.click({at(now, place.point)})",), thought="Enter did nothing; I press it.", phase="press"
+        return AlreadyDone(thought="Nothing seems to have changed.")
+    hit = min(beside, key=lambda hit: abs(hit.box_px.left - box.right))
+    return RunCode(
+        code=(f"pyautogui.click({at(now, hit.point)})",), thought="Enter did nothing; I press it.", phase="press"
     )
 
 
-def type_and_check(field: Target, text: str, sight: Sight, progress: Progress, *, append: bool = False) -> Move:
+def type_and_check(
+    field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress, *, append: bool = False
+) -> StepOutcome:
     """Type into a field and check the result; try once more if the field did not change."""
     tries = progress.count("type")
     if progress.last == "type" and sight.before is not None:
         typed_into = find_field(sight.before, field, kind="text")
         if typed_into is None:
-            return Already(thought="I typed it.")
+            return AlreadyDone(thought="I typed it.")
         shown = format_like(text, typed_into.text)
         part: Part = "end" if append else "whole"
         checked = check_typed(text, typed_into, sight.before, sight.now, shown=shown, part=part)
-        if isinstance(checked, Already):
+        if isinstance(checked, AlreadyDone):
             return replace(checked, notes=note_typed(progress.index, typed_into, sight.now))
         if tries >= _MAX_TRIES or "did not change" not in checked.reason:
             return checked
     elif progress.last == "type":
-        return Already(thought="I typed it.")
-    found = find_field(sight.now, field, kind="text")
-    if found is None:
-        return miss(sight.now, field)
-    return Act(
-        code=type_into(found, text, sight.now, append=append), thought=f"The field is {found.why}.", phase="type"
+        return AlreadyDone(thought="I typed it.")
+    text_field = find_field(sight.now, field, kind="text")
+    if text_field is None:
+        return report_missing(sight.now, field)
+    return RunCode(
+        code=type_into(text_field, text, sight.now, append=append),
+        thought=f"The field is {text_field.why}.",
+        phase="type",
     )
 
 
-def type_into(found: Field, text: str, screen: Screen, *, append: bool = False) -> tuple[str, ...]:
+def type_into(field: Field, text: str, screen: ParsedScreen, *, append: bool = False) -> tuple[str, ...]:
     """Return code that sets a field's text; dates in the order that the field shows."""
     if append:
         return (
-            f"pyautogui.click({at(screen, field_point(found))})",
+            f"pyautogui.click({at(screen, field_point(field))})",
             "pyautogui.hotkey('ctrl', 'end')",
             f"pyautogui.write({quote(text)})",
         )
-    shown = format_like(text, found.text)
-    point = field_point(found) if shown is None else first_part(found)
+    shown = format_like(text, field.text)
+    point = field_point(field) if shown is None else first_part(field)
     return (f"pyautogui.click({at(screen, point)})", _SELECT_ALL, f"pyautogui.write({quote(shown or text)})")
 
 
-def field_point(found: Field) -> tuple[float, float]:
+def field_point(field: Field) -> tuple[float, float]:
     """Return the point to click in a field: its centre, or near the top of a large one."""
-    box = found.box_px
+    box = field.box_px
     return box.center[0], box.center[1] if box.height < 80 else box.top + min(40.0, box.height / 3)
 
 
-def first_part(found: Field) -> tuple[float, float]:
+def first_part(field: Field) -> tuple[float, float]:
     """Return the position of a date's first part, from which native date fields accept digits."""
-    return found.box_px.left + min(14.0, found.box_px.width / 6), found.box_px.center[1]
+    return field.box_px.left + min(14.0, field.box_px.width / 6), field.box_px.center[1]
 
 
-def plan_clear(step: ClearField, screen: Screen) -> Move:
+def plan_clear(step: ClearField, screen: ParsedScreen) -> StepOutcome:
     """Select the contents of a field and delete them."""
-    found = find_field(screen, step.field)
-    if found is None:
-        return miss(screen, step.field)
-    code = (f"pyautogui.click({at(screen, field_point(found))})", _SELECT_ALL, "pyautogui.press('delete')")
-    return Act(code=code, thought=f"The field is {found.why}.")
+    field = find_field(screen, step.field)
+    if field is None:
+        return report_missing(screen, step.field)
+    code = (f"pyautogui.click({at(screen, field_point(field))})", _SELECT_ALL, "pyautogui.press('delete')")
+    return RunCode(code=code, thought=f"The field is {field.why}.")
 
 
-def plan_press(step: PressKeys, screen: Screen) -> Move:
+def plan_press(step: PressKeys, screen: ParsedScreen) -> StepOutcome:
     """Press keys, or the button "Submit" if a form is to be sent."""
     if step.is_submit:
-        button = next((place for place in find_text(screen, "Submit") if place.fit >= WHOLE and place.button), None)
+        button = next((hit for hit in find_text(screen, "Submit") if hit.fit >= WHOLE and hit.button), None)
         if button is not None:
-            return Act(code=(f"pyautogui.click({at(screen, button.point)})",), thought="I see the button.")
+            return RunCode(code=(f"pyautogui.click({at(screen, button.point)})",), thought="I see the button.")
     if step.times > 1 and len(step.keys) == 1:
-        return Act(code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="Keys, as told.")
-    return Act(code=(hotkey(step.keys),) * step.times, thought="Keys, as told.")
+        return RunCode(
+            code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="Keys, as told."
+        )
+    return RunCode(code=(hotkey(step.keys),) * step.times, thought="Keys, as told.")
 
 
-def plan_open(step: OpenAddress) -> Move:
+def plan_open(step: OpenAddress) -> StepOutcome:
     """Type an address into the address bar."""
     code = ("pyautogui.hotkey('ctrl', 'l')", f"pyautogui.write({quote(step.url)})", "pyautogui.press('enter')")
-    return Act(code=code, thought="Ctrl+L brings the address bar.")
+    return RunCode(code=code, thought="Ctrl+L brings the address bar.")

@@ -4,14 +4,14 @@ import re
 from collections.abc import Collection
 
 from apps.literal.figures import find_signs
-from apps.literal.find_field import Choice, choose, find_field
-from apps.literal.find_kind import find_kind, find_links_named, find_toggle, find_unnamed_button
+from apps.literal.find_field import TargetChoice, choose, find_field
+from apps.literal.find_kind import find_kind, find_links_by_text, find_toggle, find_unnamed_button
 from apps.literal.find_opener import find_next_page, find_submenus
-from apps.literal.find_text import Found, find_text, name_nearest
-from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at
-from apps.literal.screen import Screen, Sight
-from apps.literal.steps import Click, Drag
-from apps.literal.targets import Target, nth
+from apps.literal.find_text import TextHit, find_text, name_nearest
+from apps.literal.screen import ParsedScreen, ScreenHistory
+from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, TargetMissing, at
+from apps.literal.steps import ClickTarget, DragTarget
+from apps.literal.targets import ElementTarget, nth
 from apps.literal.text_match import WHOLE
 from visual_tools.box import Box
 
@@ -21,7 +21,9 @@ _MENU_PX = (320, 420)
 _CALLS = {0: "moveTo", 1: "click", 2: "doubleClick", 3: "tripleClick"}
 
 
-def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
+def plan_click(
+    step: ClickTarget, sight: ScreenHistory, progress: StepProgress, typed: Collection[str] = ()
+) -> StepOutcome:
     """Click, double-click or hover; `typed` lists what earlier steps typed."""
     screen = sight.now
     if step.target.role == "result" and (step.target.ordinal or 0) > 0 and not step.target.text:
@@ -30,34 +32,34 @@ def plan_click(step: Click, sight: Sight, progress: Progress, typed: Collection[
     if point is None and step.reveals and progress.last == "open" and sight.before is not None:
         point, why = locate(step.target, sight.before, typed)  # the hovered element looks different
     if point is None and why:
-        return Failed(reason=why)
+        return StepFailed(reason=why)
     if point is None and step.target.role == "menu":
         openers = find_submenus(screen)
         tries = progress.count("seek")
         if tries < len(openers):
             code = (f"pyautogui.moveTo({at(screen, openers[tries].point)})", "time.sleep(0.6)")
-            return Act(code=code, thought=f'It may be below "{openers[tries].label}".', phase="seek")
+            return RunCode(code=code, thought=f'It may be below "{openers[tries].label}".', phase="seek")
     if point is None:
-        return miss(screen, step.target)
+        return report_missing(screen, step.target)
     if step.reveals and not progress.count("open"):
-        return Act(code=(f"pyautogui.moveTo({at(screen, point)})", "time.sleep(0.5)"), thought=why, phase="open")
+        return RunCode(code=(f"pyautogui.moveTo({at(screen, point)})", "time.sleep(0.5)"), thought=why, phase="open")
     if step.reveals and _is_shown_near(screen, step.reveals, point):
-        return Already(thought=f'Hovering shows "{step.reveals}".')
+        return AlreadyDone(thought=f'Hovering shows "{step.reveals}".')
     if step.clicks > 1 and len(step.target.text) == 1:
         point = _first_half(screen, step.target, typed) or point
     call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
-    return Act(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
+    return RunCode(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
 
 
-def _first_half(screen: Screen, target: Target, typed: Collection[str]) -> tuple[float, float] | None:
+def _first_half(screen: ParsedScreen, target: ElementTarget, typed: Collection[str]) -> tuple[float, float] | None:
     """Return a point that puts the caret before a single character; after it, a double-click selects no word."""
-    place = find_pressed(screen, target, typed)
-    if place is None or place.button is not None:
+    hit = find_pressed(screen, target, typed)
+    if hit is None or hit.button is not None:
         return None
-    return place.box_px.left + 0.3 * place.box_px.width, place.point[1]
+    return hit.box_px.left + 0.3 * hit.box_px.width, hit.point[1]
 
 
-def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) -> Move:
+def _plan_result(step: ClickTarget, sight: ScreenHistory, progress: StepProgress, ordinal: int) -> StepOutcome:
     """Open a search result by its number, on a later page if this page shows fewer results.
 
     All pages except the last have as many results as the first.
@@ -66,40 +68,42 @@ def _plan_result(step: Click, sight: Sight, progress: Progress, ordinal: int) ->
     boxes = find_kind(screen, "result")
     turned = progress.count("seek")
     if not boxes:
-        return miss(screen, step.target)
+        return report_missing(screen, step.target)
     before = len(find_kind(sight.before, "result")) if turned and sight.before is not None else 0
     each = max(before, len(boxes))
     index = ordinal - 1 - turned * each
     if 0 <= index < len(boxes):
-        return Act(
+        return RunCode(
             code=(f"pyautogui.click({at(screen, boxes[index].center)})",), thought=f"I see {len(boxes)} of them."
         )
     following = find_next_page(screen)
     if index < 0 or not following or turned >= _MAX_PAGES or (turned and len(boxes) < each):
-        return Failed(reason=f"{step.target} was asked for, and {turned * each + len(boxes)} of that kind are seen")
+        return StepFailed(reason=f"{step.target} was asked for, and {turned * each + len(boxes)} of that kind are seen")
     code = (f"pyautogui.click({at(screen, following[0].point)})", "time.sleep(0.5)")
-    return Act(code=code, thought=f"This page shows {len(boxes)}; I open the next one.", phase="seek")
+    return RunCode(code=code, thought=f"This page shows {len(boxes)}; I open the next one.", phase="seek")
 
 
-def plan_drag(step: Drag, screen: Screen) -> Move:
+def plan_drag(step: DragTarget, screen: ParsedScreen) -> StepOutcome:
     """Press at the source, move to the end, release."""
     start, why = locate(step.source, screen)
     if start is None:
-        return miss(screen, step.source)
+        return report_missing(screen, step.source)
     end, why_end = (start[0] + step.by_px[0], start[1] + step.by_px[1]), ""
     if step.onto is not None:
-        found, why_end = locate(step.onto, screen)
-        if found is None:
-            return miss(screen, step.onto)
-        end = found
+        target_point, why_end = locate(step.onto, screen)
+        if target_point is None:
+            return report_missing(screen, step.onto)
+        end = target_point
     code = (
         f"pyautogui.moveTo({at(screen, start)})",
         f"pyautogui.dragTo({at(screen, end)}, duration=0.5, button='left')",
     )
-    return Act(code=code, thought=f"{why}. {why_end}".strip())
+    return RunCode(code=code, thought=f"{why}. {why_end}".strip())
 
 
-def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple[tuple[float, float] | None, str]:
+def locate(
+    target: ElementTarget, screen: ParsedScreen, typed: Collection[str] = ()
+) -> tuple[tuple[float, float] | None, str]:
     """Return a target's point in pixels and the reason for the choice; None if it is not on the screen."""
     if target.position is not None:
         return (target.position[0] * screen.width, target.position[1] * screen.height), "The point is given."
@@ -116,15 +120,15 @@ def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple
     if not target.text and target.relation is None and target.role in _KINDS:
         return _locate_kind(target, screen)
     if not target.text or (target.role in ("field", "list") and choose_button(target, screen) is None):
-        found = find_field(screen, target)
-        if found is not None:
-            return found.box_px.center, f"It is {found.why}."
+        field = find_field(screen, target)
+        if field is not None:
+            return field.box_px.center, f"It is {field.why}."
     if target.role == "link" and target.relation is None and target.ordinal is None:
-        links = find_links_named(screen, target.text)
+        links = find_links_by_text(screen, target.text)
         if links:
             return links[0].point, f'I see the link "{target.text}".'
     choice = choose(screen, target, to_press=True, typed=typed)
-    if choice is None or choice.place.button is None:
+    if choice is None or choice.hit.button is None:
         is_plain = target.relation is None and not target.ordinal
         beside = find_link_beside(screen, target.text, is_exact=choice is not None) if is_plain else None
         if beside is not None:
@@ -132,10 +136,10 @@ def locate(target: Target, screen: Screen, typed: Collection[str] = ()) -> tuple
     if choice is None:
         signs = find_signs(screen, target.text) if len(target.text) == 1 and not target.ordinal else []
         return (signs[0].center, f'I see the sign "{target.text}".') if len(signs) == 1 else (None, "")
-    return choice.place.point, f"{choice.why}."
+    return choice.hit.point, f"{choice.why}."
 
 
-def find_link_beside(screen: Screen, label: str, *, is_exact: bool = False) -> Box | None:
+def find_link_beside(screen: ParsedScreen, label: str, *, is_exact: bool = False) -> Box | None:
     """Return the link right of a label that ends in a colon.
 
     Args:
@@ -143,56 +147,56 @@ def find_link_beside(screen: Screen, label: str, *, is_exact: bool = False) -> B
         label: Label as written in the instruction.
         is_exact: True to require that exact label; otherwise "phone number" matches "Phone:" if nothing else fits.
     """
-    said = {word.casefold() for word in re.findall(r"\w+", label)}
-    found = []
+    wanted = {word.casefold() for word in re.findall(r"\w+", label)}
+    links = []
     for line in screen.lines:
         name, colon, _ = line.text.partition(":")
         words = {word.casefold() for word in re.findall(r"\w+", name)}
-        if colon and words and (words == said or (words < said and not is_exact)):
+        if colon and words and (words == wanted or (words < wanted and not is_exact)):
             row = Box(line.span(0, len(name) + 1).right - 2, line.box_px.top, screen.width, line.box_px.bottom)
             beside = [box for box in find_kind(screen, "link") if row.has_point(*box.center)]
-            found += [min(beside, key=lambda box: box.left)] if beside else []
-    return found[0] if len(found) == 1 else None
+            links += [min(beside, key=lambda box: box.left)] if beside else []
+    return links[0] if len(links) == 1 else None
 
 
-def _is_shown_near(screen: Screen, text: str, point: tuple[float, float]) -> bool:
+def _is_shown_near(screen: ParsedScreen, text: str, point: tuple[float, float]) -> bool:
     """Return True if a text is where an entry's submenu would be."""
-    for place in find_text(screen, text):
-        x, y = place.box_px.center
-        if place.fit >= WHOLE and abs(x - point[0]) < _MENU_PX[0] and abs(y - point[1]) < _MENU_PX[1]:
+    for hit in find_text(screen, text):
+        x, y = hit.box_px.center
+        if hit.fit >= WHOLE and abs(x - point[0]) < _MENU_PX[0] and abs(y - point[1]) < _MENU_PX[1]:
             return True
     return False
 
 
-def _locate_kind(target: Target, screen: Screen) -> tuple[tuple[float, float] | None, str]:
+def _locate_kind(target: ElementTarget, screen: ParsedScreen) -> tuple[tuple[float, float] | None, str]:
     """Find a target by its type: the element with its ordinal, or the only one."""
     boxes = find_kind(screen, target.role)
     box = nth(boxes, target.ordinal)
     return (None, "") if box is None else (box.center, f"I see {len(boxes)} of that kind.")
 
 
-def find_pressed(screen: Screen, target: Target, typed: Collection[str] = ()) -> Found | None:
+def find_pressed(screen: ParsedScreen, target: ElementTarget, typed: Collection[str] = ()) -> TextHit | None:
     """Return the text that a click on a target hits; None if it is not a text or is not on the screen."""
     if target.position is not None or not (target.text or target.phrase):
         return None
     choice = choose(screen, target, to_press=True, typed=typed)
-    return choice.place if choice is not None else None
+    return choice.hit if choice is not None else None
 
 
-def choose_button(target: Target, screen: Screen) -> Choice | None:
+def choose_button(target: ElementTarget, screen: ParsedScreen) -> TargetChoice | None:
     """Return the choice for a target if it is a button."""
     choice = choose(screen, target)
-    return choice if choice is not None and choice.place.button is not None else None
+    return choice if choice is not None and choice.hit.button is not None else None
 
 
-def miss(screen: Screen, target: Target) -> Move:
+def report_missing(screen: ParsedScreen, target: ElementTarget) -> StepOutcome:
     """Report that a target is missing or ambiguous."""
     if target.ordinal is not None and abs(target.ordinal) > 20:
-        return Failed(reason=f"{target} is more than can be counted on a screen")
+        return StepFailed(reason=f"{target} is more than can be counted on a screen")
     if not target.text and target.relation is None and target.role in (*_KINDS, "field", "list"):
         count = len(find_kind(screen, target.role))
         if target.ordinal is None and count > 1:
-            return Failed(reason=f"there are {count} of the kind of {target}, and it is not said which of them")
+            return StepFailed(reason=f"there are {count} of the kind of {target}, and it is not said which of them")
         if target.ordinal is not None and 0 < count < target.ordinal:
-            return Failed(reason=f"{target} was asked for, and {count} of that kind are seen")
-    return Missing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))
+            return StepFailed(reason=f"{target} was asked for, and {count} of that kind are seen")
+    return TargetMissing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))

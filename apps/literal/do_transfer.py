@@ -5,16 +5,16 @@ from dataclasses import replace
 from fractions import Fraction
 
 from apps.literal.do_keyboard import field_point, type_and_check
-from apps.literal.do_pointer import miss
+from apps.literal.do_pointer import report_missing
 from apps.literal.field_boxes import find_inputs, is_button, is_text_area
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at
-from apps.literal.read_back import check_typed
-from apps.literal.screen import Screen, Sight, find_changed_boxes, has_changed_inside
-from apps.literal.steps import CopyText, FillFromPage, PasteText, SelectText, TypeAnswer, Work
-from apps.literal.targets import Target, nth
-from apps.literal.text_match import CONTAINED, nearness, normalize, squash
+from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, TargetMissing, at
+from apps.literal.steps import ComputeAnswer, CopyText, FillFromPage, PasteText, SelectText, TypeAnswer
+from apps.literal.targets import ElementTarget, nth
+from apps.literal.text_match import CONTAINED, alphanumeric, normalize, similarity
+from apps.literal.verify_typed import check_typed
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs
 from visual_tools.ocr import TextLine
@@ -26,54 +26,54 @@ _MAX_EDITOR_SHARE = 0.75
 _SURE = 0.9
 
 
-def find_writable(screen: Screen, target: Target, *, is_area: bool) -> Box | None:
+def find_writable(screen: ParsedScreen, target: ElementTarget, *, is_area: bool) -> Box | None:
     """Return a field by its type ("the textarea", "the 2nd text area", "the text input") or by its label."""
     if target.text:
-        found = find_field(screen, target, kind="text")
-        return None if found is None else found.box_px
+        field = find_field(screen, target, kind="text")
+        return None if field is None else field.box_px
     boxes = find_inputs(screen)
     alike = [box for box in boxes if is_text_area(screen, box) == is_area] or boxes
     return nth(alike, target.ordinal)
 
 
-def plan_copy(step: CopyText, screen: Screen) -> Move:
+def plan_copy(step: CopyText, screen: ParsedScreen) -> StepOutcome:
     """Click into the field and copy all of its text."""
     box = find_writable(screen, step.field, is_area=True)
     if box is None:
-        return miss_field(screen, step.field)
+        return report_missing_field(screen, step.field)
     code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'c')")
-    return Act(code=code, thought="I take all text of that field.")
+    return RunCode(code=code, thought="I take all text of that field.")
 
 
-def plan_paste(step: PasteText, sight: Sight, progress: Progress) -> Move:
+def plan_paste(step: PasteText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Paste over the contents of the field, then check that it changed."""
     screen = sight.now
     box = find_writable(screen, step.field, is_area=False)
     if progress.last == "type" and sight.before is not None:
         was = find_writable(sight.before, step.field, is_area=False)
         if was is not None and has_changed_inside(sight.before, screen, was):
-            return Already(thought="The text stands there.")
-        return Failed(reason="the field did not change when I pasted")
+            return AlreadyDone(thought="The text stands there.")
+        return StepFailed(reason="the field did not change when I pasted")
     if box is None:
-        return miss_field(screen, step.field)
+        return report_missing_field(screen, step.field)
     code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'v')")
-    return Act(code=code, thought="I paste there.", phase="type")
+    return RunCode(code=code, thought="I paste there.", phase="type")
 
 
-def click_field(screen: Screen, box: Box) -> str:
+def click_field(screen: ParsedScreen, box: Box) -> str:
     """Return code that clicks a field where its text starts."""
     return f"pyautogui.click({at(screen, field_point(_as_field(screen, box)))})"
 
 
-def miss_field(screen: Screen, field: Target) -> Move:
+def report_missing_field(screen: ParsedScreen, field: ElementTarget) -> StepOutcome:
     """Report that a field is missing, or that several match."""
     count = len(find_inputs(screen))
     if count and not field.text and field.ordinal is None:
-        return Failed(reason=f"I see {count} fields, and it is not said which of them is meant by {field}")
-    return miss(screen, field)
+        return StepFailed(reason=f"I see {count} fields, and it is not said which of them is meant by {field}")
+    return report_missing(screen, field)
 
 
-def find_paragraphs(screen: Screen) -> list[list[TextLine]]:
+def find_paragraphs(screen: ParsedScreen) -> list[list[TextLine]]:
     """Return blocks of text outside buttons and fields: lines with a common left edge, close below each other."""
     buttons = [line for line in screen.lines if any(_holds(box.box_px, line) for box in screen.rectangles)]
     free = [replace(line, box_px=_tighten(screen, line.box_px)) for line in screen.lines if line not in buttons]
@@ -88,7 +88,7 @@ def find_paragraphs(screen: Screen) -> list[list[TextLine]]:
     return paragraphs
 
 
-def _tighten(screen: Screen, box: Box) -> Box:
+def _tighten(screen: ParsedScreen, box: Box) -> Box:
     """Shrink a box to the rows of the line's ink; OCR boxes of close lines are so loose that they overlap."""
     reach = box.padded(0, 4).clipped(screen.width, screen.height)
     runs = find_runs(find_ink(screen.crop(reach)).any(axis=1))
@@ -114,35 +114,35 @@ def _goes_on(above: TextLine, line: TextLine) -> bool:
     return is_alike and (is_below or (is_beside and 0 < line.box_px.left - above.box_px.right < 2 * height))
 
 
-def plan_select_text(step: SelectText, sight: Sight, progress: Progress) -> Move:
+def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Select the text by dragging, or all text of the editor; press the style's keys; check that the screen changed."""
     screen = sight.now
     if progress.count("part") and sight.before is not None:
         if not find_changed_boxes(sight.before, screen):
-            return Failed(reason=f"nothing looks different after I did this: {step}")
-        return Already(thought="It looks marked now.")
+            return StepFailed(reason=f"nothing looks different after I did this: {step}")
+        return AlreadyDone(thought="It looks marked now.")
     keys = (f"pyautogui.hotkey('ctrl', '{step.style}')",) if step.style else ()
     if step.is_all:
         inside = _find_edited(screen)
         if not inside:
-            return Failed(reason="I see no text in an editor")
+            return StepFailed(reason="I see no text in an editor")
         code = (f"pyautogui.click({at(screen, inside[0].box_px.center)})", "pyautogui.hotkey('ctrl', 'a')", *keys)
-        return Act(code=code, thought="I mark all of the text.", phase="part")
+        return RunCode(code=code, thought="I mark all of the text.", phase="part")
     span = _find_span(screen, step)
     if span is None:
         if step.text:
-            return miss(screen, Target(text=step.text))
+            return report_missing(screen, ElementTarget(text=step.text))
         count = len(find_paragraphs(screen))
-        return Failed(reason=f"{step}: I see {count} paragraphs, and cannot tell which one is meant")
+        return StepFailed(reason=f"{step}: I see {count} paragraphs, and cannot tell which one is meant")
     start, end = span
     code = (
         f"pyautogui.moveTo({at(screen, start)})",
         f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
     )
-    return Act(code=(*code, *keys), thought="I drag over the text.", phase="part")
+    return RunCode(code=(*code, *keys), thought="I drag over the text.", phase="part")
 
 
-def _find_edited(screen: Screen) -> list[TextLine]:
+def _find_edited(screen: ParsedScreen) -> list[TextLine]:
     """Return the lines of the largest box that contains text and is neither a button nor the page."""
     inside = [
         screen.lines_in(rectangle.box_px)
@@ -154,13 +154,13 @@ def _find_edited(screen: Screen) -> list[TextLine]:
     return next((lines for lines in inside if any(len(line.text) > 1 for line in lines)), [])
 
 
-def _find_span(screen: Screen, step: SelectText) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def _find_span(screen: ParsedScreen, step: SelectText) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Return the start and end points of a text, for a drag."""
     if step.text:
-        places = [place for place in find_text(screen, step.text) if place.fit >= CONTAINED]
-        if not places:
+        hits = [hit for hit in find_text(screen, step.text) if hit.fit >= CONTAINED]
+        if not hits:
             return None
-        box = places[0].box_px
+        box = hits[0].box_px
         return (box.left, box.center[1]), (box.right + 1, box.center[1])
     chosen = nth(find_paragraphs(screen), step.paragraph)
     if chosen is None:
@@ -169,30 +169,30 @@ def _find_span(screen: Screen, step: SelectText) -> tuple[tuple[float, float], t
     return (first.left - 1.0, first.center[1]), (last.right + 3.0, last.center[1])
 
 
-def plan_type_answer(step: TypeAnswer, sight: Sight, progress: Progress) -> Move:
+def plan_type_answer(step: TypeAnswer, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the answer that was read last."""
     if not progress.answers:
-        return Failed(reason="nothing was read that could be typed")
+        return StepFailed(reason="nothing was read that could be typed")
     answer, field = progress.answers[-1], step.field
     if field.text or field.relation is not None:
         return type_and_check(field, answer, sight, progress)
     if progress.last == "type" and sight.before is not None:
         was = find_writable(sight.before, field, is_area=False)
         if was is None:
-            return Already(thought="I typed it.")
+            return AlreadyDone(thought="I typed it.")
         return check_typed(answer, _as_field(sight.before, was), sight.before, sight.now)
     box = find_writable(sight.now, field, is_area=False)
     if box is None:
-        return miss_field(sight.now, field)
+        return report_missing_field(sight.now, field)
     code = (click_field(sight.now, box), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({answer!r})")
-    return Act(code=code, thought=f'I type "{answer}".', phase="type")
+    return RunCode(code=code, thought=f'I type "{answer}".', phase="type")
 
 
-def _as_field(screen: Screen, box: Box) -> Field:
+def _as_field(screen: ParsedScreen, box: Box) -> Field:
     return Field(box_px=box, label=None, texts=tuple(line.text for line in screen.lines_in(box)), why="")
 
 
-def plan_fill_from_page(step: FillFromPage, sight: Sight, progress: Progress) -> Move:
+def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the next value; done when no empty field is left whose label also occurs elsewhere."""
     screen = sight.now
     done = progress.count("part")
@@ -200,31 +200,35 @@ def plan_fill_from_page(step: FillFromPage, sight: Sight, progress: Progress) ->
     empty = [(label, value) for label, value, holds in labelled if not holds]
     unknown = [label.text for label, value in empty if value is None]
     if unknown and not done:
-        return Failed(reason=f'I see no value for "{unknown[0]}" beside the same words elsewhere')
+        return StepFailed(reason=f'I see no value for "{unknown[0]}" beside the same words elsewhere')
     if len(labelled) - len(empty) < done:
-        return Failed(reason="a field does not show what I typed")
+        return StepFailed(reason="a field does not show what I typed")
     if not empty:
-        return Already(thought="Each field has its value.") if done else Missing(what="a field to fill from the page")
+        return (
+            AlreadyDone(thought="Each field has its value.")
+            if done
+            else TargetMissing(what="a field to fill from the page")
+        )
     if done >= _MAX_FIELDS:
-        return Failed(reason=f"there are more than {_MAX_FIELDS} fields")
+        return StepFailed(reason=f"there are more than {_MAX_FIELDS} fields")
     label, value = empty[0]
     if value is None:
-        return Failed(reason=f'I see no value for "{label.text}" beside the same words elsewhere')
-    found = find_field(screen, Target(text=label.text, role="field", ordinal=_count_above(screen, label)))
-    if found is None or found.label is None or found.label.box_px != label.box_px:
-        found = _field_right_of(screen, label)
-    if found is None:
-        return Failed(reason=f'I cannot tell the field of "{label.text}"')
-    code = (click_field(screen, found.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
-    return Act(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
+        return StepFailed(reason=f'I see no value for "{label.text}" beside the same words elsewhere')
+    field = find_field(screen, ElementTarget(text=label.text, role="field", ordinal=_count_above(screen, label)))
+    if field is None or field.label is None or field.label.box_px != label.box_px:
+        field = _field_right_of(screen, label)
+    if field is None:
+        return StepFailed(reason=f'I cannot tell the field of "{label.text}"')
+    code = (click_field(screen, field.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
+    return RunCode(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
 
 
-def _count_above(screen: Screen, label: TextLine) -> int | None:
+def _count_above(screen: ParsedScreen, label: TextLine) -> int | None:
     same = [line for line in screen.lines if normalize(line.text) == normalize(label.text)]
     return same.index(label) + 1 if len(same) > 1 else None
 
 
-def _field_right_of(screen: Screen, label: TextLine) -> Field | None:
+def _field_right_of(screen: ParsedScreen, label: TextLine) -> Field | None:
     boxes = [
         box
         for box in find_inputs(screen)
@@ -235,21 +239,21 @@ def _field_right_of(screen: Screen, label: TextLine) -> Field | None:
     return None if nearest is None else Field(box_px=nearest, label=label, texts=(), why="right of its label")
 
 
-def list_labelled_values(screen: Screen) -> list[tuple[TextLine, str | None, bool]]:
+def list_labelled_values(screen: ParsedScreen) -> list[tuple[TextLine, str | None, bool]]:
     """Return labels with a field to their right, each with its value found elsewhere and True for a filled field."""
     fields = find_inputs(screen)
     labels = [line for line in screen.lines if not any(box.contains(line.box_px, slack_px=2) for box in fields)]
-    found = []
+    labelled = []
     for label in labels:
         field = _field_right_of(screen, label)
         if field is None or any(_is_between(label, other, field.box_px) for other in labels):
             continue
         others = [line for line in screen.lines if line is not label and _field_right_of(screen, line) is None]
-        same = [line for line in others if squash(line.text) == squash(label.text)]
-        alike = same or [line for line in others if _is_misread(squash(line.text), squash(label.text))]
+        same = [line for line in others if alphanumeric(line.text) == alphanumeric(label.text)]
+        alike = same or [line for line in others if _is_misread(alphanumeric(line.text), alphanumeric(label.text))]
         value = _value_beside(screen, alike[0]) if len(alike) == 1 else None
-        found.append((label, value, bool(screen.lines_in(field.box_px)) or _has_ink(screen, field.box_px)))
-    return found
+        labelled.append((label, value, bool(screen.lines_in(field.box_px)) or _has_ink(screen, field.box_px)))
+    return labelled
 
 
 def _is_between(label: TextLine, other: TextLine, field: Box) -> bool:
@@ -258,15 +262,15 @@ def _is_between(label: TextLine, other: TextLine, field: Box) -> bool:
     return other is not label and is_in_row and label.box_px.right <= other.box_px.left <= field.left
 
 
-def _is_misread(one: str, other: str) -> bool:
-    return min(len(one), len(other)) > _MIN_ALIKE and nearness(one, other) > _ALIKE
+def _is_misread(text: str, other: str) -> bool:
+    return min(len(text), len(other)) > _MIN_ALIKE and similarity(text, other) > _ALIKE
 
 
-def _has_ink(screen: Screen, box: Box) -> bool:
+def _has_ink(screen: ParsedScreen, box: Box) -> bool:
     return bool(find_ink(screen.crop(box.padded(-3))).any())
 
 
-def _value_beside(screen: Screen, label: TextLine) -> str | None:
+def _value_beside(screen: ParsedScreen, label: TextLine) -> str | None:
     beside = [
         line
         for line in screen.lines
@@ -284,26 +288,26 @@ _SCALES = (2.0, 3.0, 1.5)
 """Scales at which a decisive word is read again."""
 
 
-def plan_work(step: Work, screen: Screen, progress: Progress) -> Move:
+def plan_compute(step: ComputeAnswer, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
     """Compute the answer and store it."""
     if step.is_in_area:
-        box = find_writable(screen, Target(role="area"), is_area=True)
+        box = find_writable(screen, ElementTarget(role="area"), is_area=True)
         if box is None:
-            return miss_field(screen, Target(role="area"))
+            return report_missing_field(screen, ElementTarget(role="area"))
         if step.ordinal == -1 and not progress.count("part"):
             code = (f"pyautogui.scroll(-{_END_NOTCHES}, {at(screen, box.center)})", "time.sleep(0.2)")
-            return Act(code=code, thought="The last word may stand below what is seen.", phase="part")
+            return RunCode(code=code, thought="The last word may stand below what is seen.", phase="part")
         answer, problem = _read_word_in(screen, box, step.ordinal)
     elif step.kind == "word":
         answer, problem = _read_word(screen, step.ordinal)
     else:
         answer, problem = _solve(screen)
     if answer is None:
-        return Failed(reason=problem)
-    return Act(code=("time.sleep(0.1)",), thought=f"{step}: {answer}", answer=answer)
+        return StepFailed(reason=problem)
+    return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answer}", answer=answer)
 
 
-def _read_word(screen: Screen, ordinal: int) -> tuple[str | None, str]:
+def _read_word(screen: ParsedScreen, ordinal: int) -> tuple[str | None, str]:
     texts = [group for group in find_paragraphs(screen) if sum(len(line.text.split()) for line in group) > 1]
     if len(texts) != 1:
         return None, f"I see {len(texts)} texts, and cannot tell which one is meant"
@@ -311,7 +315,7 @@ def _read_word(screen: Screen, ordinal: int) -> tuple[str | None, str]:
     return _pick_word(screen, lines, ordinal, lines, "text has")
 
 
-def _read_word_in(screen: Screen, box: Box, ordinal: int) -> tuple[str | None, str]:
+def _read_word_in(screen: ParsedScreen, box: Box, ordinal: int) -> tuple[str | None, str]:
     """Return a word of a text area, counted within its visible part."""
     lines = screen.lines_in(box)
     if ordinal == -1 and lines and _has_ink_below(screen, box, max(line.box_px.bottom for line in lines)):
@@ -319,31 +323,31 @@ def _read_word_in(screen: Screen, box: Box, ordinal: int) -> tuple[str | None, s
     return _pick_word(screen, lines, ordinal, lines[-1:] if ordinal == -1 else lines, "text area shows")
 
 
-def _has_ink_below(screen: Screen, box: Box, bottom: int) -> bool:
+def _has_ink_below(screen: ParsedScreen, box: Box, bottom: int) -> bool:
     """Return True if a text area has ink below the last line that was read."""
     rest = Box(box.left + _INSET_PX, bottom + 1, box.right - _BAR_PX, box.bottom - _INSET_PX)
     return rest.height >= _MIN_LINE_PX and int(find_ink(screen.crop(rest)).any(axis=1).sum()) >= _MIN_LINE_PX
 
 
 def _pick_word(
-    screen: Screen, lines: list[TextLine], ordinal: int, needed: list[TextLine], what: str
+    screen: ParsedScreen, lines: list[TextLine], ordinal: int, needed: list[TextLine], situation: str
 ) -> tuple[str | None, str]:
     """Return a word if the lines it depends on were read with certainty and two readings of it agree."""
     words = [(word, line, index) for line in lines for index, word in enumerate(line.text.split())]
-    found = nth(words, ordinal)
-    if found is None:
-        return None, f"the {what} {len(words)} words"
+    match = nth(words, ordinal)
+    if match is None:
+        return None, f"the {situation} {len(words)} words"
     if min(line.confidence for line in needed) < _SURE_READING:
         return None, "I cannot read the text with certainty"
-    word, line, index = found
+    word, line, index = match
     readings = [_bare(word)]
     for scale in _SCALES:
         again = screen.engine.read_crop(screen.crop(line.box_px.padded(2)), scale, is_latin=line.text.isascii())[0]
         readings += [_bare(other) for other in again.split()[index : index + 1]]
         if readings.count(readings[-1]) > 1:
             return readings[-1], ""
-    told = " and ".join(f'"{reading}"' for reading in dict.fromkeys(readings))
-    return None, f"I cannot read the word with certainty: I read {told}"
+    quoted = " and ".join(f'"{reading}"' for reading in dict.fromkeys(readings))
+    return None, f"I cannot read the word with certainty: I read {quoted}"
 
 
 def _bare(word: str) -> str:
@@ -353,21 +357,21 @@ def _bare(word: str) -> str:
 _SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "X": "x", "＋": "+", "＝": "=", ":": "/"}
 
 
-def _solve(screen: Screen) -> tuple[str | None, str]:
+def _solve(screen: ParsedScreen) -> tuple[str | None, str]:
     """Return the value of the only sum, or equation with one unknown, on the screen."""
-    found: dict[str, str] = {}
+    line_of_answer: dict[str, str] = {}
     for line in [*screen.lines, *_joined_rows(screen)]:
         text = "".join(_SIGNS.get(char, char) for char in line.text.replace(" ", ""))
         answer = solve(text)
         if answer is not None:
-            found[answer] = line.text
-    if len(found) != 1:
+            line_of_answer[answer] = line.text
+    if len(line_of_answer) != 1:
         texts = ", ".join(f'"{line.text}"' for line in screen.lines[:4])
         return None, f"I see no single sum that I can work out; I see: {texts}"
-    return next(iter(found)), ""
+    return next(iter(line_of_answer)), ""
 
 
-def _joined_rows(screen: Screen) -> list[TextLine]:
+def _joined_rows(screen: ParsedScreen) -> list[TextLine]:
     """Return the joined texts of each row; a sum may be set in large characters with wide gaps."""
     rows: list[list[TextLine]] = []
     for line in sorted(screen.lines, key=lambda line: line.box_px.left):
@@ -419,16 +423,16 @@ def solve(text: str) -> str | None:
     return str(value) if value is not None and value.denominator == 1 else None
 
 
-def _apply(sign: str, one: Fraction, other: Fraction) -> Fraction | None:
+def _apply(sign: str, left: Fraction, right: Fraction) -> Fraction | None:
     match sign:
         case "+":
-            return one + other
+            return left + right
         case "-":
-            return one - other
+            return left - right
         case "*":
-            return one * other
+            return left * right
         case _:
-            return one / other if other else None
+            return left / right if right else None
 
 
 def _find_unknown(terms: list[str], result: Fraction) -> Fraction | None:

@@ -5,8 +5,8 @@ import re
 import numpy as np
 
 from apps.literal.find_text import find_button
-from apps.literal.screen import Screen
-from apps.literal.text_match import squash
+from apps.literal.screen import ParsedScreen
+from apps.literal.text_match import alphanumeric
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
@@ -30,7 +30,7 @@ _DOT_FILL = 0.45
 _MIN_DOT_STEP = 24
 
 
-def find_field_boxes(screen: Screen) -> list[Box]:
+def find_field_boxes(screen: ParsedScreen) -> list[Box]:
     """Return rectangles that may accept text: wide enough, low or large, containing no other such rectangle."""
     boxes: list[Box] = []
     for rectangle in screen.rectangles:
@@ -45,12 +45,12 @@ def find_field_boxes(screen: Screen) -> list[Box]:
     return boxes
 
 
-def find_outlines(screen: Screen) -> list[Box]:
+def find_outlines(screen: ParsedScreen) -> list[Box]:
     """Return boxes with their own border on all four sides, whatever they contain; letters may touch the border."""
     cv2 = require("cv2", "literal")
     differs = (screen.strength > _BORDER_STEP).astype(np.uint8)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=8)
-    found = []
+    outlines = []
     for index in range(1, count):
         left, top, width, height = (int(value) for value in stats[index, :4])
         if width < 30 or height < 11 or width * height > _MAX_FIELD_SHARE * screen.width * screen.height:
@@ -58,31 +58,35 @@ def find_outlines(screen: Screen) -> list[Box]:
         mask = labels[top : top + height, left : left + width] == index
         sides = (mask[:3].any(axis=0), mask[-3:].any(axis=0), mask[:, :3].any(axis=1), mask[:, -3:].any(axis=1))
         if all(side.mean() > 0.9 for side in sides):
-            found.append(Box(left + 1, top + 1, left + width - 1, top + height - 1))
-    return found
+            outlines.append(Box(left + 1, top + 1, left + width - 1, top + height - 1))
+    return outlines
 
 
-def find_inputs(screen: Screen) -> list[Box]:
+def find_inputs(screen: ParsedScreen) -> list[Box]:
     """Return fields of any height that may accept text, in reading order: outlined boxes and `find_fields`.
 
     Cells of a table and buttons are excluded.
     """
     outlined = [box for box in find_outlines(screen) if not is_button(screen, box) and not _is_frame(screen, box)]
-    others = [box for box in find_fields(screen) if not any(box.intersection(one) > 0.5 * box.area for one in outlined)]
+    others = [
+        box
+        for box in find_fields(screen)
+        if not any(box.intersection(outline) > 0.5 * box.area for outline in outlined)
+    ]
     boxes = [*outlined, *others]
-    buttons = [found for line in screen.lines if (found := find_button(screen, line.box_px)) is not None]
+    buttons = [button_box for line in screen.lines if (button_box := find_button(screen, line.box_px)) is not None]
     grid = [*boxes, *find_field_boxes(screen)]
     free = [box for box in boxes if not is_cell(box, boxes) and not _is_in_grid(box, grid) and not is_list(screen, box)]
     free = [box for box in free if not any(box.intersection(button) > 0.8 * box.area for button in buttons)]
     return sorted(free, key=lambda box: (round(box.center[1] / 8), box.left))
 
 
-def is_text_area(screen: Screen, box: Box) -> bool:
+def is_text_area(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a field accepts several lines: it has a resize grip, or space for them."""
     return has_grip(screen, box) or box.height > max(_MANY_LINES * screen.text_height_px, 48)
 
 
-def has_grip(screen: Screen, box: Box) -> bool:
+def has_grip(screen: ParsedScreen, box: Box) -> bool:
     """Return True if the lower right corner of a box has slanted strokes."""
     corner = Box(box.right - _GRIP_PX, box.bottom - _GRIP_PX, box.right - 1, box.bottom - 1)
     ink = find_ink(screen.crop(corner.clipped(screen.width, screen.height)))
@@ -95,13 +99,13 @@ def has_grip(screen: Screen, box: Box) -> bool:
     return bool(is_slanted and not (ink & ~is_lower).any() and strokes.mean() < 0.4)
 
 
-def find_fields(screen: Screen) -> list[Box]:
+def find_fields(screen: ParsedScreen) -> list[Box]:
     """Return boxes that accept text, excluding buttons, lists and frames around other elements."""
     boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
     return [box for box in boxes if not is_list(screen, box) and not _is_frame(screen, box)]
 
 
-def find_lists(screen: Screen) -> list[Box]:
+def find_lists(screen: ParsedScreen) -> list[Box]:
     """Return boxes with an arrow that opens them, or else boxes that show several rows."""
     closed = [box for box in find_field_boxes(screen) if is_list(screen, box)]
     return closed or [
@@ -111,12 +115,12 @@ def find_lists(screen: Screen) -> list[Box]:
     ]
 
 
-def find_frames(screen: Screen) -> list[Box]:
+def find_frames(screen: ParsedScreen) -> list[Box]:
     """Return boxes that contain other boxes: cards, panels, table cells around a field."""
     return [rectangle.box_px for rectangle in screen.rectangles if _is_frame(screen, rectangle.box_px)]
 
 
-def _is_frame(screen: Screen, box: Box) -> bool:
+def _is_frame(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a box contains other boxes, or lies at the image's corner, as panels and pages do."""
     if _is_page(screen, box):
         return True
@@ -124,7 +128,7 @@ def _is_frame(screen: Screen, box: Box) -> bool:
     return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
 
 
-def _is_page(screen: Screen, box: Box) -> bool:
+def _is_page(screen: ParsedScreen, box: Box) -> bool:
     return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
 
 
@@ -132,7 +136,7 @@ def _is_inner(other: Box, box: Box) -> bool:
     return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
 
 
-def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
+def find_containing_field(screen: ParsedScreen, text: Box, boxes: list[Box]) -> Box | None:
     """Return the field of which a text is the placeholder or value; None for labels, buttons and card headings.
 
     Args:
@@ -157,7 +161,7 @@ def find_home(screen: Screen, text: Box, boxes: list[Box]) -> Box | None:
     return None
 
 
-def _widen(screen: Screen, selected: Box) -> Box:
+def _widen(screen: ParsedScreen, selected: Box) -> Box:
     """Return the field of a selected text, which extends to the right of the selection in one colour."""
     row = screen.image[int(selected.center[1]), selected.right + 2 :].astype(np.int16)
     if not len(row):
@@ -167,7 +171,7 @@ def _widen(screen: Screen, selected: Box) -> Box:
     return Box(selected.left, selected.top, selected.right + 2 + length, selected.bottom)
 
 
-def is_button(screen: Screen, box: Box) -> bool:
+def is_button(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a rectangle holds one short text in its middle, as buttons do."""
     lines = screen.lines_in(box)
     if len(lines) != 1 or box.height > 70:
@@ -187,7 +191,7 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
     )
 
 
-def is_label_cell(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+def is_label_cell(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
     """Return True if a rectangle is a table cell whose right neighbour contains a field, which is lower."""
     return bool(screen.lines_in(box)) and any(
         abs(other.left - box.right) <= _CELL_GAP_PX
@@ -209,18 +213,18 @@ def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
     )
 
 
-def is_list(screen: Screen, box: Box) -> bool:
+def is_list(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a box has the arrow of a list."""
     return has_down_arrow(screen.crop(box))
 
 
-def is_filled(screen: Screen, box: Box) -> bool:
+def is_filled(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a box is filled with a strong colour, as buttons are and fields are not."""
     colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
     return max(colour) - min(colour) > _STRONG_COLOUR
 
 
-def is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+def is_tool(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
     """Return True if a box is part of a toolbar: low, with a centred icon, next to others of its height."""
     if box.height > 60 or box.width > 150:
         return False
@@ -234,7 +238,7 @@ def is_tool(screen: Screen, box: Box, boxes: list[Box]) -> bool:
     return len(neighbours) >= _MIN_TOOLS or _has_centred_mark(screen, box)
 
 
-def _has_centred_mark(screen: Screen, box: Box) -> bool:
+def _has_centred_mark(screen: ParsedScreen, box: Box) -> bool:
     """Return True if the contents of a box are centred, as icons and button texts are."""
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
     if columns.size < 4:
@@ -243,7 +247,7 @@ def _has_centred_mark(screen: Screen, box: Box) -> bool:
     return left > 4 and abs(left - right) <= max(4, 0.2 * max(left, right))
 
 
-def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
+def may_be_field(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
     """Return True if an unlabelled box looks like a field: not a button, tool, grid cell or card."""
     if is_button(screen, box) or is_cell(box, boxes) or is_filled(screen, box) or is_tool(screen, box, boxes):
         return False
@@ -251,12 +255,12 @@ def may_be_field(screen: Screen, box: Box, boxes: list[Box]) -> bool:
     return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
 
 
-def is_dotted(seen: str, screen: Screen, box: Box) -> bool:
+def is_dotted(seen: str, screen: ParsedScreen, box: Box) -> bool:
     """Return True if a field shows a password: a row of equal marks, read as nothing or one character, such as "o"."""
-    return len(set(squash(seen))) <= 1 and re.search(r"[1-9]", seen) is None and _holds_dots(screen, box)
+    return len(set(alphanumeric(seen))) <= 1 and re.search(r"[1-9]", seen) is None and _holds_dots(screen, box)
 
 
-def _holds_dots(screen: Screen, box: Box) -> bool:
+def _holds_dots(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a field holds a row of equal marks, as passwords are shown."""
     crop = screen.crop(box.padded(-3))
     if crop.size == 0:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.literal.find_text import find_button, find_text, name_nearest
-from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at
-from apps.literal.screen import Screen, Sight, find_changed_boxes
-from apps.literal.steps import DragFigures, PressFigures, TellFigures
-from apps.literal.targets import COLOURS, Looks, name_colours
+from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes
+from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, TargetMissing, at
+from apps.literal.steps import ClickFigures, DescribeFigures, DragFigures
+from apps.literal.targets import COLOURS, FigureStyle, name_colours
 from apps.literal.text_match import WHOLE
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -64,29 +64,31 @@ class Figure:
     num_sides: int = 0
 
 
-def find_figures(screen: Screen) -> list[Figure]:
+def find_figures(screen: ParsedScreen) -> list[Figure]:
     """Return the figures on the page in reading order, without texts, buttons and fields; each has one colour."""
     figures: list[Figure] = []
     for box, mask in _components(screen.strength > _INK_STEP):
         pixels = screen.crop(box)
         background = screen.paper[box.top, box.left]
         for part, part_mask, colour in _split_colours(pixels, mask, background):
-            place = part.moved(box.left, box.top)
-            if _is_page(screen, place) or any(
+            figure_box = part.moved(box.left, box.top)
+            if _is_page(screen, figure_box) or any(
                 other.kind != "frame"
-                and other.box_px.padded(2).contains(place)
-                and (min(place.width, place.height) < _MIN_UPON_PX or place.area > 0.7 * other.box_px.area)
+                and other.box_px.padded(2).contains(figure_box)
+                and (
+                    min(figure_box.width, figure_box.height) < _MIN_UPON_PX or figure_box.area > 0.7 * other.box_px.area
+                )
                 for other in figures
             ):
                 continue
-            figure = _describe(screen, place, part_mask, colour)
+            figure = _describe(screen, figure_box, part_mask, colour)
             if figure is not None:
                 figures.append(figure)
     figures = [figure for figure in figures if not _is_scroll_bar(screen, figure.box_px, figures)]
     return sorted(figures, key=lambda figure: (round(figure.box_px.center[1] / 8), figure.box_px.left))
 
 
-def _is_scroll_bar(screen: Screen, box: Box, figures: Sequence[Figure]) -> bool:
+def _is_scroll_bar(screen: ParsedScreen, box: Box, figures: Sequence[Figure]) -> bool:
     """Return True if a figure is a scroll bar's thumb or arrow, in the strip of a long, thin figure at an edge."""
     for other in figures:
         long = other.box_px
@@ -128,36 +130,36 @@ def _list_colours(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> list[tup
         return []
     codes = (pixels >> 4).astype(np.uint32) @ np.array([256, 16, 1], np.uint32)
     counts = np.bincount(codes, minlength=4096)
-    found: list[tuple[int, int, int]] = []
+    colours: list[tuple[int, int, int]] = []
     for code in np.argsort(-counts)[:48]:
         if counts[code] < _MIN_PIXELS:
             break
         red, green, blue = (int(value) for value in np.median(pixels[codes == code], axis=0))
-        if all(max(abs(red - r), abs(green - g), abs(blue - b)) > _SAME for r, g, b in found):
-            found.append((red, green, blue))
-    return found
+        if all(max(abs(red - r), abs(green - g), abs(blue - b)) > _SAME for r, g, b in colours):
+            colours.append((red, green, blue))
+    return colours
 
 
 def _components(mask: NDArray[np.bool_]) -> list[tuple[Box, NDArray[np.bool_]]]:
     cv2 = require("cv2", "literal")
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    found = []
+    components = []
     for index in range(1, count):
         left, top, width, height = (int(value) for value in stats[index, :4])
         if max(width, height) >= _MIN_SIDE_PX and min(width, height) >= 2:
-            found.append(
+            components.append(
                 (Box(left, top, left + width, top + height), labels[top : top + height, left : left + width] == index)
             )
-    return found
+    return components
 
 
-def _is_page(screen: Screen, box: Box) -> bool:
+def _is_page(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a component is the page's frame or reaches the edge of the screen."""
     is_at_edge = min(box.left, box.top) <= 0 or box.right >= screen.width or box.bottom >= screen.height
     return is_at_edge or box.area > _MAX_SHARE * screen.width * screen.height
 
 
-def _is_in_text(screen: Screen, box: Box) -> bool:
+def _is_in_text(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a component is part of a text, or a button or field around a text."""
     for line in screen.lines:
         is_word = len(line.text) > 1 or find_button(screen, line.box_px) is not None
@@ -168,13 +170,13 @@ def _is_in_text(screen: Screen, box: Box) -> bool:
     return False
 
 
-def _is_letter(screen: Screen, box: Box) -> bool:
+def _is_letter(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a shape with a hole is a single letter or digit read with high confidence, such as "A"."""
     lone = (line for line in screen.lines if len(line.text) == 1 and line.text.isalnum() and line.confidence > _CERTAIN)
     return any(line.box_px.intersection(box) > 0.7 * max(line.box_px.area, box.area) for line in lone)
 
 
-def _describe(screen: Screen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
+def _describe(screen: ParsedScreen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
     cv2 = require("cv2", "literal")
     padded = np.pad(mask.astype(np.uint8), 1)
     contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
@@ -269,7 +271,7 @@ def _narrows(outline: NDArray[np.int32], height: int) -> bool:
     return bool(height >= 4 and (np.all(steps > 0) or np.all(steps < 0)))
 
 
-def _read_glyph(screen: Screen, box: Box, colour: tuple[int, int, int]) -> Figure | None:
+def _read_glyph(screen: ParsedScreen, box: Box, colour: tuple[int, int, int]) -> Figure | None:
     """Read a single letter or digit: text is "" if it is unreadable; None if the size does not fit a glyph."""
     if box.height > 60 or box.width > 1.8 * box.height:
         return None
@@ -284,25 +286,25 @@ def _read_glyph(screen: Screen, box: Box, colour: tuple[int, int, int]) -> Figur
     return Figure(box_px=box, colour=colour, kind="glyph", text=text, size_px=box.height * ratio)
 
 
-def find_signs(screen: Screen, char: str) -> list[Box]:
+def find_signs(screen: ParsedScreen, char: str) -> list[Box]:
     """Find a single letter, digit or sign on any background, which the text detector may miss."""
-    found: list[Box] = []
+    signs: list[Box] = []
     everything = np.ones(screen.image.shape[:2], bool)
     for colour in _list_colours(screen.image, everything):
         near = largest_channel(np.abs(screen.image.astype(np.int16) - np.array(colour, np.int16))) <= 2 * _SAME
         for box, mask in _components(near):
             if not _SIGN_PX[0] <= box.height <= _SIGN_PX[1] or box.width > 1.5 * box.height or mask.mean() > 0.8:
                 continue
-            if any(box.intersection(known) > 0.3 * box.area for known in found) or _is_in_text(screen, box):
+            if any(box.intersection(known) > 0.3 * box.area for known in signs) or _is_in_text(screen, box):
                 continue
             crop = screen.crop(box.padded(max(3, box.height // 2), max(2, box.height // 4)))
             text, confidence = screen.engine.read_crop(crop, scale=max(1.0, 30 / box.height), is_latin=True)
             if text.strip(" .,'`-_|") == char and confidence > _SURE:
-                found.append(box)
-    return found
+                signs.append(box)
+    return signs
 
 
-def pick_figures(figures: Sequence[Figure], looks: Looks, paper: Collection[str] = ()) -> list[Figure]:
+def pick_figures(figures: Sequence[Figure], looks: FigureStyle, paper: Collection[str] = ()) -> list[Figure]:
     """Return the figures that match a description, in reading order.
 
     Args:
@@ -321,7 +323,7 @@ def pick_figures(figures: Sequence[Figure], looks: Looks, paper: Collection[str]
     ]
 
 
-def is_unsure(figures: Sequence[Figure], looks: Looks) -> bool:
+def has_ambiguous_glyph(figures: Sequence[Figure], looks: FigureStyle) -> bool:
     """Return True if an unreadable or ambiguous glyph may match the description."""
     if not (looks.kind or looks.glyph) or looks.kind in ("item", "box"):
         return False
@@ -346,11 +348,11 @@ def nearest_in_colour(figures: Sequence[Figure], colour: str) -> Figure:
     )
 
 
-def _is_paper(figure: Figure, looks: Looks, paper: Collection[str]) -> bool:
+def _is_paper(figure: Figure, looks: FigureStyle, paper: Collection[str]) -> bool:
     return figure.kind == "frame" and looks.colour in paper
 
 
-def _is_kind(figure: Figure, looks: Looks) -> bool:
+def _is_kind(figure: Figure, looks: FigureStyle) -> bool:
     match looks.kind:
         case "item":
             return figure.kind != "frame"
@@ -373,7 +375,7 @@ def _is_kind(figure: Figure, looks: Looks) -> bool:
 def _split_sizes(figures: Sequence[Figure]) -> list[str]:
     """Return "small" or "large" for each figure, split at the largest gap between sizes or else at a fixed limit."""
     sizes = sorted(figure.size_px for figure in figures)
-    gaps = [(other / one, (one + other) / 2) for one, other in pairwise(sizes)]
+    gaps = [(other / size, (size + other) / 2) for size, other in pairwise(sizes)]
     widest = max(gaps, default=(1.0, 0.0))
     limit = widest[1] if widest[0] >= _SIZE_STEP else float(_LARGE_PX)
     return ["large" if figure.size_px > limit else "small" for figure in figures]
@@ -385,30 +387,34 @@ _DRAG_SHARE = 0.15
 _INSET_PX = 6
 
 
-def plan_press_figures(step: PressFigures, screen: Screen, progress: Progress) -> Move:
+def plan_click_figures(step: ClickFigures, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
     """Click the figure that matches, or the next one if all are to be clicked."""
     if step.phrase and not progress.phases:
-        named = [place for place in find_text(screen, step.phrase) if place.fit >= WHOLE]
+        named = [hit for hit in find_text(screen, step.phrase) if hit.fit >= WHOLE]
         if named:
-            return Act(code=(f"pyautogui.click({at(screen, named[0].point)})",), thought=f'I see "{step.phrase}".')
+            return RunCode(code=(f"pyautogui.click({at(screen, named[0].point)})",), thought=f'I see "{step.phrase}".')
     figures = find_figures(screen)
-    found = _pick(screen, figures, step.looks)
-    if (step.is_all or not found) and is_unsure(figures, step.looks):
-        return Failed(reason=f"there are signs that I cannot read, and one of them may be meant by: {step.looks}")
-    if not found:
-        return Missing(what=f"a figure that looks like: {step.looks}", nearest=tuple(name_nearest(screen, step.phrase)))
-    if step.is_only and len(found) != 1:
-        return Failed(reason=f"I see {len(found)} figures, and cannot tell which one is the {step.phrase}")
+    matches = _pick(screen, figures, step.looks)
+    if (step.is_all or not matches) and has_ambiguous_glyph(figures, step.looks):
+        return StepFailed(reason=f"there are signs that I cannot read, and one of them may be meant by: {step.looks}")
+    if not matches:
+        return TargetMissing(
+            what=f"a figure that looks like: {step.looks}", nearest=tuple(name_nearest(screen, step.phrase))
+        )
+    if step.is_only and len(matches) != 1:
+        return StepFailed(reason=f"I see {len(matches)} figures, and cannot tell which one is the {step.phrase}")
     if not step.is_all:
-        chosen = nearest_in_colour(found, step.looks.colour)
-        return Act(code=(_click(screen, chosen),), thought=f"I see {len(found)} that look so.")
+        chosen = nearest_in_colour(matches, step.looks.colour)
+        return RunCode(code=(_click(screen, chosen),), thought=f"I see {len(matches)} that look so.")
     pressed = progress.count("part")
-    if pressed >= len(found) or pressed >= _MAX_PRESSED:
-        return Already(thought=f"I pressed all {pressed} of them.")
-    return Act(code=(_click(screen, found[pressed]),), thought=f"I see {len(found)} that look so.", phase="part")
+    if pressed >= len(matches) or pressed >= _MAX_PRESSED:
+        return AlreadyDone(thought=f"I pressed all {pressed} of them.")
+    return RunCode(
+        code=(_click(screen, matches[pressed]),), thought=f"I see {len(matches)} that look so.", phase="part"
+    )
 
 
-def _pick(screen: Screen, figures: list[Figure], looks: Looks) -> list[Figure]:
+def _pick(screen: ParsedScreen, figures: list[Figure], looks: FigureStyle) -> list[Figure]:
     exact = pick_figures(figures, looks)
     if exact or looks.kind not in ("box", "square", "rectangle"):
         return exact
@@ -416,11 +422,11 @@ def _pick(screen: Screen, figures: list[Figure], looks: Looks) -> list[Figure]:
     return pick_figures(figures, looks, paper=name_colours((red, green, blue)))
 
 
-def _click(screen: Screen, figure: Figure) -> str:
+def _click(screen: ParsedScreen, figure: Figure) -> str:
     return f"pyautogui.click({at(screen, figure.box_px.center)})"
 
 
-def plan_drag_figures(step: DragFigures, sight: Sight, progress: Progress) -> Move:
+def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Drag a figure once in a direction, or drag each matching figure into the box until none is outside."""
     screen = sight.now
     figures = find_figures(screen)
@@ -431,7 +437,7 @@ def plan_drag_figures(step: DragFigures, sight: Sight, progress: Progress) -> Mo
         return _drag_into_larger(step, sight, drags)
     box = _find_box(figures, step.box)
     if box is None:
-        return Missing(what=f"the {step.box} box", nearest=())
+        return TargetMissing(what=f"the {step.box} box", nearest=())
     frames = [figure.box_px for figure in figures if figure.kind == "frame"]
     loose = [
         figure
@@ -443,11 +449,11 @@ def plan_drag_figures(step: DragFigures, sight: Sight, progress: Progress) -> Mo
     if not wanted:
         inside = [figure for figure in figures if figure.kind != "frame" and _is_inside(figure, box)]
         if not drags and not inside:
-            return Missing(what=f"figures that look like: {step.looks}", nearest=())
-        return Already(thought=f"None of them is outside of the box; I dragged {drags}.")
+            return TargetMissing(what=f"figures that look like: {step.looks}", nearest=())
+        return AlreadyDone(thought=f"None of them is outside of the box; I dragged {drags}.")
     has_moved = sight.before is None or bool(find_changed_boxes(sight.before, screen))
     if drags >= _MAX_DRAGS or (drags and not has_moved):
-        return Failed(reason=f"{step}: they do not stay in the box")
+        return StepFailed(reason=f"{step}: they do not stay in the box")
     return _drag(screen, wanted[0], box.center, f"{len(wanted)} of them are outside of the box.")
 
 
@@ -455,87 +461,89 @@ def _is_inside(figure: Figure, box: Box) -> bool:
     return box.has_point(*figure.box_px.center)
 
 
-def _find_box(figures: list[Figure], said: str) -> Box | None:
+def _find_box(figures: list[Figure], description: str) -> Box | None:
     frames = [figure for figure in figures if figure.kind == "frame"]
-    if said in ("left", "right"):
+    if description in ("left", "right"):
         ordered = sorted(frames, key=lambda figure: figure.box_px.left)
-        return ordered[0 if said == "left" else -1].box_px if len(ordered) > 1 else None
-    if said:
-        frames = [figure for figure in frames if said in name_colours(figure.colour)]
+        return ordered[0 if description == "left" else -1].box_px if len(ordered) > 1 else None
+    if description:
+        frames = [figure for figure in frames if description in name_colours(figure.colour)]
     return frames[0].box_px if len(frames) == 1 else None
 
 
-def _drag(screen: Screen, figure: Figure, end: tuple[float, float], thought: str) -> Act:
+def _drag(screen: ParsedScreen, figure: Figure, end: tuple[float, float], thought: str) -> RunCode:
     code = (
         f"pyautogui.moveTo({at(screen, figure.box_px.center)})",
         f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
     )
-    return Act(code=code, thought=thought, phase="part")
+    return RunCode(code=code, thought=thought, phase="part")
 
 
-def _pick_movable(screen: Screen, looks: Looks) -> list[Figure]:
+def _pick_movable(screen: ParsedScreen, looks: FigureStyle) -> list[Figure]:
     """Return the figures that match; "the item" may also be a frame if there is nothing else."""
     figures = find_figures(screen)
-    return pick_figures(figures, looks) or (figures if looks == Looks(kind="item") else [])
+    return pick_figures(figures, looks) or (figures if looks == FigureStyle(kind="item") else [])
 
 
-def _drag_aside(step: DragFigures, sight: Sight, drags: int) -> Move:
+def _drag_aside(step: DragFigures, sight: ScreenHistory, drags: int) -> StepOutcome:
     """Drag one figure in a direction by a limited distance, then check that it moved."""
     screen = sight.now
-    found = _pick_movable(screen, step.looks)
-    if len(found) != 1:
-        return Failed(reason=f"I see {len(found)} figures that look like: {step.looks}")
-    x, y = found[0].box_px.center
+    matches = _pick_movable(screen, step.looks)
+    if len(matches) != 1:
+        return StepFailed(reason=f"I see {len(matches)} figures that look like: {step.looks}")
+    x, y = matches[0].box_px.center
     sign_x, sign_y = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}[step.direction]
     if drags:
         before = _pick_movable(sight.before, step.looks) if sight.before is not None else []
         was_x, was_y = before[0].box_px.center if before else (x, y)
         if (x - was_x) * sign_x + (y - was_y) * sign_y > 2:
-            return Already(thought="It stands further there now.")
-        return Failed(reason="the figure did not move")
-    half_x, half_y = found[0].box_px.width / 2 + _INSET_PX, found[0].box_px.height / 2 + _INSET_PX
+            return AlreadyDone(thought="It stands further there now.")
+        return StepFailed(reason="the figure did not move")
+    half_x, half_y = matches[0].box_px.width / 2 + _INSET_PX, matches[0].box_px.height / 2 + _INSET_PX
     reach = _DRAG_SHARE * min(screen.width, screen.height)
     end_x = min(max(x + sign_x * reach, half_x), screen.width - half_x)
     end_y = min(max(y + sign_y * reach, half_y), screen.height - half_y)
-    return _drag(screen, found[0], (end_x, end_y), "I drag it.")
+    return _drag(screen, matches[0], (end_x, end_y), "I drag it.")
 
 
-def _drag_into_larger(step: DragFigures, sight: Sight, drags: int) -> Move:
+def _drag_into_larger(step: DragFigures, sight: ScreenHistory, drags: int) -> StepOutcome:
     """Drag the smaller of two boxes to the centre of the larger one."""
     screen = sight.now
-    boxes = sorted(pick_figures(find_figures(screen), Looks(kind="box")), key=lambda figure: figure.box_px.area)
+    boxes = sorted(pick_figures(find_figures(screen), FigureStyle(kind="box")), key=lambda figure: figure.box_px.area)
     if drags:
         if len(boxes) == 2 and boxes[1].box_px.contains(boxes[0].box_px):
-            return Already(thought="It lies inside.")
-        return Failed(reason="the smaller box does not lie inside of the larger one")
+            return AlreadyDone(thought="It lies inside.")
+        return StepFailed(reason="the smaller box does not lie inside of the larger one")
     if len(boxes) != 2 or boxes[0].box_px.area >= 0.8 * boxes[1].box_px.area:
-        return Failed(reason=f"I see {len(boxes)} boxes, and not a smaller and a larger one")
+        return StepFailed(reason=f"I see {len(boxes)} boxes, and not a smaller and a larger one")
     return _drag(screen, boxes[0], boxes[1].box_px.center, "I drag the smaller one onto the larger one.")
 
 
-def plan_tell_figures(step: TellFigures, screen: Screen, progress: Progress) -> Move:
+def plan_describe_figures(step: DescribeFigures, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
     """Press the button with the answer, or return the answer."""
     figures = find_figures(screen)
     if step.what == "count":
-        if is_unsure(figures, step.looks):
-            return Failed(reason="there are signs that I cannot read, so that I cannot count")
+        if has_ambiguous_glyph(figures, step.looks):
+            return StepFailed(reason="there are signs that I cannot read, so that I cannot count")
         answers = [str(len(_pick(screen, figures, step.looks)))]
     else:
         if step.what == "sides":
             figures = [figure for figure in figures if figure.kind != "glyph"]
         if len(figures) != 1:
-            return Failed(reason=f"I see {len(figures)} figures, and one was spoken of")
+            return StepFailed(reason=f"I see {len(figures)} figures, and one was spoken of")
         answers = _names_of(figures[0]) if step.what == "name" else [str(figures[0].num_sides)]
     if not answers or (answers == ["0"] and step.what == "sides"):
-        return Failed(reason="I cannot tell what the figure is")
+        return StepFailed(reason="I cannot tell what the figure is")
     for answer in answers:
-        buttons = [place for place in find_text(screen, answer) if place.fit >= WHOLE and place.button is not None]
+        buttons = [hit for hit in find_text(screen, answer) if hit.fit >= WHOLE and hit.button is not None]
         if buttons:
             code = (f"pyautogui.click({at(screen, buttons[0].point)})",)
-            return Act(code=code, thought=f"{step}: {answer}. There is a button that says so.")
+            return RunCode(code=code, thought=f"{step}: {answer}. There is a button that says so.")
     if step.what == "count":
-        return Act(code=("time.sleep(0.1)",), thought=f"{step}: {answers[0]}", answer=answers[0])
-    return Missing(what=f"a button that says {' or '.join(answers)}", nearest=tuple(name_nearest(screen, answers[0])))
+        return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answers[0]}", answer=answers[0])
+    return TargetMissing(
+        what=f"a button that says {' or '.join(answers)}", nearest=tuple(name_nearest(screen, answers[0]))
+    )
 
 
 def _names_of(figure: Figure) -> list[str]:

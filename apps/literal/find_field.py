@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from apps.literal.field_boxes import (
+    find_containing_field,
     find_field_boxes,
     find_fields,
     find_frames,
-    find_home,
     find_lists,
     is_button,
     is_cell,
@@ -19,10 +19,10 @@ from apps.literal.field_boxes import (
     is_tool,
     may_be_field,
 )
-from apps.literal.find_text import Found, find_button, find_named, find_text, keep_best
-from apps.literal.screen import Screen
-from apps.literal.targets import Relation, Role, Target
-from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, normalize, squash
+from apps.literal.find_text import TextHit, find_button, find_named, find_text, keep_best
+from apps.literal.screen import ParsedScreen
+from apps.literal.targets import AnchorRelation, ElementTarget, Role
+from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, normalize
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 from visual_tools.widgets import find_rectangles
@@ -37,11 +37,11 @@ _CARD_REACH = 14.0
 In line heights; the share is of the screen's width.
 """
 
-_MAX_DEED_CHARS = 32
+_MAX_BUTTON_CHARS = 32
 _ANY_NOUN = ("now", "it", "changes", "all changes", "this")
 _LOG_IN = ("log in", "login", "sign in", "signin", "log on")
 _SIGN_UP = ("sign up", "signup", "register", "create account")
-_ALIKE_DEEDS = dict.fromkeys(_LOG_IN, _LOG_IN) | dict.fromkeys(_SIGN_UP[:3], _SIGN_UP)
+_VERB_SYNONYMS = dict.fromkeys(_LOG_IN, _LOG_IN) | dict.fromkeys(_SIGN_UP[:3], _SIGN_UP)
 """Button texts with the same meaning."""
 
 _OTHER_LINE_PX = 400.0
@@ -49,14 +49,16 @@ _OTHER_LINE_PX = 400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class TargetChoice:
     """Element chosen for a target, and the reason, for the thought."""
 
-    place: Found
+    hit: TextHit
     why: str
 
 
-def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Collection[str] = ()) -> Choice | None:
+def choose(
+    screen: ParsedScreen, target: ElementTarget, *, to_press: bool = False, typed: Collection[str] = ()
+) -> TargetChoice | None:
     """Return the element that a target means, or None if it is not on the screen.
 
     Args:
@@ -65,29 +67,29 @@ def choose(screen: Screen, target: Target, *, to_press: bool = False, typed: Col
         to_press: True to prefer buttons and links over headings that contain their words.
         typed: Texts typed before; a field that shows one of them is skipped if the text also occurs elsewhere.
     """
-    if target.deed:
-        return _choose_deed(screen, target)
+    if target.verb:
+        return _choose_by_verb(screen, target)
     if target.phrase and target.phrase != target.text:
-        named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
+        named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
         if named and not (named[0].is_heading and target.role in _PRESSED):
-            return Choice(place=named[0], why=f'"{target.phrase}" stands there word for word')
-    found = find_text(screen, target.text)
+            return TargetChoice(hit=named[0], why=f'"{target.phrase}" stands there word for word')
+    hits = find_text(screen, target.text)
     if to_press or target.role in _PRESSED:
-        found = _without_field(screen, _pressable_first(found, target), typed)
+        hits = _without_field(screen, _pressable_first(hits, target), typed)
     if target.relation is not None:
-        return _choose_related(screen, found, target, target.relation)
-    return _choose_ordinal(found, target)
+        return _choose_related(screen, hits, target, target.relation)
+    return _choose_ordinal(hits, target)
 
 
-def _choose_deed(screen: Screen, target: Target) -> Choice | None:
+def _choose_by_verb(screen: ParsedScreen, target: ElementTarget) -> TargetChoice | None:
     """Return the button or link for an action: by all of the words, by verb and noun, or by the verb alone.
 
     Without a noun ("order it") any button with the verb matches ("Place order"), if there is only one. In a dialog that
     dims its page, only the dialog's own buttons count.
     """
     texts = {normalize(line.text): line for line in reversed(screen.lines) if _may_do(screen, line)}
-    verbs = _ALIKE_DEEDS.get(target.deed, (target.deed,))
-    noun = target.text.removeprefix(target.deed).split()
+    verbs = _VERB_SYNONYMS.get(target.verb, (target.verb,))
+    noun = target.text.removeprefix(target.verb).split()
     tiers = [
         [text for text in texts if text in {f"{verb} {' '.join(noun)}".strip() for verb in verbs}],
         [text for text in texts if noun and _begins(text, verbs) and _stem(noun[-1]) in map(_stem, text.split())],
@@ -98,17 +100,17 @@ def _choose_deed(screen: Screen, target: Target) -> Choice | None:
         ],
         [text for text in texts if not noun and any(verb in text.split() or _begins(text, (verb,)) for verb in verbs)],
     ]
-    found = next((tier for tier in tiers if tier), [])
-    if len(found) != 1:
+    candidates = next((tier for tier in tiers if tier), [])
+    if len(candidates) != 1:
         return None
-    line = texts[found[0]]
-    place = next((place for place in find_text(screen, line.text) if place.line is line), None)
-    return None if place is None else Choice(place=place, why=f'I see "{line.text}", which does that')
+    line = texts[candidates[0]]
+    hit = next((hit for hit in find_text(screen, line.text) if hit.line is line), None)
+    return None if hit is None else TargetChoice(hit=hit, why=f'I see "{line.text}", which does that')
 
 
-def _may_do(screen: Screen, line: TextLine) -> bool:
+def _may_do(screen: ParsedScreen, line: TextLine) -> bool:
     is_inside = screen.dialog is None or screen.dialog.contains(line.box_px)
-    return is_inside and len(line.text) <= _MAX_DEED_CHARS and find_button(screen, line.box_px) is not None
+    return is_inside and len(line.text) <= _MAX_BUTTON_CHARS and find_button(screen, line.box_px) is not None
 
 
 def _begins(text: str, verbs: Collection[str]) -> bool:
@@ -119,144 +121,145 @@ def _stem(word: str) -> str:
     return word.rstrip("s")
 
 
-def _pressable_first(found: list[Found], target: Target) -> list[Found]:
+def _pressable_first(hits: list[TextHit], target: ElementTarget) -> list[TextHit]:
     """Return clickable elements before headings; for a button target, drop headings."""
-    plain = [place for place in found if not place.is_heading]
+    plain = [hit for hit in hits if not hit.is_heading]
     if target.role == "button":
-        buttons = [place for place in plain if place.button is not None and place.fit >= CONTAINED]
+        buttons = [hit for hit in plain if hit.button is not None and hit.fit >= CONTAINED]
         return buttons if target.ordinal is None and buttons else plain
     if target.role in _PRESSED:
-        return plain or found
-    if found and found[0].is_heading:
-        short = [place for place in plain if place.button is not None and place.fit >= CONTAINED]
-        return [place for place in short if len(place.line.text) <= 3 * len(target.text)] + found
-    return found
+        return plain or hits
+    if hits and hits[0].is_heading:
+        short = [hit for hit in plain if hit.button is not None and hit.fit >= CONTAINED]
+        return [hit for hit in short if len(hit.line.text) <= 3 * len(target.text)] + hits
+    return hits
 
 
-def _without_field(screen: Screen, found: list[Found], typed: Collection[str]) -> list[Found]:
+def _without_field(screen: ParsedScreen, hits: list[TextHit], typed: Collection[str]) -> list[TextHit]:
     """Drop the field that shows a typed text; it lies above its results and suggestions."""
-    echoes = [place for place in found if is_echo(screen, place, typed)]
-    first = min(echoes, key=lambda place: place.box_px.top, default=None)
-    others = [place for place in found if place is not first]
-    return others if any(place.fit >= WHOLE for place in others) else found
+    echoes = [hit for hit in hits if shows_typed_text(screen, hit, typed)]
+    first = min(echoes, key=lambda hit: hit.box_px.top, default=None)
+    others = [hit for hit in hits if hit is not first]
+    return others if any(hit.fit >= WHOLE for hit in others) else hits
 
 
-def is_echo(screen: Screen, place: Found, typed: Collection[str]) -> bool:
+def shows_typed_text(screen: ParsedScreen, hit: TextHit, typed: Collection[str]) -> bool:
     """Return True if a text was typed before and lies where a field shows its text."""
-    is_typed = squash(place.line.text) in {squash(text) for text in typed}
-    return is_typed and find_home(screen, place.line.box_px, find_field_boxes(screen)) is not None
+    is_typed = alphanumeric(hit.line.text) in {alphanumeric(text) for text in typed}
+    return is_typed and find_containing_field(screen, hit.line.box_px, find_field_boxes(screen)) is not None
 
 
-def _choose_ordinal(found: list[Found], target: Target) -> Choice | None:
-    if not found:
+def _choose_ordinal(hits: list[TextHit], target: ElementTarget) -> TargetChoice | None:
+    if not hits:
         return None
     if target.ordinal is None:
-        best = found[0]
-        equals = [place for place in found if place.score >= best.score - 0.005]
+        best = hits[0]
+        equals = [hit for hit in hits if hit.score >= best.score - 0.005]
         more = f"; {len(equals)} places fit equally, this is the topmost" if len(equals) > 1 else ""
-        return Choice(place=best, why=f'I see "{best.line.text}"{more}')
-    pool = _in_reading_order(keep_best(found, at_least=abs(target.ordinal)))
+        return TargetChoice(hit=best, why=f'I see "{best.line.text}"{more}')
+    pool = _in_reading_order(keep_best(hits, at_least=abs(target.ordinal)))
     if target.ordinal > len(pool):
         return None
-    place = pool[target.ordinal - 1] if target.ordinal > 0 else pool[-1]
-    return Choice(place=place, why=f'I see "{target.text}" {len(pool)} times')
+    hit = pool[target.ordinal - 1] if target.ordinal > 0 else pool[-1]
+    return TargetChoice(hit=hit, why=f'I see "{target.text}" {len(pool)} times')
 
 
-def _in_reading_order(places: list[Found]) -> list[Found]:
-    return sorted(places, key=lambda place: (round(place.box_px.center[1] / 8), place.box_px.left))
+def _in_reading_order(hits: list[TextHit]) -> list[TextHit]:
+    return sorted(hits, key=lambda hit: (round(hit.box_px.center[1] / 8), hit.box_px.left))
 
 
-def _choose_related(screen: Screen, found: list[Found], target: Target, relation: Relation) -> Choice | None:
+def _choose_related(
+    screen: ParsedScreen, hits: list[TextHit], target: ElementTarget, relation: AnchorRelation
+) -> TargetChoice | None:
     anchors = keep_best(find_text(screen, relation.anchor))
-    if not anchors or not found:
+    if not anchors or not hits:
         return None
     ranked = sorted(
         (
             (
-                distance(relation, place.box_px, anchor.box_px, screen) - 60 * place.score - 60 * anchor.score,
+                distance(relation, hit.box_px, anchor.box_px, screen) - 60 * hit.score - 60 * anchor.score,
                 index,
-                place,
+                hit,
             )
             for anchor in anchors
-            for index, place in enumerate(keep_best(found))
-            if place.box_px != anchor.box_px and stands_so(relation, place.box_px, anchor.box_px, screen)
+            for index, hit in enumerate(keep_best(hits))
+            if hit.box_px != anchor.box_px and satisfies_relation(relation, hit.box_px, anchor.box_px, screen)
         ),
     )
     if not ranked:
         return None
-    places = [place for _, _, place in ranked]
+    nearest = [hit for _, _, hit in ranked]
     if target.ordinal is not None:
-        pool = _in_reading_order(list(dict.fromkeys(places)))
+        pool = _in_reading_order(list(dict.fromkeys(nearest)))
         if target.ordinal > len(pool):
             return None
-        return Choice(place=pool[target.ordinal - 1 if target.ordinal > 0 else -1], why=f"counted {len(pool)} of them")
-    return Choice(place=places[0], why=f'it is the nearest one that stands {relation.kind} "{relation.anchor}"')
+        return TargetChoice(
+            hit=pool[target.ordinal - 1 if target.ordinal > 0 else -1], why=f"counted {len(pool)} of them"
+        )
+    return TargetChoice(hit=nearest[0], why=f'it is the nearest one that stands {relation.kind} "{relation.anchor}"')
 
 
-def stands_so(relation: Relation, place: Box, anchor: Box, screen: Screen) -> bool:
+def satisfies_relation(relation: AnchorRelation, box: Box, anchor: Box, screen: ParsedScreen) -> bool:
     """Return True if a box is in the given relation to an anchor and close enough to it."""
-    (x, y), (anchor_x, anchor_y) = place.center, anchor.center
-    height = max(place.height, anchor.height)
+    (x, y), (anchor_x, anchor_y) = box.center, anchor.center
+    height = max(box.height, anchor.height)
     match relation.kind:
         case "below":
-            return y > anchor_y and place.top >= anchor.bottom - 4
+            return y > anchor_y and box.top >= anchor.bottom - 4
         case "above":
-            return y < anchor_y and place.bottom <= anchor.top + 4
+            return y < anchor_y and box.bottom <= anchor.top + 4
         case "right":
-            return x > anchor_x and place.overlap_y(anchor) > -anchor.height / 2
+            return x > anchor_x and box.overlap_y(anchor) > -anchor.height / 2
         case "left":
-            return x < anchor_x and place.overlap_y(anchor) > -anchor.height / 2
+            return x < anchor_x and box.overlap_y(anchor) > -anchor.height / 2
         case "row":
-            return abs(y - anchor_y) <= _ROW_REACH * height or _share_row(place, anchor, screen)
+            return abs(y - anchor_y) <= _ROW_REACH * height or _share_row(box, anchor, screen)
         case "near":
-            gap_x, gap_y = -place.overlap_x(anchor), -place.overlap_y(anchor)
+            gap_x, gap_y = -box.overlap_x(anchor), -box.overlap_y(anchor)
             return (gap_y <= _NEAR_REACH * height and gap_x <= _NEAR_SHARE * screen.width) or _share_row(
-                place, anchor, screen
+                box, anchor, screen
             )
         case _:
             return True
 
 
-def is_in_line(place: Box, anchor: Box) -> bool:
+def is_in_line(box: Box, anchor: Box) -> bool:
     """Return True if two texts are on one line."""
-    return abs(place.center[1] - anchor.center[1]) < 0.5 * max(place.height, anchor.height)
+    return abs(box.center[1] - anchor.center[1]) < 0.5 * max(box.height, anchor.height)
 
 
-def _share_row(place: Box, anchor: Box, screen: Screen) -> bool:
+def _share_row(box: Box, anchor: Box, screen: ParsedScreen) -> bool:
     """Return True if both boxes lie in one low rectangle, such as a row or a card of a list."""
-    limit = _CARD_REACH * max(place.height, anchor.height)
+    limit = _CARD_REACH * max(box.height, anchor.height)
     return any(
-        rectangle.box_px.contains(place) and rectangle.box_px.contains(anchor) and rectangle.box_px.height <= limit
+        rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor) and rectangle.box_px.height <= limit
         for rectangle in screen.rectangles
     )
 
 
-def distance(relation: Relation, place: Box, anchor: Box, screen: Screen) -> float:
+def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: ParsedScreen) -> float:
     """Return the distance of a box from an anchor in pixels, weighted by the relation; smaller is better."""
-    gap_x, gap_y = max(0, -place.overlap_x(anchor)), max(0, -place.overlap_y(anchor))
+    gap_x, gap_y = max(0, -box.overlap_x(anchor)), max(0, -box.overlap_y(anchor))
     match relation.kind:
         case "row":
             return (
-                gap_x * 0.1
-                + 8.0 * gap_y
-                + (0 if place.overlap_y(anchor) > 0 else 150)
-                - shared_box(place, anchor, screen)
+                gap_x * 0.1 + 8.0 * gap_y + (0 if box.overlap_y(anchor) > 0 else 150) - shared_box(box, anchor, screen)
             )
         case "below" | "above":
             return gap_y + 2.0 * gap_x
         case "left" | "right":
             return gap_x + 4.0 * gap_y
         case "inside":
-            return gap_x + gap_y - shared_box(place, anchor, screen)
+            return gap_x + gap_y - shared_box(box, anchor, screen)
         case _:
-            apart = 0.0 if is_in_line(place, anchor) else _OTHER_LINE_PX
-            return gap_x + 2.0 * gap_y - 0.3 * shared_box(place, anchor, screen) + apart
+            apart = 0.0 if is_in_line(box, anchor) else _OTHER_LINE_PX
+            return gap_x + 2.0 * gap_y - 0.3 * shared_box(box, anchor, screen) + apart
 
 
-def shared_box(place: Box, anchor: Box, screen: Screen) -> float:
+def shared_box(box: Box, anchor: Box, screen: ParsedScreen) -> float:
     """Return a bonus in pixels if both boxes share a card, row or panel; larger for a smaller container."""
     for rectangle in screen.rectangles:
-        if rectangle.box_px.contains(place) and rectangle.box_px.contains(anchor):
+        if rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor):
             return 400.0 * max(0.0, 1 - rectangle.box_px.area / (0.6 * screen.width * screen.height))
     return 0.0
 
@@ -300,7 +303,7 @@ _NAMED_FIELD = re.compile(r"(?:password|search|date)(?=\s)", re.I)
 """Field types whose word may also be the label."""
 
 
-def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
+def find_field(screen: ParsedScreen, target: ElementTarget, kind: Kind = "") -> Field | None:
     """Return the field that a target means, or None if neither field nor label is on the screen.
 
     Args:
@@ -312,8 +315,8 @@ def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
     if not target.text and target.phrase and target.role in _NO_FIELDS:
         target = replace(target, text=target.phrase)  # "Link" is the name of a field if the step fills it
     named = _NAMED_FIELD.match(target.phrase) if not target.text and target.ordinal is None else None
-    if named is not None and _find_labels(screen, Target(text=named[0], role="field")):
-        target = Target(text=named[0], role="field", relation=target.relation)  # "the password field"
+    if named is not None and _find_labels(screen, ElementTarget(text=named[0], role="field")):
+        target = ElementTarget(text=named[0], role="field", relation=target.relation)  # "the password field"
     if not target.text:
         return _find_unnamed(screen, target, boxes)
     labels = _find_labels(screen, target)
@@ -341,7 +344,7 @@ def find_field(screen: Screen, target: Target, kind: Kind = "") -> Field | None:
     )
 
 
-def _find_by_format(screen: Screen, target: Target) -> Field | None:
+def _find_by_format(screen: ParsedScreen, target: ElementTarget) -> Field | None:
     """Return the field for "the date" or "the time" without a label: the only field, or the field that shows a date."""
     if target.text.lower() not in ("date", "time") or target.relation is not None or target.ordinal is not None:
         return None
@@ -352,14 +355,14 @@ def _find_by_format(screen: Screen, target: Target) -> Field | None:
     return _make(screen, boxes[0], None, f"the only field for a {target.text.lower()}") if len(boxes) == 1 else None
 
 
-def _is_name(target: Target, labels: list[Found]) -> bool:
+def _is_name(target: ElementTarget, labels: list[TextHit]) -> bool:
     """Return True if an ordinal is part of the name, as in "First name"."""
     return bool(target.phrase) and any(
         fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text)
     )
 
 
-def _find_labels(screen: Screen, target: Target) -> list[Found]:
+def _find_labels(screen: ParsedScreen, target: ElementTarget) -> list[TextHit]:
     labels = keep_best(find_named(screen, target))
     if target.relation is None or (
         labels and labels[0].fit >= WHOLE and target.phrase != target.text and labels[0].line.text != target.text
@@ -375,9 +378,9 @@ def _find_labels(screen: Screen, target: Target) -> list[Found]:
     )[:1]
 
 
-def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+def _costs_of(screen: ParsedScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     """Return candidate boxes for a text with their costs: the field that shows it, or the fields it may label."""
-    home = find_home(screen, label.line.box_px, boxes)
+    home = find_containing_field(screen, label.line.box_px, boxes)
     if home is not None:
         return [
             (
@@ -389,14 +392,14 @@ def _costs_of(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> lis
     return _costs(screen, label, boxes, kind)
 
 
-def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+def _costs(screen: ParsedScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
     cells = [*boxes, *find_frames(screen)]  # the cell next to a label's cell may contain a field and more
     for box in boxes:
-        found = _cost(screen, label.box_px, box)
-        if found is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
+        cost_and_reason = _cost(screen, label.box_px, box)
+        if cost_and_reason is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
             continue
-        cost, how = found
+        cost, how = cost_and_reason
         cost += _BUTTON_COST if is_button(screen, box) or is_tool(screen, box, boxes) else 0.0
         cost += 0.7 if is_cell(box, cells) else 0.0
         cost += 0.5 if len(screen.lines_in(box)) > 1 and box.height < 60 else 0.0
@@ -407,20 +410,20 @@ def _costs(screen: Screen, label: Found, boxes: list[Box], kind: Kind) -> list[t
     return costs
 
 
-def _follows(screen: Screen, box: Box, beside: Box) -> bool:
+def _follows(screen: ParsedScreen, box: Box, beside: Box) -> bool:
     """Return True if a field is right of a list that shares its label, such as a phone number after a country code."""
     is_in_row = abs(beside.center[1] - box.center[1]) < 0.4 * box.height
     return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not is_list(screen, beside)
 
 
-def _kind_cost(screen: Screen, box: Box, kind: Kind) -> float:
+def _kind_cost(screen: ParsedScreen, box: Box, kind: Kind) -> float:
     if not kind:
         return 0.0
     small = 0.3 if kind == "text" and box.width < _SMALL_PX else 0.0
     return small + (_OTHER_KIND_COST if is_list(screen, box) == (kind == "text") else 0.0)
 
 
-def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
+def _cost(screen: ParsedScreen, label: Box, box: Box) -> tuple[float, str] | None:
     """Return the cost of a box for a label (0 is certain) and its position; None if it cannot belong to the label."""
     if box.contains(label, slack_px=2):
         beside = label.left - box.left
@@ -451,7 +454,7 @@ def _cost(screen: Screen, label: Box, box: Box) -> tuple[float, str] | None:
     return None
 
 
-def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
+def _lines_between(screen: ParsedScreen, gap: Box) -> list[TextLine]:
     """Return texts in the gap between a label and a box, except stars, colons and similar marks."""
     if gap.width <= 0 or gap.height <= 0:
         return []
@@ -462,13 +465,13 @@ def _lines_between(screen: Screen, gap: Box) -> list[TextLine]:
     ]
 
 
-def _is_hint(screen: Screen, line: Box, label: Box) -> bool:
+def _is_hint(screen: ParsedScreen, line: Box, label: Box) -> bool:
     """Return True if a text below a label is an explanation, smaller or paler than the label."""
     return line.height < 0.85 * label.height or screen.contrast(line) < 0.85 * screen.contrast(label)
 
 
-def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> list[tuple[float, Box, Found, str]]:
-    best: dict[int, tuple[float, Box, Found, str]] = {}
+def _by_ordinal(ranked: list[tuple[float, Box, TextHit, str]], ordinal: int) -> list[tuple[float, Box, TextHit, str]]:
+    best: dict[int, tuple[float, Box, TextHit, str]] = {}
     for item in ranked:
         best.setdefault(id(item[2]), item)
     ordered = sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left))
@@ -477,7 +480,7 @@ def _by_ordinal(ranked: list[tuple[float, Box, Found, str]], ordinal: int) -> li
     return [ordered[ordinal - 1 if ordinal > 0 else -1]]
 
 
-def _find_bare(screen: Screen, label: Found) -> Field | None:
+def _find_bare(screen: ParsedScreen, label: TextHit) -> Field | None:
     """Return a field without a closed box: its label interrupts the border, or it is the space above the next rule."""
     box = label.box_px
     framed = _find_framed(screen, box)
@@ -499,7 +502,7 @@ def _find_bare(screen: Screen, label: Found) -> Field | None:
     return None
 
 
-def _find_framed(screen: Screen, label: Box) -> Box | None:
+def _find_framed(screen: ParsedScreen, label: Box) -> Box | None:
     """Return the box whose border is interrupted by a label."""
     around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
         screen.width, screen.height
@@ -526,7 +529,7 @@ def _find_framed(screen: Screen, label: Box) -> Box | None:
     return None
 
 
-def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | None:
+def _find_unnamed(screen: ParsedScreen, target: ElementTarget, boxes: list[Box]) -> Field | None:
     """Return an unnamed field ("the editor", "the field below Notes"): the largest, or the nearest to an anchor."""
     usable = [box for box in boxes if may_be_field(screen, box, boxes)]
     if target.relation is not None:
@@ -559,6 +562,6 @@ def _find_unnamed(screen: Screen, target: Target, boxes: list[Box]) -> Field | N
     return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
 
 
-def _make(screen: Screen, box: Box, label: TextLine | None, why: str) -> Field:
+def _make(screen: ParsedScreen, box: Box, label: TextLine | None, why: str) -> Field:
     inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px, slack_px=2)]
     return Field(box_px=box, label=label, texts=tuple(line.text for line in inside), why=why)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_cell, is_text_area
-from apps.literal.find_field import choose, distance, stands_so
-from apps.literal.find_text import Found, find_button, find_text, is_coloured, keep_best
-from apps.literal.screen import RINGS, Screen
-from apps.literal.targets import Role, Target, nth
+from apps.literal.find_field import choose, distance, satisfies_relation
+from apps.literal.find_text import TextHit, find_button, find_text, is_coloured, keep_best
+from apps.literal.screen import RINGS, ParsedScreen
+from apps.literal.targets import ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -40,7 +40,7 @@ class Slider:
     is_vertical: bool
 
 
-def find_sliders(screen: Screen) -> list[Slider]:
+def find_sliders(screen: ParsedScreen) -> list[Slider]:
     """Return long, thin tracks that have one thicker handle each, from top to bottom."""
     differs = (screen.strength > _INK_STEP).astype(np.uint8)
     flat = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
@@ -70,7 +70,7 @@ def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
         for left, top, width, height in (map(int, row[:4]) for row in stats[1:count])
         if 3 <= height <= _MAX_TRACK_PX
     ]
-    found = []
+    tracks = []
     for piece in sorted(pieces, key=lambda box: box.left):
         if any(_goes_on(box, piece) for box in pieces):
             continue  # second half of a track
@@ -78,8 +78,8 @@ def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
         track = piece.union(after)
         handle = _find_handle(differs, track)
         if handle is not None and track.union(handle).width >= _MIN_LENGTH_PX:
-            found.append((track.union(handle), handle))
-    return found
+            tracks.append((track.union(handle), handle))
+    return tracks
 
 
 def _goes_on(piece: Box, other: Box) -> bool:
@@ -124,7 +124,7 @@ class UnnamedButton:
     why: str
 
 
-def find_unnamed_button(screen: Screen, target: Target) -> UnnamedButton | None:
+def find_unnamed_button(screen: ParsedScreen, target: ElementTarget) -> UnnamedButton | None:
     """Return the only button, the one at a position, or the one with a number; None if there is none.
 
     If a button's own text is the anchor of the relation ("the button in the dialog labelled Cancel"), it is that
@@ -152,14 +152,14 @@ def find_unnamed_button(screen: Screen, target: Target) -> UnnamedButton | None:
     )
 
 
-def list_buttons(screen: Screen) -> list[Box]:
+def list_buttons(screen: ParsedScreen) -> list[Box]:
     """Return low boxes with an icon or one or two texts in the middle, in reading order."""
-    found = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
+    candidates = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
     inside = [rectangle.box_px for rectangle in screen.rectangles]
-    found += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
+    candidates += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
     boxes = [
         box
-        for box in dict.fromkeys(found)
+        for box in dict.fromkeys(candidates)
         if _MIN_PX[0] <= box.width <= _MAX_PX[0] and _MIN_PX[1] <= box.height <= _MAX_PX[1]
     ]
     outer = [box for box in boxes if not any(other != box and box.contains(other) for other in boxes)]
@@ -167,9 +167,9 @@ def list_buttons(screen: Screen) -> list[Box]:
     return sorted(single, key=lambda box: (round(box.center[1] / 8), box.left))
 
 
-def _list_large(screen: Screen) -> list[Box]:
+def _list_large(screen: ParsedScreen) -> list[Box]:
     """Return boxes taller than usual buttons with a single text exactly in their middle."""
-    found = []
+    large = []
     for rectangle in screen.rectangles:
         box, inside = rectangle.box_px, screen.lines_in(rectangle.box_px)
         if len(inside) != 1 or max(box.width, box.height) > _MAX_LARGE_PX or box.left <= 0 or box.top <= 0:
@@ -177,11 +177,11 @@ def _list_large(screen: Screen) -> list[Box]:
         x, y = inside[0].box_px.center
         is_centred = abs(x - box.center[0]) <= _OFF_CENTRE_PX and abs(y - box.center[1]) <= _OFF_CENTRE_PX
         if is_centred and box.contains(inside[0].box_px, slack_px=_OVERHANG_PX):
-            found.append(box)
-    return [box for box in found if not any(other != box and box.contains(other) for other in found)]
+            large.append(box)
+    return [box for box in large if not any(other != box and box.contains(other) for other in large)]
 
 
-def _is_icon_button(screen: Screen, box: Box) -> bool:
+def _is_icon_button(screen: ParsedScreen, box: Box) -> bool:
     if not (18 <= box.height <= 56 and 18 <= box.width <= 90) or screen.lines_in(box):
         return False
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
@@ -191,13 +191,13 @@ def _is_icon_button(screen: Screen, box: Box) -> bool:
     return left > 2 and abs(left - right) <= 4
 
 
-def is_shaded(screen: Screen, box: Box) -> bool:
+def is_shaded(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a box is filled with a colour other than the page's."""
     page, fill = screen.page_colour, find_background(screen.crop(box))
     return int(np.abs(page.astype(np.int16) - fill.astype(np.int16)).max()) >= _SHADE_STEP
 
 
-def _holds_two_texts(screen: Screen, box: Box) -> bool:
+def _holds_two_texts(screen: ParsedScreen, box: Box) -> bool:
     """Return True if two texts, stacked or far apart on one line, are centred together in a box."""
     lines = screen.lines_in(box)
     if len(lines) != 2:
@@ -209,7 +209,7 @@ def _holds_two_texts(screen: Screen, box: Box) -> bool:
     return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
 
 
-def _find_related(screen: Screen, target: Target, buttons: list[Box]) -> UnnamedButton | None:
+def _find_related(screen: ParsedScreen, target: ElementTarget, buttons: list[Box]) -> UnnamedButton | None:
     relation = target.relation
     if relation is None:
         return None
@@ -217,7 +217,7 @@ def _find_related(screen: Screen, target: Target, buttons: list[Box]) -> Unnamed
         (distance(relation, box, anchor.box_px, screen), box)
         for anchor in keep_best(find_text(screen, relation.anchor))
         for box in buttons
-        if not box.contains(anchor.box_px) and stands_so(relation, box, anchor.box_px, screen)
+        if not box.contains(anchor.box_px) and satisfies_relation(relation, box, anchor.box_px, screen)
     )
     if not ranked:
         return None
@@ -235,7 +235,7 @@ _RING_GAP_PX = 2
 _MAX_MARK_RATIO = 1.35
 
 
-def find_kind(screen: Screen, role: Role) -> list[Box]:
+def find_kind(screen: ParsedScreen, role: Role) -> list[Box]:
     """Return all widgets of a type that is recognised by its look, in reading order; an empty list for other types."""
     match role:
         case "button":
@@ -256,11 +256,11 @@ def find_kind(screen: Screen, role: Role) -> list[Box]:
             return []
 
 
-def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
+def find_plain_toggles(screen: ParsedScreen, role: Role) -> list[Toggle]:
     """Return checkboxes or radio buttons of one size, except letters inside a text and icon buttons."""
     handles = [slider.handle for slider in find_sliders(screen)]
     page = screen.page
-    found = [
+    toggles = [
         toggle
         for each in find_toggles(screen.crop(page))
         for toggle in [replace(each, box_px=each.box_px.moved(page.left, page.top))]
@@ -269,22 +269,22 @@ def find_plain_toggles(screen: Screen, role: Role) -> list[Toggle]:
         and not is_other(screen, toggle, toggle.box_px)
         and not any(toggle.box_px.intersection(handle) > 0 for handle in handles)
     ]
-    if not found:
+    if not toggles:
         return []
-    counts = Counter(toggle.box_px.height for toggle in found)
+    counts = Counter(toggle.box_px.height for toggle in toggles)
     height = max(counts, key=lambda each: (counts[each], -each))  # small buttons are larger than checkboxes
-    alike = [toggle for toggle in found if abs(toggle.box_px.height - height) <= 2]
+    alike = [toggle for toggle in toggles if abs(toggle.box_px.height - height) <= 2]
     return sorted(alike, key=lambda toggle: _place(toggle.box_px))
 
 
-def _is_letter(screen: Screen, toggle: Toggle, line: TextLine) -> bool:
+def _is_letter(screen: ParsedScreen, toggle: Toggle, line: TextLine) -> bool:
     """Return True if a round or square shape is part of a text of several letters."""
     shared = toggle.box_px.intersection(line.box_px)
     is_part = len(line.text) > 2 and shared > _TEXT_SHARE * toggle.box_px.area
     return is_part and not _is_ring(screen, toggle.box_px, line)
 
 
-def _is_ring(screen: Screen, box: Box, line: TextLine) -> bool:
+def _is_ring(screen: ParsedScreen, box: Box, line: TextLine) -> bool:
     """Return True if the first letter of a line is really a ring or box that is separate from its label."""
     if line.text[:1] not in RINGS or not line.char_x_px:
         return False
@@ -294,7 +294,7 @@ def _is_ring(screen: Screen, box: Box, line: TextLine) -> bool:
     return bool(box.left - 2 <= (left + right) / 2 <= box.right + 2 and ink.any() and np.argmax(ink) >= _RING_GAP_PX)
 
 
-def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
+def is_other(screen: ParsedScreen, toggle: Toggle, box: Box) -> bool:
     """Return True if a small box is not a toggle but a letter of a text, an icon button, or a spot of one colour.
 
     The mark of a toggle that is on (a tick, a dash or a dot) is not taller than wide, unlike most letters; an avatar or
@@ -303,8 +303,8 @@ def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
     if toggle.kind == "switch":
         return False
     lines = (line for line in screen.lines if line.box_px.contains(box, slack_px=2))
-    words = (found for line in lines if not _is_ring(screen, box, line) for found in line.words)
-    if any(len(word) > 2 and word.isalnum() and place.has_point(*box.center) for word, place in words):
+    words = (word_box for line in lines if not _is_ring(screen, box, line) for word_box in line.words)
+    if any(len(word) > 2 and word.isalnum() and text_box.has_point(*box.center) for word, text_box in words):
         return True
     if not toggle.is_on:
         return False
@@ -319,12 +319,12 @@ def is_other(screen: Screen, toggle: Toggle, box: Box) -> bool:
     return bool(np.ptp(rows) + 1 > _MAX_MARK_RATIO * (np.ptp(columns) + 1))
 
 
-def _find_links(screen: Screen) -> list[Box]:
+def _find_links(screen: ParsedScreen) -> list[Box]:
     """Return runs of words in a distinct colour, outside buttons."""
     return [box for line in screen.lines for box in _coloured_runs(screen, line)]
 
 
-def _coloured_runs(screen: Screen, line: TextLine) -> list[Box]:
+def _coloured_runs(screen: ParsedScreen, line: TextLine) -> list[Box]:
     if find_button(screen, line.box_px) is not None:
         return []
     runs: list[Box] = []
@@ -338,15 +338,15 @@ def _coloured_runs(screen: Screen, line: TextLine) -> list[Box]:
     return runs
 
 
-def find_links_named(screen: Screen, text: str) -> list[Found]:
+def find_links_by_text(screen: ParsedScreen, text: str) -> list[TextHit]:
     """Return the links with a text, best match first; links have a distinct colour."""
-    found = [place for place in find_text(screen, text) if place.fit >= CONTAINED and _is_link(screen, place.box_px)]
-    return found or _find_glued(screen, text)
+    links = [hit for hit in find_text(screen, text) if hit.fit >= CONTAINED and _is_link(screen, hit.box_px)]
+    return links or _find_glued(screen, text)
 
 
-def _find_glued(screen: Screen, text: str) -> list[Found]:
+def _find_glued(screen: ParsedScreen, text: str) -> list[TextHit]:
     """Return links that OCR joined with adjacent words: parts of a word in a distinct colour."""
-    found = []
+    links = []
     for line in screen.lines if len(text) >= _MIN_GLUED else []:
         for match in re.finditer(rf"(?<!\w){re.escape(text)}(?=\w)|(?<=\w){re.escape(text)}(?!\w)", line.text, re.I):
             box = line.span(match.start(), match.end())
@@ -355,15 +355,15 @@ def _find_glued(screen: Screen, text: str) -> list[Found]:
             rests = [(match.start() - len(before[0]), match.start())] if before and before[0] else []
             rests += [(match.end(), match.end() + len(after[0]))] if after and after[0] else []
             if _is_link(screen, box) and not any(_is_link(screen, line.span(*rest)) for rest in rests):
-                found.append(Found(box_px=box, line=line, fit=CONTAINED))
-    return found
+                links.append(TextHit(box_px=box, line=line, fit=CONTAINED))
+    return links
 
 
-def _is_link(screen: Screen, box: Box) -> bool:
+def _is_link(screen: ParsedScreen, box: Box) -> bool:
     return any(is_coloured(screen, box.padded(0, -box.height // share)) for share in (3, 4, 6))
 
 
-def _find_results(screen: Screen) -> list[Box]:
+def _find_results(screen: ParsedScreen) -> list[Box]:
     """Return the links that start the entries of a list: at the left edge shared by most links, one for each entry."""
     links = _in_reading_order(_find_links(screen))
     if not links:
@@ -376,7 +376,7 @@ def _find_results(screen: Screen) -> list[Box]:
     return titles if not steps or max(steps) <= _MAX_UNEVEN * min(steps) else []  # otherwise an entry may be missing
 
 
-def _is_address(screen: Screen, box: Box) -> bool:
+def _is_address(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a coloured text is the address below a result's title, or a link to another page of results."""
     inside = " ".join(line.text for line in screen.lines if line.box_px.contains(box, slack_px=2))
     if _PAGER.fullmatch(inside.strip()) is not None:
@@ -414,17 +414,17 @@ class FoundToggle:
     label_box: Box
 
 
-def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
+def find_toggle(screen: ParsedScreen, target: ElementTarget) -> FoundToggle | None:
     """Return the toggle next to the target's text; None if the text is missing or has no toggle next to it."""
-    text = Target(text=target.text, ordinal=target.ordinal, relation=target.relation) if target.text else None
+    text = ElementTarget(text=target.text, ordinal=target.ordinal, relation=target.relation) if target.text else None
     if text is None and target.relation is not None:
-        text = Target(text=target.relation.anchor)
+        text = ElementTarget(text=target.relation.anchor)
     if text is None:
         return _find_unnamed(screen, target)
     choice = choose(screen, text)
     if choice is None:
         return None
-    label = choice.place.box_px
+    label = choice.hit.box_px
     is_row = not target.text and target.relation is not None and target.relation.kind == "row"
     left = 0 if is_row else label.left - _REACH_LEFT_PX
     toggle = _find_best(screen, label, left, screen.width if is_row else label.right + _REACH_RIGHT_PX)
@@ -433,18 +433,18 @@ def find_toggle(screen: Screen, target: Target) -> FoundToggle | None:
         toggle = toggle if toggle is not None and _ends_row(screen, toggle, label) else None
     if toggle is None:
         return None
-    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.place.line.text, label_box=label)
+    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.hit.line.text, label_box=label)
 
 
-def _find_best(screen: Screen, label: Box, left: int, right: int) -> Toggle | None:
+def _find_best(screen: ParsedScreen, label: Box, left: int, right: int) -> Toggle | None:
     """Return the toggle that most likely belongs to a label, between two pixel columns."""
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
     side_px = max(MAX_TOGGLE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
-    found = (replace(each, box_px=_shift(each, near)) for each in find_toggles(screen.crop(near), side_px))
+    candidates = (replace(each, box_px=_shift(each, near)) for each in find_toggles(screen.crop(near), side_px))
     costs = [
         (cost, toggle)
-        for toggle in found
+        for toggle in candidates
         if not is_other(screen, toggle, toggle.box_px)
         for cost in [_cost(screen, toggle.box_px, label)]
         if cost is not None
@@ -452,7 +452,7 @@ def _find_best(screen: Screen, label: Box, left: int, right: int) -> Toggle | No
     return min(costs, key=lambda item: item[0])[1] if costs else None
 
 
-def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
+def _find_unnamed(screen: ParsedScreen, target: ElementTarget) -> FoundToggle | None:
     """Return the toggle with the target's ordinal, or the only toggle."""
     toggles = find_plain_toggles(screen, target.role)
     toggle = nth(toggles, target.ordinal)
@@ -461,7 +461,7 @@ def _find_unnamed(screen: Screen, target: Target) -> FoundToggle | None:
     return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
 
 
-def _ends_row(screen: Screen, toggle: Toggle, label: Box) -> bool:
+def _ends_row(screen: ParsedScreen, toggle: Toggle, label: Box) -> bool:
     """Return True for a switch at the end of a label's row with no text in between."""
     between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
     return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
@@ -472,7 +472,7 @@ def _shift(toggle: Toggle, near: Box) -> Box:
     return Box(box.left + near.left, box.top + near.top, box.right + near.left, box.bottom + near.top)
 
 
-def _cost(screen: Screen, box: Box, label: Box) -> float | None:
+def _cost(screen: ParsedScreen, box: Box, label: Box) -> float | None:
     """Return the cost in pixels of assigning a toggle to a label; None if it cannot belong to it."""
     if abs(box.center[1] - label.center[1]) > max(label.height, box.height) * 0.8:
         return None

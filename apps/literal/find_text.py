@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apps.literal.screen import Screen
-from apps.literal.targets import Target
-from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness, squash
+from apps.literal.screen import ParsedScreen
+from apps.literal.targets import ElementTarget
+from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, similarity
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink
 from visual_tools.ocr import TextLine
@@ -35,7 +35,7 @@ class WrappedLine(TextLine):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class TextHit:
     """Occurrence of a text.
 
     Attributes:
@@ -67,69 +67,69 @@ class Found:
         return self.box_px.center
 
 
-def find_named(screen: Screen, target: Target) -> list[Found]:
+def find_named(screen: ParsedScreen, target: ElementTarget) -> list[TextHit]:
     """Return every occurrence of a target's text; its words as written take precedence as one name."""
     if target.phrase and target.phrase != target.text:
-        named = [place for place in find_text(screen, target.phrase) if place.fit >= WHOLE]
+        named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
         if named:
             return named
     return find_text(screen, target.text)
 
 
-def find_text(screen: Screen, text: str) -> list[Found]:
+def find_text(screen: ParsedScreen, text: str) -> list[TextHit]:
     """Return every occurrence of a text, best first; worse kinds of match are used only if there are no better ones."""
-    found = _find_in(screen, text, screen.lines)
-    if len(text) <= 3 and not any(place.fit >= WHOLE for place in found):
-        found += _find_in(screen, text, screen.glyph_lines)
-    if " " in text.strip() and not any(place.fit >= CONTAINED for place in found):
-        found += _find_in(screen, text, joined_lines(screen.lines))
-    if not found and len(text) >= _MIN_CUT:
+    hits = _find_in(screen, text, screen.lines)
+    if len(text) <= 3 and not any(hit.fit >= WHOLE for hit in hits):
+        hits += _find_in(screen, text, screen.glyph_lines)
+    if " " in text.strip() and not any(hit.fit >= CONTAINED for hit in hits):
+        hits += _find_in(screen, text, joined_lines(screen.lines))
+    if not hits and len(text) >= _MIN_CUT:
         covered = [line for line in screen.lines if _is_covered(screen, line, text)]
         whole = [replace(line, text=text, char_x_px=(*line.char_x_px, line.char_x_px[-1])) for line in covered]
-        found = _find_in(screen, text, whole) or _find_in(screen, text, _read_closer(screen, text))
-    return sorted(found, key=lambda place: (-round(place.score, 2), place.box_px.top, place.box_px.left))
+        hits = _find_in(screen, text, whole) or _find_in(screen, text, _read_closer(screen, text))
+    return sorted(hits, key=lambda hit: (-round(hit.score, 2), hit.box_px.top, hit.box_px.left))
 
 
-def _read_closer(screen: Screen, text: str) -> list[TextLine]:
+def _read_closer(screen: ParsedScreen, text: str) -> list[TextLine]:
     """Reread lines that nearly equal a text at twice their size, since a letter may have been misread."""
-    near = [line for line in screen.lines if nearness(text, line.text) >= _NEARLY and not line.angle_deg]
+    near = [line for line in screen.lines if similarity(text, line.text) >= _NEARLY and not line.angle_deg]
     return [screen.read_closer(line) for line in near[:_MAX_CLOSER]]
 
 
-def keep_best(found: list[Found], at_least: int = 1) -> list[Found]:
+def keep_best(hits: list[TextHit], at_least: int = 1) -> list[TextHit]:
     """Return the occurrences of the best kind of match (whole, contained, fuzzy) found `at_least` times."""
     for floor in (WHOLE, CONTAINED, 0.0):
-        kept = [place for place in found if place.fit >= floor]
+        kept = [hit for hit in hits if hit.fit >= floor]
         if len(kept) >= at_least:
             return kept
-    return found
+    return hits
 
 
-def name_nearest(screen: Screen, text: str, count: int = 4) -> list[str]:
+def name_nearest(screen: ParsedScreen, text: str, count: int = 4) -> list[str]:
     """Return the texts on the screen that are most similar to the given text."""
-    ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -nearness(text, seen))
-    return [seen for seen in ranked if nearness(text, seen) > 0.3][:count] or ranked[:count]
+    ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -similarity(text, seen))
+    return [seen for seen in ranked if similarity(text, seen) > 0.3][:count] or ranked[:count]
 
 
-def _is_covered(screen: Screen, line: TextLine, text: str) -> bool:
+def _is_covered(screen: ParsedScreen, line: TextLine, text: str) -> bool:
     """Return True if a line is a text without its last letter, with a mark such as a menu's arrow at that position."""
-    if squash(line.text) != squash(text)[:-1]:
+    if alphanumeric(line.text) != alphanumeric(text)[:-1]:
         return False
     box = line.box_px
     ink = find_ink(screen.crop(Box(box.right + 1, box.top, box.right + _MARK_PX, box.bottom)))
     return bool(ink[:, :_MARK_GAP_PX].any())
 
 
-def _find_in(screen: Screen, text: str, lines: list[TextLine]) -> list[Found]:
-    found = []
+def _find_in(screen: ParsedScreen, text: str, lines: list[TextLine]) -> list[TextHit]:
+    hits = []
     for line in lines:
         for fit in fit_texts(text, line.text):
             box = line.box_px if fit.end - fit.start >= len(line.text) else line.span(fit.start, fit.end)
             button = find_button(screen, line.box_px)
             is_heading = button is None and screen.is_large(line.box_px)
             look = _look(screen, line, button) - (_HEADING_COST if is_heading else 0.0)
-            found.append(Found(box_px=box, line=line, fit=fit.score, look=look, button=button, is_heading=is_heading))
-    return found
+            hits.append(TextHit(box_px=box, line=line, fit=fit.score, look=look, button=button, is_heading=is_heading))
+    return hits
 
 
 def joined_lines(lines: list[TextLine]) -> list[TextLine]:
@@ -143,11 +143,11 @@ def joined_lines(lines: list[TextLine]) -> list[TextLine]:
     return joined
 
 
-def _continues(one: Box, other: Box) -> bool:
-    """Return True if a text in `other` may continue one that ends in `one`, beside it or on the next line."""
-    height = min(one.height, other.height)
-    is_beside = one.overlap_y(other) > _SAME_ROW * height and -2 < other.left - one.right < 3 * height
-    is_below = 0 <= other.top - one.bottom < 1.2 * height and abs(other.left - one.left) < 2 * height
+def _continues(box: Box, other: Box) -> bool:
+    """Return True if a text in `other` may continue one that ends in `box`, beside it or on the next line."""
+    height = min(box.height, other.height)
+    is_beside = box.overlap_y(other) > _SAME_ROW * height and -2 < other.left - box.right < 3 * height
+    is_below = 0 <= other.top - box.bottom < 1.2 * height and abs(other.left - box.left) < 2 * height
     return is_beside or is_below
 
 
@@ -165,7 +165,7 @@ def _join(first: TextLine, second: TextLine) -> WrappedLine:
     )
 
 
-def find_button(screen: Screen, text: Box) -> Box | None:
+def find_button(screen: ParsedScreen, text: Box) -> Box | None:
     """Return the smallest rectangle around a text that is centred in it with small margins."""
     for rectangle in screen.rectangles:
         box = rectangle.box_px
@@ -185,7 +185,7 @@ def find_button(screen: Screen, text: Box) -> Box | None:
     return None
 
 
-def _trim(screen: Screen, text: Box, button: Box) -> tuple[int, int]:
+def _trim(screen: ParsedScreen, text: Box, button: Box) -> tuple[int, int]:
     """Return the left and right ends of a text's ink; OCR boxes are loose, up to the button's edges and corners."""
     left, right = max(text.left, button.left + _EDGE_PX), min(text.right, button.right - _EDGE_PX)
     middle = Box(left, text.top + text.height // 4, right, text.bottom - text.height // 4)
@@ -193,13 +193,13 @@ def _trim(screen: Screen, text: Box, button: Box) -> tuple[int, int]:
     return (left + int(columns[0]), left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
 
 
-def _measure_margins(screen: Screen, box: Box) -> tuple[int, int]:
+def _measure_margins(screen: ParsedScreen, box: Box) -> tuple[int, int]:
     """Return the margins left and right of a box's contents; OCR boxes are loose around small text."""
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-1))).any(axis=0))
     return (int(columns[0]), box.width - 3 - int(columns[-1])) if columns.size else (0, 0)
 
 
-def is_coloured(screen: Screen, box: Box) -> bool:
+def is_coloured(screen: ParsedScreen, box: Box) -> bool:
     """Return True if a text has a distinct colour, as links do."""
     crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
     if crop.size == 0:
@@ -214,7 +214,7 @@ def is_coloured(screen: Screen, box: Box) -> bool:
     return bool(grey_background and colour.max() - colour.min() > 70)
 
 
-def _look(screen: Screen, line: TextLine, button: Box | None) -> float:
+def _look(screen: ParsedScreen, line: TextLine, button: Box | None) -> float:
     look = 0.0 if screen.dialog is None or screen.dialog.contains(line.box_px) else -0.08
     if button is not None:
         look += 0.05

@@ -6,28 +6,28 @@ from dataclasses import replace
 from functools import lru_cache
 
 from apps.literal.clauses import MAX_CLAUSE_CHARS, Quotes, mask_quotes, split_clauses
-from apps.literal.moves import NotUnderstoodError
 from apps.literal.rules import rules_for
+from apps.literal.rules.clause_parts import AMBIGUOUS_BUTTON_VERBS, BUTTON_VERBS
 from apps.literal.rules.notation import compile_phrase
-from apps.literal.rules.words import DEEDS, NOUN_DEEDS
-from apps.literal.rules.working import read_opener
+from apps.literal.rules.text_and_answers import read_opener
+from apps.literal.step_outcome import NotUnderstoodError
 from apps.literal.steps import (
     CheckShown,
     ClearField,
-    Click,
+    ClickTarget,
+    ComputeAnswer,
     OpenUntil,
     PlainStep,
-    Report,
+    ReportValue,
     ScrollUntil,
+    SetToggle,
     SetValue,
-    Tick,
     TypeAnswer,
-    TypeText,
+    TypeInto,
     Unreadable,
     WaitFor,
-    Work,
 )
-from apps.literal.targets import OpenerKind, Target
+from apps.literal.targets import ElementTarget, OpenerKind
 
 FORMS = (
     'click "Save"',
@@ -61,7 +61,9 @@ _VERB, _ = compile_phrase(
     "|make` \ue000`|underline|solve|calculate|compute|slide|adjust)`\\b`"
 )
 _THE_NOUN = "(it|them|this|that|(the|your|my|all) [COMPOUND] COMPOUND|changes)"
-_DEED, _ = compile_phrase(f"({DEEDS} [{_THE_NOUN}]|{NOUN_DEEDS} {_THE_NOUN})`(?=\\s*(?:$|[,.;!]|\\s(?:and|then)\\s))`")
+_BUTTON_VERB, _ = compile_phrase(
+    f"({BUTTON_VERBS} [{_THE_NOUN}]|{AMBIGUOUS_BUTTON_VERBS} {_THE_NOUN})`(?=\\s*(?:$|[,.;!]|\\s(?:and|then)\\s))`"
+)
 """Button verb that ends the preceding text: "... and save", "... and update the cart"."""
 _PRESSING = re.compile(r"(?:left\s|double\s)?(?:click|tap|press|hit|push)\b|(?:button|link|tab)\b.*$", re.I)
 _PAIR_VERB = re.compile(
@@ -124,35 +126,40 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
             continue
         if opener is None and (opener := read_opener(text, clauses[index + 1] if index + 1 < len(clauses) else "")):
             continue
-        found = _read(text, quotes)
-        if found is None and verb and not starts_step(text):
-            found = _read_with(verb, text, quotes)
+        parsed = _read(text, quotes)
+        if parsed is None and verb and not starts_step(text):
+            parsed = _read_with(verb, text, quotes)
         if (
-            (found is None or isinstance(found, NotUnderstoodError))
+            (parsed is None or isinstance(parsed, NotUnderstoodError))
             and ":" in text
             and starts_step(text.partition(":")[2])
         ):
-            found = _read(text.partition(":")[2].strip(), quotes)
-        if found is None or isinstance(found, NotUnderstoodError):
-            steps.append(_explain(clause, found, quotes))
+            parsed = _read(text.partition(":")[2].strip(), quotes)
+        if parsed is None or isinstance(parsed, NotUnderstoodError):
+            steps.append(_explain(clause, parsed, quotes))
             continue
         if starts_step(text):
             verb = _first_words(text)
         if opener is not None:
-            steps.append(_look_for(opener, found[0], clauses[index - 1]))
+            steps.append(_look_for(opener, parsed[0], clauses[index - 1]))
             opener = None
-        for step in found:
+        for step in parsed:
             is_baseless = isinstance(step, TypeAnswer) and not has_answer
             hint = "quote what shall be typed letter by letter"
             steps.append(Unreadable(text=clause, hint=hint) if is_baseless else _resolve_it(step, steps))
-            has_answer = has_answer or isinstance(step, (Work, Report))
+            has_answer = has_answer or isinstance(step, (ComputeAnswer, ReportValue))
     return steps
 
 
 def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unreadable:
     """Return the step that opens elements one after another until the target of the next step is visible."""
     match step:
-        case Click(target=target) | Tick(target=target) | Report(target=target) | CheckShown(target=target):
+        case (
+            ClickTarget(target=target)
+            | SetToggle(target=target)
+            | ReportValue(target=target)
+            | CheckShown(target=target)
+        ):
             return OpenUntil(kind=kind, target=target)
         case _:
             return Unreadable(text=clause, hint="say what to find there, and click")
@@ -173,7 +180,7 @@ def _starts_step_after(before: str, text: str) -> bool:
     """Return True if a step begins here; after "set A to B" it may be "C to D", without a verb."""
     if starts_step(text):
         return True
-    if _DEED.match(f" {text}") is not None and not _PRESSING.match(_without_politeness(before)):
+    if _BUTTON_VERB.match(f" {text}") is not None and not _PRESSING.match(_without_politeness(before)):
         return True
     if _FIELD_PAIR.match(text) and _FIELD_VERB.match(_without_politeness(before)):
         return True
@@ -187,16 +194,21 @@ def _starts_step_after(before: str, text: str) -> bool:
 
 def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> PlainStep:
     """Replace the pronoun in "click it" by the target that was named last."""
-    if not isinstance(step, Click) or step.target.text.lower() not in _PRONOUNS:
+    if not isinstance(step, ClickTarget) or step.target.text.lower() not in _PRONOUNS:
         return step
     for earlier in reversed(before):
         match earlier:
-            case Click(target=target) | ScrollUntil(target=target) | CheckShown(target=target) | Tick(target=target):
+            case (
+                ClickTarget(target=target)
+                | ScrollUntil(target=target)
+                | CheckShown(target=target)
+                | SetToggle(target=target)
+            ):
                 return replace(step, target=target)
-            case TypeText(field=Target() as target) | SetValue(field=target) | ClearField(field=target):
+            case TypeInto(field=ElementTarget() as target) | SetValue(field=target) | ClearField(field=target):
                 return replace(step, target=target)
             case WaitFor(text=text):
-                return replace(step, target=Target(text=text))
+                return replace(step, target=ElementTarget(text=text))
             case _:
                 continue
     return step
@@ -211,11 +223,11 @@ def _first_words(text: str) -> str:
     return match[0].strip() if match is not None else ""
 
 
-def _explain(clause: str, found: NotUnderstoodError | None, quotes: Quotes) -> Unreadable:
+def _explain(clause: str, error: NotUnderstoodError | None, quotes: Quotes) -> Unreadable:
     text = quotes.unmask(clause)
-    if found is None or found.words == text:
-        return Unreadable(text=text, hint=found.hint if found is not None else "")
-    return Unreadable(text=text, words=found.words, hint=found.hint)
+    if error is None or error.words == text:
+        return Unreadable(text=text, hint=error.hint if error is not None else "")
+    return Unreadable(text=text, words=error.words, hint=error.hint)
 
 
 def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | None:
@@ -223,12 +235,12 @@ def _read(text: str, quotes: Quotes) -> list[PlainStep] | NotUnderstoodError | N
     leftover: NotUnderstoodError | None = None
     for rule in rules_for(text):
         try:
-            made = rule.read(text, quotes)
+            result = rule.read(text, quotes)
         except NotUnderstoodError as error:
             leftover = leftover or error
             continue
-        if made is not None:
-            return list(made) if isinstance(made, Sequence) else [made]
+        if result is not None:
+            return list(result) if isinstance(result, Sequence) else [result]
     return leftover
 
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-Verdict = Literal["good", "bad", "pending", "unknown"]
+MessageVerdict = Literal["good", "bad", "pending", "unknown"]
 
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "ß": "ss", "œ": "oe", "’": "'", "‘": "'"})
 _MARKS = re.compile("[\u0300-\u036f]")
@@ -204,37 +204,39 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", _MARKS.sub("", split))
 
 
-def judge_text(text: str, wanted: Sequence[str] = ()) -> Verdict:
+def classify_message(text: str, wanted: Sequence[str] = ()) -> MessageVerdict:
     """Judge a message about an action: the first meaningful sentence decides, but a later refusal overrides it.
 
     Args:
         text: The message.
         wanted: Texts of the instruction; "cancelled" is a success after "Cancel order".
     """
-    said = without_wanted(fold(text), wanted)
-    is_working = is_at_work(text)
-    if not is_working and is_part_done(said):
+    message = without_instructed(fold(text), wanted)
+    is_working = is_in_progress(text)
+    if not is_working and is_incomplete(message):
         return "bad"
-    verdict: Verdict = "good" if _NO_TROUBLE.search(said) else "unknown"
-    said = _HARMLESS.sub(" ", said)
-    if is_working and not REFUSED.search(said):
+    verdict: MessageVerdict = "good" if _NO_TROUBLE.search(message) else "unknown"
+    message = _HARMLESS.sub(" ", message)
+    if is_working and not REFUSED.search(message):
         return "pending"
-    for sentence in filter(str.strip, _SENTENCE_END.split(said)):
-        found = _judge_sentence(sentence)
-        if found == "bad" and (verdict == "unknown" or REFUSED.search(sentence) or CODE_ASKED.search(sentence)):
+    for sentence in filter(str.strip, _SENTENCE_END.split(message)):
+        sentence_verdict = _judge_sentence(sentence)
+        if sentence_verdict == "bad" and (
+            verdict == "unknown" or REFUSED.search(sentence) or CODE_ASKED.search(sentence)
+        ):
             return "bad"
-        verdict = found if verdict == "unknown" else verdict
+        verdict = sentence_verdict if verdict == "unknown" else verdict
     return verdict
 
 
-def without_wanted(text: str, wanted: Sequence[str]) -> str:
+def without_instructed(text: str, wanted: Sequence[str]) -> str:
     """Replace participles of an instruction's words, such as "blocked" of "Block", by "done"."""
     text = _ENDED.sub("done", text)
     stems = {word[:_STEM] for each in wanted for word in re.findall(r"[a-z]{3,}", fold(each))}
     return _PARTICIPLE.sub(lambda word: "done" if any(map(word[0].lower().startswith, stems)) else word[0], text)
 
 
-def _judge_sentence(sentence: str) -> Verdict:
+def _judge_sentence(sentence: str) -> MessageVerdict:
     if REFUSED.search(sentence) or _ACTIVE.search(sentence) or CODE_ASKED.search(sentence):
         return "bad"
     if GOOD.search(_NOT_YET.sub(" ", sentence)):
@@ -247,23 +249,23 @@ def is_sentence(text: str) -> bool:
     return len(text.split()) >= _MIN_WORDS or len(re.findall(r"[\u3040-\u9fff\uac00-\ud7af]", text)) >= 2 * _MIN_WORDS
 
 
-def is_part_done(said: str) -> bool:
+def is_incomplete(folded: str) -> bool:
     """Return True if a folded text counts what was done and the count is zero or incomplete."""
-    if any(not part["unit"] for part in _find_parts(said)):
+    if any(not part["unit"] for part in _find_parts(folded)):
         return True
-    return _NONE_DONE.search(said) is not None or _ZERO_RESULT.search(said) is not None
+    return _NONE_DONE.search(folded) is not None or _ZERO_RESULT.search(folded) is not None
 
 
-def _find_parts(said: str) -> list[re.Match[str]]:
+def _find_parts(folded: str) -> list[re.Match[str]]:
     """Return each "3 of 14" in a folded text that is not a page counter, a date or the entire text."""
     return [
         part
-        for part in _PART.finditer(said)
+        for part in _PART.finditer(folded)
         if to_number(part["done"]) < to_number(part["total"])
-        and not _COUNTER_BEFORE.search(said[: part.start()])
-        and not _COUNTER_AFTER.match(said, part.end())
+        and not _COUNTER_BEFORE.search(folded[: part.start()])
+        and not _COUNTER_AFTER.match(folded, part.end())
         and not ("/" in part[0] and _DATE.fullmatch(part[0].replace(" ", "")))
-        and (part["unit"] or len(part[0]) < len(said.strip()))
+        and (part["unit"] or len(part[0]) < len(folded.strip()))
     ]
 
 
@@ -273,22 +275,22 @@ def to_number(text: str) -> float:
     return float(plain) if plain.count(".") < 2 else float(plain.replace(".", ""))
 
 
-def is_at_work(text: str, *, is_own: bool = False) -> bool:
+def is_in_progress(text: str, *, is_own: bool = False) -> bool:
     """Return True if a text reports work in progress: "Saving…", "Please wait", "Syncing 42 %".
 
     Args:
         text: The text.
         is_own: True if it is the new text of the clicked element; then dots suffice, which menus also have.
     """
-    said = fold(text)
-    words = re.findall(r"\w+", said)
-    if any(part["unit"] for part in _find_parts(said)):
+    folded = fold(text)
+    words = re.findall(r"\w+", folded)
+    if any(part["unit"] for part in _find_parts(folded)):
         return True
-    if _SHARE.search(said) and (
-        PENDING.search(said) or re.search(r"…|\.\s?\.|[a-z]\.", text) or words[0].endswith("ing")
+    if _SHARE.search(folded) and (
+        PENDING.search(folded) or re.search(r"…|\.\s?\.|[a-z]\.", text) or words[0].endswith("ing")
     ):
         return True
-    if not words or len(words) > _MAX_PENDING_WORDS or _NO_WORK.match(said):
-        return not words and DOTS.search(said) is not None
-    has_dots = DOTS.search(said) is not None and len(words) <= _MAX_DOTTED_WORDS
-    return PENDING.search(said) is not None or (has_dots and (is_own or words[0].endswith("ing")))
+    if not words or len(words) > _MAX_PENDING_WORDS or _NO_WORK.match(folded):
+        return not words and DOTS.search(folded) is not None
+    has_dots = DOTS.search(folded) is not None and len(words) <= _MAX_DOTTED_WORDS
+    return PENDING.search(folded) is not None or (has_dots and (is_own or words[0].endswith("ing")))

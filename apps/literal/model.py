@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from apps.literal.grammar import FORMS, read_instruction
-from apps.literal.moves import read_progress
 from apps.literal.plan import PlannedStep, decide, give_up
 from apps.literal.research import can_research, research
-from apps.literal.screen import Sight, decode_image
+from apps.literal.screen import ScreenHistory, decode_image
+from apps.literal.step_outcome import read_progress
 from apps.literal.steps import PlainStep, Unreadable
 from cua.errors import ModelError
 from cua.messages import ImagePart, Message, Reply, Sampling
@@ -89,7 +89,7 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
         progress = read_progress(messages[:last_reply], len(plain))
     elif error is not None and progress.last_action:  # otherwise it belongs to an instruction before a redirect
         return give_up(f"my last action ({progress.last_action}) did not work: {error}")
-    sight = Sight(
+    sight = ScreenHistory(
         images=tuple(image.data for image in images),
         has_news=_NEWS.search(facts) is not None,
         is_stuck=len(images) > 1 and is_same_image(images[-2].data, images[-1].data),
@@ -123,11 +123,11 @@ def explain_unreadable(unread: Sequence[Unreadable]) -> str:
     return f"I could not read: {parts}. Nothing was done. I can only follow plain steps such as: {forms}"
 
 
-def is_same_image(one: bytes, other: bytes) -> bool:
+def is_same_image(image: bytes, other: bytes) -> bool:
     """Return True if two images are equal except for a caret or a clock."""
-    if one == other:
+    if image == other:
         return True
-    first, second = decode_image(one), decode_image(other)
+    first, second = decode_image(image), decode_image(other)
     if first.shape != second.shape:
         return False
     changed = largest_channel(np.abs(first.astype(np.int16) - second.astype(np.int16))) > 24

@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from apps.literal.do_calendar import SUBMIT, find_calendar, plan_date, plan_suggestion, send
-from apps.literal.do_choice import plan_select, plan_set, plan_slide, plan_tick
+from apps.literal.do_choice import plan_select, plan_set, plan_slider, plan_toggle
 from apps.literal.do_keyboard import parse_date, plan_clear, plan_open, plan_press, plan_type
-from apps.literal.do_looking import (
+from apps.literal.do_pointer import plan_click, plan_drag
+from apps.literal.do_scroll_and_read import (
     plan_check,
     plan_report,
     plan_scroll,
@@ -15,58 +16,69 @@ from apps.literal.do_looking import (
     plan_wait_for,
     scroll,
 )
-from apps.literal.do_pointer import plan_click, plan_drag
 from apps.literal.do_transfer import (
+    plan_compute,
     plan_copy,
     plan_fill_from_page,
     plan_paste,
     plan_select_text,
     plan_type_answer,
-    plan_work,
 )
-from apps.literal.figures import plan_drag_figures, plan_press_figures, plan_tell_figures
+from apps.literal.figures import plan_click_figures, plan_describe_figures, plan_drag_figures
 from apps.literal.find_field import choose, find_field
-from apps.literal.find_kind import find_links_named
+from apps.literal.find_kind import find_links_by_text
 from apps.literal.find_opener import find_openers
-from apps.literal.find_text import Found, find_text, name_nearest
-from apps.literal.look_again import find_message, is_final, look_again
-from apps.literal.moves import Act, Already, Failed, Missing, Move, Note, Phase, Progress, at, format_action, quote
-from apps.literal.screen import Screen, Sight
+from apps.literal.find_text import TextHit, find_text, name_nearest
+from apps.literal.screen import ParsedScreen, ScreenHistory
+from apps.literal.step_outcome import (
+    AlreadyDone,
+    RunCode,
+    ScreenNote,
+    StepFailed,
+    StepOutcome,
+    StepPhase,
+    StepProgress,
+    TargetMissing,
+    at,
+    format_action,
+    quote,
+)
 from apps.literal.steps import (
     AnswerDialog,
     CheckShown,
     ClearField,
-    Click,
+    ClickFigures,
+    ClickTarget,
+    ComputeAnswer,
     CopyText,
-    Drag,
+    DescribeFigures,
+    DoNotSubmit,
     DragFigures,
+    DragTarget,
     FillFromPage,
-    LeaveUnsent,
     OpenAddress,
     OpenUntil,
     PasteText,
     PickSuggestion,
     PlainStep,
-    PressFigures,
     PressKeys,
-    Report,
+    ReportValue,
     ScrollBy,
     ScrollUntil,
     SelectOption,
     SelectText,
+    SetSlider,
+    SetToggle,
     SetValue,
-    Slide,
-    TellFigures,
-    Tick,
     TypeAnswer,
-    TypeText,
+    TypeInto,
     WaitFor,
     WaitSeconds,
-    Work,
     find_typed,
 )
-from apps.literal.targets import OpenerKind, Target
-from apps.literal.text_match import WHOLE, normalize, squash
+from apps.literal.targets import ElementTarget, OpenerKind
+from apps.literal.text_match import WHOLE, alphanumeric, normalize
+from apps.literal.verify_result import find_message, is_final, verify_result
 from visual_tools.widgets import has_down_arrow
 
 _MAX_OPENED = 24
@@ -79,11 +91,11 @@ _NAMES: dict[OpenerKind, str] = {
 }
 
 
-def plan_open_until(step: OpenUntil, sight: Sight, progress: Progress) -> Move:
+def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Open the next candidate, check for the target, scroll through what opened, then try the next one."""
     screen = sight.now
-    if is_seen(screen, step.target):
-        return Already(thought=f"{step.target} is seen.")
+    if is_visible(screen, step.target):
+        return AlreadyDone(thought=f"{step.target} is seen.")
     tries, scrolls = progress.count("seek"), progress.count("scroll down")
     is_fresh = progress.last in ("seek", "scroll down")
     is_at_end = progress.last == "scroll down" and sight.is_stuck
@@ -93,56 +105,56 @@ def plan_open_until(step: OpenUntil, sight: Sight, progress: Progress) -> Move:
         return _scroll(screen, 30, "scroll up", "Back to the top.")
     openers = find_openers(screen, step.kind)
     if step.kind in ("tab", "section") and all(opener.label for opener in openers):
-        tried = {squash(phase.label) for phase in progress.phases if phase.kind == "seek"}
-        openers = [opener for opener in openers if squash(opener.label) not in tried]
+        tried = {alphanumeric(phase.label) for phase in progress.phases if phase.kind == "seek"}
+        openers = [opener for opener in openers if alphanumeric(opener.label) not in tried]
     # The first opener is next: opened tabs and sections are skipped by label, opened nodes are not listed, and a page
     # has one next page.
-    is_told = step.kind in ("node", "page") or all(opener.label for opener in openers)
-    index = 0 if is_told else tries
+    is_identified = step.kind in ("node", "page") or all(opener.label for opener in openers)
+    index = 0 if is_identified else tries
     if index >= len(openers) or tries >= _MAX_OPENED:
         if not tries:
-            return Failed(reason=f"{step.target} is not seen, and I see no {_NAMES[step.kind]}")
-        return Failed(reason=f"I opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
+            return StepFailed(reason=f"{step.target} is not seen, and I see no {_NAMES[step.kind]}")
+        return StepFailed(reason=f"I opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
     if step.kind == "page" and progress.last == "seek" and sight.is_stuck:
-        return Failed(reason=f"{step.target} is not on the pages that I saw, and the next one does not open")
+        return StepFailed(reason=f"{step.target} is not on the pages that I saw, and the next one does not open")
     opener = openers[index]
     code = (f"pyautogui.click({at(screen, opener.point)})", "time.sleep(0.4)")
-    return Act(
+    return RunCode(
         code=code, thought=f'{step.target} is not seen; I open "{opener.label}".', phase="seek", label=opener.label
     )
 
 
-def _scroll(screen: Screen, notches: int, phase: str, thought: str) -> Act:
+def _scroll(screen: ParsedScreen, notches: int, phase: str, thought: str) -> RunCode:
     middle = at(screen, (screen.width / 2, screen.height / 2))
-    return Act(code=(f"pyautogui.scroll({notches}, {middle})", "time.sleep(0.2)"), thought=thought, phase=phase)
+    return RunCode(code=(f"pyautogui.scroll({notches}, {middle})", "time.sleep(0.2)"), thought=thought, phase=phase)
 
 
-def _runs_over(screen: Screen) -> bool:
+def _runs_over(screen: ParsedScreen) -> bool:
     """Return True if text is at the lower edge, so that there may be more below."""
     return any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
 
 
-def is_seen(screen: Screen, target: Target) -> bool:
+def is_visible(screen: ParsedScreen, target: ElementTarget) -> bool:
     """Return True if a target is visible: a link as a link, other targets in full and not within other words."""
     if target.role == "link":
-        return bool(find_links_named(screen, target.text))
+        return bool(find_links_by_text(screen, target.text))
     choice = choose(screen, target, to_press=True)
-    return choice is not None and choice.place.fit >= WHOLE
+    return choice is not None and choice.hit.fit >= WHOLE
 
 
 IS_PART = "These words are a part of the name before."
 
 
-def settle_list(step: PlainStep, screen: Screen, progress: Progress) -> PlainStep:
+def resolve_list(step: PlainStep, screen: ParsedScreen, progress: StepProgress) -> PlainStep:
     """Return a step for one part of a list, or for the list's words as one name if the screen shows that name.
 
     If the screen shows neither, the words count as one name, which is then searched.
     """
     match step:
-        case Click(target=target) | Tick(target=target) | Report(target=target) if target.whole:
-            return replace(step, target=_settle(target, screen, progress))
+        case ClickTarget(target=target) | SetToggle(target=target) | ReportValue(target=target) if target.whole:
+            return replace(step, target=_resolve_list_part(target, screen, progress))
         case SelectOption(option=option) if option.whole:
-            return replace(step, option=_settle(option, screen, progress))
+            return replace(step, option=_resolve_list_part(option, screen, progress))
         case _:
             return step
 
@@ -150,27 +162,32 @@ def settle_list(step: PlainStep, screen: Screen, progress: Progress) -> PlainSte
 def is_part(step: PlainStep) -> bool:
     """Return True if a step is the rest of a name that the previous step used as a whole."""
     match step:
-        case Click(target=target) | Tick(target=target) | Report(target=target) | SelectOption(option=target):
+        case (
+            ClickTarget(target=target)
+            | SetToggle(target=target)
+            | ReportValue(target=target)
+            | SelectOption(option=target)
+        ):
             return target.is_rest and target.text == target.whole
         case _:
             return False
 
 
-def _settle(target: Target, screen: Screen, progress: Progress) -> Target:
+def _resolve_list_part(target: ElementTarget, screen: ParsedScreen, progress: StepProgress) -> ElementTarget:
     was_one = target.is_rest and f'"{target.whole}"' in progress.last_action
-    if was_one or _stands(screen, target.whole):
+    if was_one or _is_shown_as_one(screen, target.whole):
         return replace(target, text=target.whole)
-    is_there = any(place.fit >= WHOLE for place in find_text(screen, target.text))
+    is_there = any(hit.fit >= WHOLE for hit in find_text(screen, target.text))
     if target.is_rest or is_there:
         return replace(target, whole="", is_rest=False)
     return replace(target, text=target.whole)
 
 
-def _stands(screen: Screen, whole: str) -> bool:
+def _is_shown_as_one(screen: ParsedScreen, whole: str) -> bool:
     """Return True if a screen shows the words as one text; a list with commas must be shown with them."""
     if "," in whole:
         return any(normalize(line.text) == normalize(whole) for line in screen.lines)
-    return any(place.fit >= WHOLE for place in find_text(screen, whole))
+    return any(hit.fit >= WHOLE for hit in find_text(screen, whole))
 
 
 _ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Allow", "Agree", "Got it")
@@ -185,33 +202,35 @@ button that dismisses.
 _BESIDE_PX = 320
 
 
-def plan_dialog(step: AnswerDialog, screen: Screen) -> Move:
+def plan_dialog(step: AnswerDialog, screen: ParsedScreen) -> StepOutcome:
     """Press the button that accepts or dismisses."""
     for text in (*_ACCEPT, *_ACCEPT_BESIDE_DISMISS) if step.accept else (*_DISMISS, "OK"):
-        place = _find_button(screen, text)
-        if place is None:
+        hit = _find_button(screen, text)
+        if hit is None:
             continue
-        if text in _ACCEPT_BESIDE_DISMISS and screen.dialog is None and not _is_beside_dismiss(screen, place):
+        if text in _ACCEPT_BESIDE_DISMISS and screen.dialog is None and not _is_beside_dismiss(screen, hit):
             continue
-        return Act(code=(f"pyautogui.click({at(screen, place.point)})",), thought=f'The dialog has a button "{text}".')
+        return RunCode(
+            code=(f"pyautogui.click({at(screen, hit.point)})",), thought=f'The dialog has a button "{text}".'
+        )
     wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
-    return Missing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
+    return TargetMissing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
 
 
-def _find_button(screen: Screen, text: str) -> Found | None:
+def _find_button(screen: ParsedScreen, text: str) -> TextHit | None:
     """Return the button with a text, inside the dialog if one dims its page."""
-    for place in find_text(screen, text):
-        is_inside = screen.dialog is None or screen.dialog.contains(place.box_px)
-        if place.fit >= WHOLE and is_inside and (place.button is not None or screen.dialog is not None):
-            return place
+    for hit in find_text(screen, text):
+        is_inside = screen.dialog is None or screen.dialog.contains(hit.box_px)
+        if hit.fit >= WHOLE and is_inside and (hit.button is not None or screen.dialog is not None):
+            return hit
     return None
 
 
-def _is_beside_dismiss(screen: Screen, place: Found) -> bool:
+def _is_beside_dismiss(screen: ParsedScreen, hit: TextHit) -> bool:
     others = (_find_button(screen, text) for text in _DISMISS[:3])
     return any(
-        abs(other.box_px.center[1] - place.box_px.center[1]) < place.box_px.height
-        and abs(other.box_px.center[0] - place.box_px.center[0]) < _BESIDE_PX
+        abs(other.box_px.center[1] - hit.box_px.center[1]) < hit.box_px.height
+        and abs(other.box_px.center[0] - hit.box_px.center[0]) < _BESIDE_PX
         for other in others
         if other is not None
     )
@@ -234,7 +253,7 @@ class PlannedStep:
     code: str
 
 
-def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> PlannedStep:
+def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgress) -> PlannedStep:
     """Return the next action.
 
     Args:
@@ -251,53 +270,55 @@ def decide(steps: Sequence[PlainStep], sight: Sight, progress: Progress) -> Plan
         last = acts[progress.index - 1]
         return give_up(f'after step {progress.index} of {len(acts)} ({last}) the screen says "{message}"')
     has_looked = progress.count("scroll down") > 0
-    notes = [Note(kind="saw", text=message)] if message is not None else []
+    notes = [ScreenNote(kind="saw", text=message)] if message is not None else []
     while progress.index < len(steps):
-        step = settle_list(steps[progress.index], sight.now, progress)
+        step = resolve_list(steps[progress.index], sight.now, progress)
         move = (
-            Already(thought=IS_PART)
+            AlreadyDone(thought=IS_PART)
             if is_part(step)
             else plan_step(step, sight, progress, find_typed(steps[: progress.index]))
         )
-        if isinstance(move, Missing):
-            move = look_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
+        if isinstance(move, TargetMissing):
+            move = search_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
         match move:
-            case Already():
+            case AlreadyDone():
                 thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
-                notes += [*move.notes, *([Note(kind="doubt", text=move.doubt)] if move.doubt else [])]
+                notes += [*move.notes, *([ScreenNote(kind="doubt", text=move.doubt)] if move.doubt else [])]
                 progress = progress.next_step()
-            case Act():
+            case RunCode():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
                 phase = (
-                    Phase(kind=move.phase, number=progress.count(move.phase) + 1, label=move.label)
+                    StepPhase(kind=move.phase, number=progress.count(move.phase) + 1, label=move.label)
                     if move.phase
                     else None
                 )
                 action = format_action(progress.index, len(steps), str(step), phase, move.answer, [*notes, *move.notes])
                 return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
-            case Failed():
+            case StepFailed():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
                 return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
-            case Missing():
-                raise AssertionError("look_further leaves nothing missing")
+            case TargetMissing():
+                raise AssertionError("search_further leaves nothing missing")
     if not progress.is_sent:
         sending = send(steps[-1], sight.now, has_looked=has_looked)
-        if isinstance(sending, Failed):
+        if isinstance(sending, StepFailed):
             return give_up(sending.reason, thoughts)
-        if isinstance(sending, Act):
-            phase = Phase(kind=sending.phase, number=1)
+        if isinstance(sending, RunCode):
+            phase = StepPhase(kind=sending.phase, number=1)
             action = format_action(len(steps) - 1, len(steps), str(steps[-1]), phase, notes=notes)
             return PlannedStep(thought=" ".join([*thoughts, sending.thought]), action=action, code=sending.code[0])
     return _finish(steps, sight, progress, notes, thoughts)
 
 
-def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collection[str] = ()) -> Move:
+def plan_step(
+    step: PlainStep, sight: ScreenHistory, progress: StepProgress, typed: Collection[str] = ()
+) -> StepOutcome:
     """Return the next move of one step on this screen; `typed` lists what earlier steps typed."""
     screen = sight.now
     match step:
-        case Click():
+        case ClickTarget():
             return plan_click(step, sight, progress, typed)
-        case TypeText():
+        case TypeInto():
             return plan_type(step, sight, progress)
         case SetValue():
             return _plan_set(step, sight, progress)
@@ -307,15 +328,15 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
             return _plan_select(step, sight, progress)
         case PickSuggestion():
             return plan_suggestion(step, sight, progress)
-        case Tick():
-            return plan_tick(step, sight, progress)
+        case SetToggle():
+            return plan_toggle(step, sight, progress)
         case PressKeys():
             return plan_press(step, screen)
         case ScrollBy():
             return plan_scroll(step, screen)
         case ScrollUntil():
             return plan_scroll_until(step, screen, progress, sight.is_stuck)
-        case Drag():
+        case DragTarget():
             return plan_drag(step, screen)
         case WaitFor():
             return plan_wait_for(step, screen, progress)
@@ -325,7 +346,7 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
             return plan_open(step)
         case AnswerDialog():
             return plan_dialog(step, screen)
-        case Report():
+        case ReportValue():
             return plan_report(step, screen, progress)
         case CheckShown():
             return plan_check(step, screen)
@@ -337,71 +358,77 @@ def plan_step(step: PlainStep, sight: Sight, progress: Progress, typed: Collecti
             return plan_paste(step, sight, progress)
         case SelectText():
             return plan_select_text(step, sight, progress)
-        case Work():
-            return plan_work(step, screen, progress)
+        case ComputeAnswer():
+            return plan_compute(step, screen, progress)
         case TypeAnswer():
             return plan_type_answer(step, sight, progress)
         case FillFromPage():
             return plan_fill_from_page(step, sight, progress)
-        case Slide():
-            return plan_slide(step, sight, progress)
-        case PressFigures():
-            return plan_press_figures(step, screen, progress)
+        case SetSlider():
+            return plan_slider(step, sight, progress)
+        case ClickFigures():
+            return plan_click_figures(step, screen, progress)
         case DragFigures():
             return plan_drag_figures(step, sight, progress)
-        case TellFigures():
-            return plan_tell_figures(step, screen, progress)
-        case LeaveUnsent():
-            return Already(thought="Nothing is sent.")
+        case DescribeFigures():
+            return plan_describe_figures(step, screen, progress)
+        case DoNotSubmit():
+            return AlreadyDone(thought="Nothing is sent.")
 
 
-def _plan_select(step: SelectOption, sight: Sight, progress: Progress) -> Move:
+def _plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Choose a list row, or a calendar day if a date is wanted and the field is not a list."""
     if step.field is not None and parse_date(step.option.text) is not None:
-        found = find_field(sight.now, step.field)
-        if found is None or not has_down_arrow(sight.now.crop(found.box_px)):
+        field = find_field(sight.now, step.field)
+        if field is None or not has_down_arrow(sight.now.crop(field.box_px)):
             return plan_date(step.field, step.option.text, sight, progress)
     return plan_select(step, sight, progress)
 
 
-def _plan_set(step: SetValue, sight: Sight, progress: Progress) -> Move:
+def _plan_set(step: SetValue, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Set a field's value; a date that cannot be typed is chosen in the calendar that opened."""
     is_choosing = progress.last in ("turn", "pick") and parse_date(step.value) is not None
-    move = Failed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
-    if isinstance(move, Failed) and parse_date(step.value) is not None and not progress.count("open"):
+    move = StepFailed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
+    if isinstance(move, StepFailed) and parse_date(step.value) is not None and not progress.count("open"):
         is_open = is_choosing or find_calendar(sight.now) is not None
         return plan_date(step.field, step.value, sight, progress) if is_open else move
     return move
 
 
-def look_further(step: PlainStep, missing: Missing, screen: Screen, progress: Progress, *, is_stuck: bool) -> Move:
+def search_further(
+    step: PlainStep, missing: TargetMissing, screen: ParsedScreen, progress: StepProgress, *, is_stuck: bool
+) -> StepOutcome:
     """Wait, scroll down to the end, scroll up to the start, then give up."""
     middle = at(screen, (screen.width / 2, screen.height / 2))
     thought = f"I do not see {missing.what} yet."
     if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
-        return Act(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
+        return RunCode(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
     downs, ups = progress.count("scroll down"), progress.count("scroll up")
     panels = progress.count("panels down")
     down_is_over = ups + panels > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
     if not down_is_over:
-        return Act(
+        return RunCode(
             code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down"
         )
     if not ups and panels < _MAX_SCROLLS and not (progress.last == "panels down" and is_stuck):
-        return Act(code=_scroll_panels("down", screen), thought=f"{thought} I look in the panels.", phase="panels down")
+        return RunCode(
+            code=_scroll_panels("down", screen), thought=f"{thought} I look in the panels.", phase="panels down"
+        )
     up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
     if not up_is_over and not progress.count("panels up"):
-        return Act(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up")
+        return RunCode(
+            code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up"
+        )
     backs = progress.count("panels up")
     if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
-        return Act(code=_scroll_panels("up", screen), thought=f"{thought} I look in the panels.", phase="panels up")
+        return RunCode(code=_scroll_panels("up", screen), thought=f"{thought} I look in the panels.", phase="panels up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
-    return Failed(
+    return StepFailed(
         reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}"
     )
 
 
-def _scroll_panels(direction: str, screen: Screen) -> tuple[str, ...]:
+def _scroll_panels(direction: str, screen: ParsedScreen) -> tuple[str, ...]:
     """Scroll away from the middle, where side panels, lists and logs are; panels at their end do not move."""
     points = [(screen.width * x, screen.height * y) for x, y in _PANEL_POINTS]
     return tuple(scroll(direction, _PANEL_NOTCHES, at(screen, point)) for point in points)
@@ -414,22 +441,26 @@ def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
 
 
 def _finish(
-    steps: Sequence[PlainStep], sight: Sight, progress: Progress, notes: list[Note], thoughts: list[str]
+    steps: Sequence[PlainStep],
+    sight: ScreenHistory,
+    progress: StepProgress,
+    notes: list[ScreenNote],
+    thoughts: list[str],
 ) -> PlannedStep:
     """Check that the last action worked, then terminate."""
     total = len(steps)
     known = replace(progress, notes=(*progress.notes, *notes))
-    move = look_again([*steps, SUBMIT] if progress.is_sent else steps, sight, known)
-    if isinstance(move, Act):
-        look = Phase(kind=move.phase, number=progress.num_looks + 1)
+    move = verify_result([*steps, SUBMIT] if progress.is_sent else steps, sight, known)
+    if isinstance(move, RunCode):
+        look = StepPhase(kind=move.phase, number=progress.num_looks + 1)
         action = format_action(total - 1, total, str(steps[-1]), look, notes=[*notes, *move.notes])
         return PlannedStep(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
-    if isinstance(move, Failed):
+    if isinstance(move, StepFailed):
         return give_up(move.reason, thoughts)
     done = f"all {total} steps are done" if total > 1 else "the step is done"
-    doubts = [*known.noted("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
-    said = [f"{done}, and I cannot tell whether it worked: {doubt}" for doubt in doubts]
-    answers = "\n".join([*progress.answers, *said])
+    doubts = [*known.note_texts("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
+    doubt_notes = [f"{done}, and I cannot tell whether it worked: {doubt}" for doubt in doubts]
+    answers = "\n".join([*progress.answers, *doubt_notes])
     answer = f", answer={quote(answers)}" if answers else ""  # no answer if none was requested
     code = f"computer.terminate(status={quote('success')}{answer})"
     return PlannedStep(

@@ -79,7 +79,7 @@ class _NeedCallsError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Thing:
+class _Subject:
     """One row of the table: its name, and the page and number of a link to it."""
 
     name: str
@@ -94,11 +94,11 @@ class _Task:
     columns: tuple[str, ...]
     title: str = ""
     url: str = ""
-    things: tuple[_Thing, ...] = ()
+    things: tuple[_Subject, ...] = ()
 
 
 @dataclass(slots=True)
-class _Done:
+class _ResearchResults:
     """Results so far, by call."""
 
     by_call: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -106,14 +106,14 @@ class _Done:
 
     def result(self, name: str, /, **arguments: Any) -> tuple[int, str]:
         """Return number and text of a call's result; raise `_NeedCallsError` if it was not made yet."""
-        found = self.by_call.get(_key(name, arguments))
-        if found is None:
+        numbered_result = self.by_call.get(_key(name, arguments))
+        if numbered_result is None:
             raise _NeedCallsError([(name, arguments)])
-        return found
+        return numbered_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
+class _ResearchPage:
     """Page as returned by `browse`."""
 
     number: int
@@ -154,25 +154,25 @@ def read_task(text: str) -> _Task | None:
     """Parse the task; None if it has another form."""
     header = _COLUMNS_LINE.search(text)
     each = _EACH.search(text)
-    if each is not None and (found := _WANTED.search(text, each.end() + 1)):
-        names = re.split(r";|,\s*(?=[A-Z])|\sand\s+(?=[A-Z])", text[each.end() : found.start()])
-        columns = _columns(header, found["columns"])
+    if each is not None and (match := _WANTED.search(text, each.end() + 1)):
+        names = re.split(r";|,\s*(?=[A-Z])|\sand\s+(?=[A-Z])", text[each.end() : match.start()])
+        columns = _columns(header, match["columns"])
         things = tuple(_thing(name) for name in names if name.strip())
         return _Task(columns=columns if header else ("Name", *columns), things=things)
     collect = _COLLECT.search(text)
     of_all = _OF_ALL.search(text, collect.end() + 1) if collect is not None else None
-    if collect is not None and of_all is not None and (found := _LISTED.search(text, of_all.end())):
+    if collect is not None and of_all is not None and (match := _LISTED.search(text, of_all.end())):
         columns = _columns(header, text[collect.end() : of_all.start()].strip())
-        return _Task(columns=columns, title=found["title"] or "", url=(found["url"] or "").rstrip(".,;)"))
+        return _Task(columns=columns, title=match["title"] or "", url=(match["url"] or "").rstrip(".,;)"))
     return None
 
 
-def _thing(text: str) -> _Thing:
+def _thing(text: str) -> _Subject:
     placed = _PLACE.match(text.strip())
     return (
-        _Thing(name=placed["name"].strip(), url=placed["url"], click=int(placed["click"]))
+        _Subject(name=placed["name"].strip(), url=placed["url"], click=int(placed["click"]))
         if placed
-        else _Thing(name=text.strip())
+        else _Subject(name=text.strip())
     )
 
 
@@ -185,9 +185,9 @@ def _key(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name} {json.dumps(arguments, sort_keys=True, ensure_ascii=False)}"
 
 
-def _read_done(messages: Sequence[Message]) -> _Done:
+def _read_done(messages: Sequence[Message]) -> _ResearchResults:
     """Return all calls of the conversation with their results."""
-    done, texts = _Done(), {m.tool_call_id: m.text for m in messages if m.role == "tool"}
+    done, texts = _ResearchResults(), {m.tool_call_id: m.text for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:
             if call.id not in texts:
@@ -199,7 +199,7 @@ def _read_done(messages: Sequence[Message]) -> _Done:
     return done
 
 
-def _lead(task: _Task, done: _Done) -> str:
+def _lead(task: _Task, done: _ResearchResults) -> str:
     """Run the orchestrator: list the things, assign them to sub-agents, merge the tables."""
     things = task.things or _listed(task, done)
     if not things:
@@ -213,8 +213,10 @@ def _lead(task: _Task, done: _Done) -> str:
     return _answer(task, rows)
 
 
-def _prompt(task: _Task, things: Sequence[_Thing]) -> str:
-    named = "; ".join(f"{one.name} (link {one.click} of {one.url})" if one.url else one.name for one in things)
+def _prompt(task: _Task, things: Sequence[_Subject]) -> str:
+    named = "; ".join(
+        f"{thing.name} (link {thing.click} of {thing.url})" if thing.url else thing.name for thing in things
+    )
     columns, wanted = " | ".join(task.columns), ", ".join(task.columns[1:])
     return f"For each of {named}: find {wanted}\nAnswer with one table with these columns:\n| {columns} |"
 
@@ -225,7 +227,7 @@ def _rows_of(text: str) -> list[str]:
     return [line for line in lines[1:] if not re.fullmatch(r"[|\-: ]*", line)]
 
 
-def _collect(task: _Task, done: _Done) -> str:
+def _collect(task: _Task, done: _ResearchResults) -> str:
     """Run a single agent, which handles one thing after another."""
     things = task.things or _listed(task, done)
     if not things:
@@ -242,21 +244,23 @@ def _answer(task: _Task, rows: Sequence[str]) -> str:
     return "```markdown\n" + "\n".join([head, *rows]) + "\n```"
 
 
-def _listed(task: _Task, done: _Done) -> tuple[_Thing, ...]:
+def _listed(task: _Task, done: _ResearchResults) -> tuple[_Subject, ...]:
     """Return all things of a list, over all of its pages."""
     url = task.url or _find(task.title, done)
     page = _open(done, url) if url else None
-    things: list[_Thing] = []
+    things: list[_Subject] = []
     seen: set[str] = set()
     while page is not None and page.address not in seen:
         seen.add(page.address)
-        things += [_Thing(name=name, url=page.address, click=int(number)) for name, number in _ITEM.findall(page.text)]
+        things += [
+            _Subject(name=name, url=page.address, click=int(number)) for name, number in _ITEM.findall(page.text)
+        ]
         more = next((int(n) for words, n in _LINK.findall(page.text) if re.match(r"next\b", words, re.I)), 0)
         page = _open(done, page.address, more) if more else None
     return tuple(dict.fromkeys(things))
 
 
-def _find(title: str, done: _Done) -> str:
+def _find(title: str, done: _ResearchResults) -> str:
     """Return the address of the page with a title, or of the first search result if none has it."""
     _, text = done.result("search", queries=[title])
     hits = _HIT.findall(text)
@@ -265,22 +269,22 @@ def _find(title: str, done: _Done) -> str:
     return next(iter([*exact, *begins, *(url for _, url in hits)]), "")
 
 
-def _open(done: _Done, url: str, click: int = 0) -> _Page | None:
+def _open(done: _ResearchResults, url: str, click: int = 0) -> _ResearchPage | None:
     arguments = {"url": url, "click": click} if click else {"url": url}
     number, text = done.result("browse", **arguments)
     return _read_page(number, text)
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_page(number: int, text: str) -> _Page | None:
+def _read_page(number: int, text: str) -> _ResearchPage | None:
     page, address = _PAGE.search(text), _ADDRESS.search(text)
     end = text.rfind(f"\npage {page[1]}>>") if page else -1
     if page is None or address is None or end < page.end():
         return None
-    return _Page(number=number, address=address[1], text=text[page.end() : end])
+    return _ResearchPage(number=number, address=address[1], text=text[page.end() : end])
 
 
-def _look_up(thing: _Thing, columns: Sequence[str], done: _Done) -> list[str]:
+def _look_up(thing: _Subject, columns: Sequence[str], done: _ResearchResults) -> list[str]:
     """Return the cells of one row, with the calls they are based on cited after the name."""
     page = _open(done, thing.url, thing.click) if thing.url else _open_found(thing.name, done)
     cited: list[int] = []
@@ -303,12 +307,12 @@ def _look_up(thing: _Thing, columns: Sequence[str], done: _Done) -> list[str]:
     return [f"{thing.name} {''.join(f'[^{number}^]' for number in cited)}".strip(), *cells]
 
 
-def _open_found(name: str, done: _Done) -> _Page | None:
+def _open_found(name: str, done: _ResearchResults) -> _ResearchPage | None:
     url = _find(name, done)
     return _open(done, url) if url else None
 
 
-def _open_person(page: _Page, person: str, done: _Done) -> _Page | None:
+def _open_person(page: _ResearchPage, person: str, done: _ResearchResults) -> _ResearchPage | None:
     """Open the page of a person named on a page, by a link or by an address after the name."""
     linked = re.search(r"\(#(\d+)\)", person)
     if linked:
@@ -319,9 +323,9 @@ def _open_person(page: _Page, person: str, done: _Done) -> _Page | None:
 
 @functools.lru_cache(maxsize=4096)
 def _facts(text: str) -> tuple[tuple[str, str], ...]:
-    found = [*_ROW.findall(text), *_LINE.findall(text)]
+    cells = [*_ROW.findall(text), *_LINE.findall(text)]
     return tuple(
-        (label.strip("* \t").lower(), value.strip()) for label, value in found if not re.fullmatch(r"[-:\s]*", label)
+        (label.strip("* \t").lower(), value.strip()) for label, value in cells if not re.fullmatch(r"[-:\s]*", label)
     )
 
 
@@ -340,10 +344,10 @@ def _of_page(column: str, facts: Mapping[str, str]) -> str:
 
 def _person_of(column: str, facts: Mapping[str, str]) -> str | None:
     """Return the person that a column such as `Designer born` is about, as named on the page."""
-    who, _, what = column.lower().rpartition(" ")
-    if what != "born" or not who:
+    relative, _, fact = column.lower().rpartition(" ")
+    if fact != "born" or not relative:
         return None
-    names = {who, *(word for group in _SAME if who in group for word in group)}
+    names = {relative, *(word for group in _SAME if relative in group for word in group)}
     return next((facts[label] for label in facts if label in names), None)
 
 

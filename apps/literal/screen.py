@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.literal.text_match import squash
+from apps.literal.text_match import alphanumeric
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel, measure_contrast, read_sign
@@ -44,7 +44,7 @@ _FRAME_SHARE = 0.85
 
 
 @dataclass(eq=False)
-class Screen:
+class ParsedScreen:
     """Image with the elements found on it; all boxes are in its pixels.
 
     Attributes:
@@ -130,15 +130,15 @@ class Screen:
     @cached_property
     def glyph_lines(self) -> list[TextLine]:
         """Texts in small rectangles that the detector missed, such as single characters on a calculator's keys."""
-        found = []
+        glyphs = []
         for rectangle in self.rectangles:
             box = rectangle.box_px
             if box.height > 120 or box.width > 240 or box.height < 12 or self.lines_in(box):
                 continue
             line = self._read_glyph(box)
             if line is not None:
-                found.append(line)
-        return found
+                glyphs.append(line)
+        return glyphs
 
     @cached_property
     def text_height_px(self) -> float:
@@ -201,11 +201,11 @@ def _line(text: str, box: Box, confidence: float) -> TextLine:
     return TextLine(text=text, box_px=box, confidence=confidence, char_x_px=chars)
 
 
-_screens: OrderedDict[bytes, Screen] = OrderedDict()
+_screens: OrderedDict[bytes, ParsedScreen] = OrderedDict()
 _screens_lock = threading.Lock()
 
 
-def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
+def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> ParsedScreen:
     """Read an encoded image; the last few results are cached.
 
     Raises:
@@ -220,10 +220,10 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> Screen:
     image = without_carets(decode_image(encoded))
     reader = engine or shared_engine()
     rectangles = find_rectangles(image)
-    found = split_at_rectangles(reader.read_text(image), rectangles)
-    unframed = (_without_frame(_without_ring(line, image), image, reader) for line in found)
+    split_lines = split_at_rectangles(reader.read_text(image), rectangles)
+    unframed = (_without_frame(_without_ring(line, image), image, reader) for line in split_lines)
     lines = [_without_side(line, rectangles, image, reader) for line in unframed]
-    screen = Screen(image=image, engine=reader, lines=lines, rectangles=rectangles)
+    screen = ParsedScreen(image=image, engine=reader, lines=lines, rectangles=rectangles)
     with _screens_lock:
         _screens[key] = screen
         if len(_screens) > _NUM_REMEMBERED:
@@ -365,7 +365,7 @@ def _home(box: Box, boxes: list[Box]) -> int:
 
 
 @dataclass(eq=False)
-class Sight:
+class ScreenHistory:
     """Most recent screenshots, read on demand.
 
     Attributes:
@@ -379,16 +379,16 @@ class Sight:
     is_stuck: bool = False
 
     @cached_property
-    def now(self) -> Screen:
+    def now(self) -> ParsedScreen:
         """Current screen."""
         return read_screen(self.images[-1])
 
-    def back(self, count: int) -> Screen | None:
+    def back(self, count: int) -> ParsedScreen | None:
         """Return the screen `count` actions ago, or None if it is no longer in the history."""
         return read_screen(self.images[-1 - count]) if len(self.images) > count else None
 
     @property
-    def before(self) -> Screen | None:
+    def before(self) -> ParsedScreen | None:
         """Screen on which the last action was executed."""
         return self.back(1)
 
@@ -403,7 +403,7 @@ _RIM_PX = 5
 _SHORT = 8
 
 
-def find_changed_boxes(before: Screen, now: Screen) -> list[Box]:
+def find_changed_boxes(before: ParsedScreen, now: ParsedScreen) -> list[Box]:
     """Return the boxes in which the images differ, with close pixels merged and without a blinking caret.
 
     Images of different sizes differ everywhere.
@@ -425,14 +425,14 @@ def find_changed_boxes(before: Screen, now: Screen) -> list[Box]:
     return boxes
 
 
-def has_changed_inside(before: Screen, now: Screen, box: Box) -> bool:
+def has_changed_inside(before: ParsedScreen, now: ParsedScreen, box: Box) -> bool:
     """Return True if something other than a caret changed inside a box, without its border."""
     inner = box.padded(-3).clipped(min(before.width, now.width), min(before.height, now.height))
-    one, other = before.crop(inner).astype(np.int16), now.crop(inner).astype(np.int16)
-    return bool(inner.area > 0 and not _is_caret(np.asarray(np.abs(one - other).max(axis=2) > _STEP)))
+    earlier, later = before.crop(inner).astype(np.int16), now.crop(inner).astype(np.int16)
+    return bool(inner.area > 0 and not _is_caret(np.asarray(np.abs(earlier - later).max(axis=2) > _STEP)))
 
 
-def find_effects(before: Screen, now: Screen, pressed: Box | None) -> list[Box]:
+def find_changed_regions(before: ParsedScreen, now: ParsedScreen, pressed: Box | None) -> list[Box]:
     """Return the changes after an action, except the look of the clicked element, a focus ring and a caret.
 
     Args:
@@ -449,7 +449,7 @@ def find_effects(before: Screen, now: Screen, pressed: Box | None) -> list[Box]:
     ]
 
 
-def _is_ring(before: Screen, now: Screen, box: Box, frames: list[Box]) -> bool:
+def _is_ring(before: ParsedScreen, now: ParsedScreen, box: Box, frames: list[Box]) -> bool:
     """Return True if a change surrounds a rectangle (a field gaining or losing focus) but is not inside it."""
     for frame in frames:
         if min(frame.width, frame.height) <= 2 * _RIM_PX or not frame.padded(_CHANGE_RING_PX).contains(box):
@@ -461,15 +461,15 @@ def _is_ring(before: Screen, now: Screen, box: Box, frames: list[Box]) -> bool:
         if seen.area <= 0:
             continue
         overlap = _overlap(seen, box)
-        one, other = before.crop(overlap).astype(np.int16), now.crop(overlap).astype(np.int16)
-        if box.contains(inner) and _is_caret(np.asarray(np.abs(one - other).max(axis=2) > _STEP)):
+        earlier, later = before.crop(overlap).astype(np.int16), now.crop(overlap).astype(np.int16)
+        if box.contains(inner) and _is_caret(np.asarray(np.abs(earlier - later).max(axis=2) > _STEP)):
             return True
     return False
 
 
-def _overlap(one: Box, other: Box) -> Box:
+def _overlap(box: Box, other: Box) -> Box:
     return Box(
-        max(one.left, other.left), max(one.top, other.top), min(one.right, other.right), min(one.bottom, other.bottom)
+        max(box.left, other.left), max(box.top, other.top), min(box.right, other.right), min(box.bottom, other.bottom)
     )
 
 
@@ -478,14 +478,14 @@ def _is_caret(changed: NDArray[np.bool_]) -> bool:
     return columns.size == 0 or int(np.ptp(columns)) < _CARET_PX[0]
 
 
-def find_new_lines(before: Screen, now: Screen) -> list[TextLine]:
+def find_new_lines(before: ParsedScreen, now: ParsedScreen) -> list[TextLine]:
     """Return the lines of text that are nowhere on the earlier screen."""
-    texts = [squash(line.text) for line in before.lines]
+    texts = [alphanumeric(line.text) for line in before.lines]
     joined = "".join(texts)
-    return [line for line in now.lines if not _is_known(squash(line.text), texts, joined)]
+    return [line for line in now.lines if not _is_known(alphanumeric(line.text), texts, joined)]
 
 
-def share_kept(before: Screen, now: Screen, spared: Box | None = None) -> float:
+def fraction_kept(before: ParsedScreen, now: ParsedScreen, spared: Box | None = None) -> float:
     """Return the fraction of earlier lines that are still there, 0 to 1; 1 if there were none.
 
     Args:
@@ -493,27 +493,28 @@ def share_kept(before: Screen, now: Screen, spared: Box | None = None) -> float:
         now: Later screen.
         spared: Box of a text to ignore, such as the clicked button.
     """
-    texts = [squash(line.text) for line in now.lines]
+    texts = [alphanumeric(line.text) for line in now.lines]
     joined = "".join(texts)
-    said = [line.text.casefold() for line in now.lines]
+    shown_texts = [line.text.casefold() for line in now.lines]
     counted = [line for line in before.lines if spared is None or not spared.has_point(*line.box_px.center)]
-    kept = [_is_kept(line.text, texts, joined, said) or _is_misread(line, now) for line in counted]
+    kept = [_is_kept(line.text, texts, joined, shown_texts) or _is_misread(line, now) for line in counted]
     return sum(kept) / len(kept) if kept else 1.0
 
 
-def _is_kept(text: str, texts: list[str], joined: str, said: list[str]) -> bool:
+def _is_kept(text: str, texts: list[str], joined: str, shown_texts: list[str]) -> bool:
     """Return True if a text is still shown as a line or as words of another line, not as letters of other words."""
-    words = squash(text)
+    words = alphanumeric(text)
     if 0 < len(words) <= _SHORT and words not in texts:
-        return any(re.search(rf"\b{re.escape(text.casefold())}\b", other) for other in said)
+        return any(re.search(rf"\b{re.escape(text.casefold())}\b", other) for other in shown_texts)
     return _is_known(words, texts, joined)
 
 
-def _is_misread(line: TextLine, now: Screen) -> bool:
+def _is_misread(line: TextLine, now: ParsedScreen) -> bool:
     """Return True if a line is at its old position with nearly the same letters."""
     here = (other for other in now.lines if other.box_px.has_point(*line.box_px.center))
     return any(
-        difflib.SequenceMatcher(None, squash(line.text), squash(other.text), autojunk=False).ratio() >= _NEARLY_RATIO
+        difflib.SequenceMatcher(None, alphanumeric(line.text), alphanumeric(other.text), autojunk=False).ratio()
+        >= _NEARLY_RATIO
         for other in here
     )
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from apps.literal.targets import Direction, Looks, OpenerKind, Target, one_line
-from apps.literal.text_match import squash
+from apps.literal.targets import Direction, ElementTarget, FigureStyle, OpenerKind, one_line
+from apps.literal.text_match import alphanumeric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class OpenUntil:
     """
 
     kind: OpenerKind
-    target: Target
+    target: ElementTarget
 
     def __str__(self) -> str:
         return f"Open one {self.kind} after another until {self.target} is seen"
@@ -28,7 +28,7 @@ class OpenUntil:
 class CopyText:
     """Copy the contents of a field to the clipboard."""
 
-    field: Target
+    field: ElementTarget
 
     def __str__(self) -> str:
         return f"Copy the text of {self.field}"
@@ -38,7 +38,7 @@ class CopyText:
 class PasteText:
     """Replace the contents of a field with the clipboard's text."""
 
-    field: Target
+    field: ElementTarget
 
     def __str__(self) -> str:
         return f"Paste into {self.field}"
@@ -61,14 +61,14 @@ class SelectText:
     is_all: bool = False
 
     def __str__(self) -> str:
-        what = f'"{one_line(self.text)}"' if self.text else "everything" if self.is_all else "the paragraph"
+        selection = f'"{one_line(self.text)}"' if self.text else "everything" if self.is_all else "the paragraph"
         if self.paragraph is not None:
-            what = f"paragraph {self.paragraph}" if self.paragraph > 0 else "the last paragraph"
-        return f"Mark {what}" + (f" and press Ctrl+{self.style.upper()}" if self.style else "")
+            selection = f"paragraph {self.paragraph}" if self.paragraph > 0 else "the last paragraph"
+        return f"Mark {selection}" + (f" and press Ctrl+{self.style.upper()}" if self.style else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ComputeAnswer:
     """Compute an answer from the screen and store it: a word of a paragraph, a sum, an unknown.
 
     Attributes:
@@ -88,7 +88,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveUnsent:
+class DoNotSubmit:
     """Do not press any button that sends the form."""
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class LeaveUnsent:
 class TypeAnswer:
     """Type the answer that an earlier step read or computed."""
 
-    field: Target
+    field: ElementTarget
 
     def __str__(self) -> str:
         return f"Type the answer into {self.field}"
@@ -114,7 +114,7 @@ class FillFromPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slide:
+class SetSlider:
     """Set a slider or a spinner to a value.
 
     Attributes:
@@ -133,7 +133,7 @@ class Slide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PressFigures:
+class ClickFigures:
     """Click the centre of a figure, or of all matching figures, one after another.
 
     Attributes:
@@ -143,7 +143,7 @@ class PressFigures:
         is_only: True if exactly one figure must match.
     """
 
-    looks: Looks
+    looks: FigureStyle
     is_all: bool = False
     phrase: str = ""
     is_only: bool = False
@@ -163,18 +163,20 @@ class DragFigures:
         is_others: True to drag the figures that do not match.
     """
 
-    looks: Looks
+    looks: FigureStyle
     direction: Literal["", "left", "right", "up", "down"] = ""
     box: str = ""
     is_others: bool = False
 
     def __str__(self) -> str:
-        what = f"each figure that is no {self.looks}" if self.is_others else f"the figures that look like: {self.looks}"
-        return f"Drag {what} {self.direction or f'into the {self.box} box'}"
+        figures = (
+            f"each figure that is no {self.looks}" if self.is_others else f"the figures that look like: {self.looks}"
+        )
+        return f"Drag {figures} {self.direction or f'into the {self.box} box'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellFigures:
+class DescribeFigures:
     """Count the matching figures, or name the only one, and press the button with the answer if there is one.
 
     Attributes:
@@ -182,7 +184,7 @@ class TellFigures:
         what: Kind of answer.
     """
 
-    looks: Looks
+    looks: FigureStyle
     what: Literal["count", "name", "sides"] = "count"
 
     def __str__(self) -> str:
@@ -192,7 +194,7 @@ class TellFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Click:
+class ClickTarget:
     """Click a target with a mouse button, or only hover if `clicks` is 0.
 
     Attributes:
@@ -202,7 +204,7 @@ class Click:
         reveals: Next part of a menu path; if hovering shows it, no click is needed.
     """
 
-    target: Target
+    target: ElementTarget
     button: Literal["left", "right", "middle"] = "left"
     clicks: int = 1
     reveals: str = ""
@@ -213,24 +215,24 @@ class Click:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeText:
+class TypeInto:
     """Type into a field, or into the focused element if `field` is None."""
 
     text: str
-    field: Target | None = None
+    field: ElementTarget | None = None
     append: bool = False
     enter: bool = False
 
     def __str__(self) -> str:
-        where = f" into {self.field}" if self.field is not None else ""
-        return f'{"Append" if self.append else "Type"} "{one_line(self.text)}"{where}'
+        destination = f" into {self.field}" if self.field is not None else ""
+        return f'{"Append" if self.append else "Type"} "{one_line(self.text)}"{destination}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetValue:
     """Set the value of a labelled element: type into a field, choose from a list."""
 
-    field: Target
+    field: ElementTarget
     value: str
 
     def __str__(self) -> str:
@@ -241,7 +243,7 @@ class SetValue:
 class ClearField:
     """Clear a field."""
 
-    field: Target
+    field: ElementTarget
 
     def __str__(self) -> str:
         return f"Clear {self.field}"
@@ -257,8 +259,8 @@ class SelectOption:
         is_more: True to keep the options that earlier steps selected.
     """
 
-    option: Target
-    field: Target | None = None
+    option: ElementTarget
+    field: ElementTarget | None = None
     is_more: bool = False
 
     def __str__(self) -> str:
@@ -279,35 +281,35 @@ class PickSuggestion:
     start: str = ""
     end: str = ""
     part: str = ""
-    field: Target | None = None
+    field: ElementTarget | None = None
 
     def fits(self, text: str) -> bool:
         """Return True if a suggestion meets the conditions."""
         return any(
             seen.startswith(start) and seen.endswith(end) and part in seen
-            for change in (str.casefold, squash)
+            for change in (str.casefold, alphanumeric)
             for seen, start, end, part in [(change(text), change(self.start), change(self.end), change(self.part))]
         )
 
     @property
     def words(self) -> str:
         """Conditions on the suggestion, in words."""
-        said = (("starts with", self.start), ("ends with", self.end), ("contains", self.part))
-        return " and ".join(f'{how} "{what}"' for how, what in said if what)
+        conditions = (("starts with", self.start), ("ends with", self.end), ("contains", self.part))
+        return " and ".join(f'{relation} "{text}"' for relation, text in conditions if text)
 
     def __str__(self) -> str:
         return f"Choose a suggestion that {self.words}" + (f" in {self.field}" if self.field is not None else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class SetToggle:
     """Set a checkbox, switch or radio button to a state."""
 
-    target: Target
+    target: ElementTarget
     is_on: bool = True
 
     def __str__(self) -> str:
-        return f"{'Tick' if self.is_on else 'Untick'} {self.target}"
+        return f"{'SetToggle' if self.is_on else 'Untick'} {self.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +336,7 @@ class ScrollBy:
 
     direction: Direction
     notches: int | None = 5
-    over: Target | None = None
+    over: ElementTarget | None = None
 
     def __str__(self) -> str:
         how = "to the end" if self.notches is None else f"{self.notches} notches"
@@ -345,7 +347,7 @@ class ScrollBy:
 class ScrollUntil:
     """Scroll until a text is visible."""
 
-    target: Target
+    target: ElementTarget
     direction: Direction = "down"
 
     def __str__(self) -> str:
@@ -353,11 +355,11 @@ class ScrollUntil:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drag:
+class DragTarget:
     """Drag one target onto another, or by a distance in pixels of the image."""
 
-    source: Target
-    onto: Target | None = None
+    source: ElementTarget
+    onto: ElementTarget | None = None
     by_px: tuple[int, int] = (0, 0)
 
     def __str__(self) -> str:
@@ -406,10 +408,10 @@ class AnswerDialog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ReportValue:
     """Answer with the text next to a label."""
 
-    target: Target
+    target: ElementTarget
 
     def __str__(self) -> str:
         return f"Read {self.target}"
@@ -419,7 +421,7 @@ class Report:
 class CheckShown:
     """Check that a text is shown (or not); with `value`, that this value is next to it."""
 
-    target: Target
+    target: ElementTarget
     value: str | None = None
     is_shown: bool = True
 
@@ -430,35 +432,35 @@ class CheckShown:
 
 
 PlainStep = (
-    Click
-    | TypeText
+    ClickTarget
+    | TypeInto
     | SetValue
     | ClearField
     | SelectOption
     | PickSuggestion
-    | Tick
+    | SetToggle
     | PressKeys
     | ScrollBy
     | ScrollUntil
-    | Drag
+    | DragTarget
     | WaitFor
     | WaitSeconds
     | OpenAddress
     | AnswerDialog
-    | Report
+    | ReportValue
     | CheckShown
     | OpenUntil
     | CopyText
     | PasteText
     | SelectText
-    | Work
+    | ComputeAnswer
     | TypeAnswer
     | FillFromPage
-    | Slide
-    | PressFigures
+    | SetSlider
+    | ClickFigures
     | DragFigures
-    | TellFigures
-    | LeaveUnsent
+    | DescribeFigures
+    | DoNotSubmit
 )
 
 
@@ -467,7 +469,7 @@ def find_typed(steps: Sequence[PlainStep]) -> list[str]:
     return [
         step.value if isinstance(step, SetValue) else step.text
         for step in steps
-        if isinstance(step, (TypeText, SetValue))
+        if isinstance(step, (TypeInto, SetValue))
     ]
 
 

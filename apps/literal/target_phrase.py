@@ -8,8 +8,8 @@ import re
 from dataclasses import replace
 
 from apps.literal.clauses import Quotes
-from apps.literal.moves import NotUnderstoodError
-from apps.literal.targets import Relation, RelationKind, Role, Target
+from apps.literal.step_outcome import NotUnderstoodError
+from apps.literal.targets import AnchorRelation, ElementTarget, RelationKind, Role
 
 _ORDINAL_WORDS = (
     "first 1st topmost",
@@ -187,7 +187,7 @@ _WITH_TAIL = re.compile(
 )
 
 
-def parse_target(masked: str, quotes: Quotes) -> Target:
+def parse_target(masked: str, quotes: Quotes) -> ElementTarget:
     """Return the target that a phrase with masked quotes names.
 
     Raises:
@@ -196,25 +196,25 @@ def parse_target(masked: str, quotes: Quotes) -> Target:
     words = _trim(masked)
     position = POSITION.fullmatch(words)
     if position is not None:
-        return Target(position=(float(position[1]), float(position[2])))
-    said = _without_lead(words)
+        return ElementTarget(position=(float(position[1]), float(position[2])))
+    phrase = _without_lead(words)
     edge = _EDGE.search(words)
     if edge is not None:
         target = parse_target(words[: edge.start()], quotes)
         if target.ordinal is not None:
             raise NotUnderstoodError(edge[0], "count, or say where")
         return replace(
-            target, ordinal=-1 if edge["edge"].lower() == "bottom" else 1, phrase="" if quotes.marks(words) else said
+            target, ordinal=-1 if edge["edge"].lower() == "bottom" else 1, phrase="" if quotes.marks(words) else phrase
         )
     words = _OWN_NAME.sub(r"\1", TAIL.sub("", words))
     plain, relation, row = _take_relation(words, quotes)
     target = _parse_plain(plain, quotes)
-    return Target(
+    return ElementTarget(
         text=target.text,
         ordinal=target.ordinal if row is None else row,
         relation=relation,
         role=target.role,
-        phrase="" if quotes.marks(words) else said,
+        phrase="" if quotes.marks(words) else phrase,
     )
 
 
@@ -227,7 +227,7 @@ def _without_lead(words: str) -> str:
     return LEAD.sub("", words + " ").strip() or words
 
 
-def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None, int | None]:
+def _take_relation(words: str, quotes: Quotes) -> tuple[str, AnchorRelation | None, int | None]:
     """Return the words before a relation, the relation, and the row's number if there is one."""
     numbered = ROW_NUMBER.fullmatch(words)
     if numbered is not None:
@@ -240,7 +240,7 @@ def _take_relation(words: str, quotes: Quotes) -> tuple[str, Relation | None, in
             if kind == "inside" and before and _ANYWHERE.fullmatch(after):
                 return before, None, None
             if before and after and not _is_inside_name(before, after, kind, quotes):
-                return before, Relation(kind=kind, anchor=_parse_anchor(after, quotes)), None
+                return before, AnchorRelation(kind=kind, anchor=_parse_anchor(after, quotes)), None
     return words, None, None
 
 
@@ -258,7 +258,7 @@ def _is_inside_name(before: str, after: str, kind: RelationKind, quotes: Quotes)
     return kind == "inside" and not has_quotes and not re.match(r"the\s", after, re.I)
 
 
-def _parse_plain(words: str, quotes: Quotes) -> Target:
+def _parse_plain(words: str, quotes: Quotes) -> ElementTarget:
     """Parse ordinal, role and text of words without a relation."""
     words = _trim(words)
     is_led = re.match(r"(?:(?:on|at|to|into|over|onto|in)\s+)?(?:the|an?|one|this|that)\s", words) is not None
@@ -272,29 +272,29 @@ def _parse_plain(words: str, quotes: Quotes) -> Target:
     marks = quotes.marks(words)
     if marks:
         _check_leftover(words, marks, quotes)
-        return Target(text=quotes.unmask(marks[0], quoted=False).strip(), ordinal=ordinal, role=role)
+        return ElementTarget(text=quotes.unmask(marks[0], quoted=False).strip(), ordinal=ordinal, role=role)
     _check_name(words, is_led=is_led)
     words = _WITH_TAIL.sub("", words) if is_led else words
-    return Target(text=words.strip(), ordinal=ordinal, role=role)
+    return ElementTarget(text=words.strip(), ordinal=ordinal, role=role)
 
 
-def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> Target | None:
+def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> ElementTarget | None:
     """Return a target named only by its type, such as "the editor", "the second checkbox" or 'a "textarea" widget'."""
     kind = _KIND.fullmatch(words)
     if kind is not None:
-        said = quotes.unmask(kind[1], quoted=False).strip().lower()
-        if said in ("textarea", "text area", "text", "text input", "textbox", "text box"):
-            return Target(ordinal=ordinal, role="textarea" if "area" in said else "input")
-        role = ROLES.get(said)
+        noun = quotes.unmask(kind[1], quoted=False).strip().lower()
+        if noun in ("textarea", "text area", "text", "text input", "textbox", "text box"):
+            return ElementTarget(ordinal=ordinal, role="textarea" if "area" in noun else "input")
+        role = ROLES.get(noun)
         if role is None or role not in _NAMELESS or role == "field":
             return None  # several types of text boxes look alike
-        return Target(ordinal=ordinal, role=role)
+        return ElementTarget(ordinal=ordinal, role=role)
     plain = _WITH_TAIL.sub("", words)
     if AREA.fullmatch(plain):
         is_field = re.search(r"field|input|box", plain, re.I) is not None or (ordinal is not None and "text" in plain)
-        return Target(ordinal=ordinal, role="field" if is_field else "area")
+        return ElementTarget(ordinal=ordinal, role="field" if is_field else "area")
     if ROLES.get(plain.lower()) in _NAMELESS:
-        return Target(ordinal=ordinal, role=ROLES[plain.lower()])
+        return ElementTarget(ordinal=ordinal, role=ROLES[plain.lower()])
     if ordinal is not None and _COUNTED.fullmatch(plain) is not None:
         raise NotUnderstoodError(words, "name it by the text that it bears")
     return None
@@ -323,9 +323,11 @@ def _check_leftover(words: str, marks: list[str], quotes: Quotes) -> None:
 
 def _check_name(words: str, *, is_led: bool) -> None:
     """Check that words without quotes are a name, not a description or a condition."""
-    found = ALL_OF.match(words) or CONDITION.search(words) or (DESCRIPTION.search(words) if is_led else None)
-    if found is not None:
-        raise NotUnderstoodError(found[found.lastindex or 0] if found.lastindex else words, "a name goes in quotes")
+    unsupported = ALL_OF.match(words) or CONDITION.search(words) or (DESCRIPTION.search(words) if is_led else None)
+    if unsupported is not None:
+        raise NotUnderstoodError(
+            unsupported[unsupported.lastindex or 0] if unsupported.lastindex else words, "a name goes in quotes"
+        )
 
 
 def _take_ordinal(words: str) -> tuple[int | None, str]:
@@ -341,7 +343,7 @@ _PLURAL = rf"(?:{ROLE}|{NOUNS}|icons?|checkbox|textbox|check\s+box|box|entry|val
 _MARK = "\ue000\\d+\ue001"
 
 
-def parse_targets(masked: str, quotes: Quotes) -> list[Target]:
+def parse_targets(masked: str, quotes: Quotes) -> list[ElementTarget]:
     """Return the targets of a list: '"A", "B" and "C" in the row of "D"', "x, y and z"; one target if it is not a list.
 
     Raises:
@@ -362,7 +364,7 @@ def parse_targets(masked: str, quotes: Quotes) -> list[Target]:
     return [replace(target, relation=relation, ordinal=target.ordinal or row) for target in targets]
 
 
-def parse_path(masked: str, quotes: Quotes) -> list[Target]:
+def parse_path(masked: str, quotes: Quotes) -> list[ElementTarget]:
     """Return the targets of a menu path such as "File > Save as"; empty if it is not a path.
 
     Raises:
@@ -383,7 +385,7 @@ def _split_quoted(words: str, quotes: Quotes) -> list[str]:
     )
     if shared is not None:
         kind = (shared["head"] or shared["tail"] or "").strip().lower()
-        role = next((one for one in (kind, kind[:-1], kind[:-2]) if one in ROLES), "")
+        role = next((noun for noun in (kind, kind[:-1], kind[:-2]) if noun in ROLES), "")
         return [f"{mark} {role}".strip() for mark in quotes.marks(shared["list"])]
     parts = re.split(rf"{_COMMA}|{_AND}", words, flags=re.I)
     if any(len(quotes.marks(part)) > 1 for part in parts):
@@ -391,12 +393,12 @@ def _split_quoted(words: str, quotes: Quotes) -> list[str]:
     return parts
 
 
-def _parse_bare_list(words: str, quotes: Quotes) -> list[Target]:
-    """Split "x, y and z"; empty if it is not a list. "Terms and Conditions" may be one name: see `Target.whole`."""
+def _parse_bare_list(words: str, quotes: Quotes) -> list[ElementTarget]:
+    """Split "x, y and z"; empty if it is not a list. "Terms and Conditions" may be one name (`whole`)."""
     items = [item for item in re.split(_COMMA, words, flags=re.I) if item]
     is_pair = len(items) == 2 and re.search(r"\sand\s", words, re.I) is None
     whole = _without_lead(words) if is_pair else ""
-    targets: list[Target] = []
+    targets: list[ElementTarget] = []
     for index, item in enumerate(items):
         pair = re.split(_AND, item, flags=re.I)
         joined = _without_lead(item) if len(pair) > 1 else ""

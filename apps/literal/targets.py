@@ -68,7 +68,7 @@ OpenerKind = Literal["tab", "section", "node", "page"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class AnchorRelation:
     """Position of a target: `kind` relative to the text `anchor`."""
 
     kind: RelationKind
@@ -76,7 +76,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ElementTarget:
     """Element on the screen, named by its text.
 
     Attributes:
@@ -89,19 +89,19 @@ class Target:
         whole: For a part of an unquoted list: the words of the whole list, which may be a single name ("Terms and
             Conditions"); the screen decides.
         is_rest: True if it is not the first part of `whole`.
-        deed: Verb, if the words describe an action instead of naming its button: "save" for "save the changes", whose
+        verb: Verb, if the words describe an action instead of naming its button: "save" for "save the changes", whose
             text is "save changes".
     """
 
     text: str = ""
     ordinal: int | None = None
-    relation: Relation | None = None
+    relation: AnchorRelation | None = None
     role: Role = ""
     phrase: str = ""
     position: tuple[float, float] | None = None
     whole: str = ""
     is_rest: bool = False
-    deed: str = ""
+    verb: str = ""
 
     def __str__(self) -> str:
         words = [f'"{self.text}"'] if self.text else [f"the {self.role or 'text area'}"]
@@ -126,7 +126,7 @@ _RELATION_WORDS: dict[RelationKind, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looks:
+class FigureStyle:
     """Look of drawn figures; an empty attribute matches anything.
 
     Attributes:

@@ -23,7 +23,7 @@ _MISREAD_CHARS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class TextMatch:
     """Score from 0 to 1, and the matching characters of the line."""
 
     score: float
@@ -43,23 +43,23 @@ def normalize(text: str) -> str:
     return re.sub(r"^[•·▪>»\-\s]+(?=\w)|[\s:*….,]+$", "", plain) or plain
 
 
-def squash(text: str) -> str:
+def alphanumeric(text: str) -> str:
     """Return only the letters and digits, without accents and with look-alikes made equal."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
     kept = "".join(char for char in folded if char.isalnum() or char in "|!")
     return kept.translate(_CONFUSED)
 
 
-def fit_texts(wanted: str, seen: str) -> list[Fit]:
+def fit_texts(wanted: str, seen: str) -> list[TextMatch]:
     """Return all occurrences of `wanted` in the line `seen`, best first; empty if there are none."""
     whole = _fit_whole(wanted, seen)
     if whole:
-        return [Fit(whole, 0, len(seen))]
+        return [TextMatch(whole, 0, len(seen))]
     contained = _fit_contained(wanted, seen) or _fit_misread(wanted, seen)
     if contained:
         return contained
     fuzzy = _fit_fuzzy(wanted, seen)
-    return [Fit(fuzzy, 0, len(seen))] if fuzzy else []
+    return [TextMatch(fuzzy, 0, len(seen))] if fuzzy else []
 
 
 _SIGNS = {
@@ -79,13 +79,13 @@ def _fit_whole(wanted: str, seen: str) -> float:
         return 0.98
     if normalize(wanted) == normalize(seen):
         return 0.96
-    squashed = squash(wanted)
-    if squashed and squashed == squash(seen):
+    squashed = alphanumeric(wanted)
+    if squashed and squashed == alphanumeric(seen):
         return 0.92 if len(squashed) > 1 or wanted.isalpha() == seen.isalpha() else 0.0
     return 0.0
 
 
-def _fit_contained(wanted: str, seen: str) -> list[Fit]:
+def _fit_contained(wanted: str, seen: str) -> list[TextMatch]:
     for pattern, flags, score in (
         (re.escape(wanted), 0, 0.84),
         (re.escape(wanted), re.IGNORECASE, 0.82),
@@ -93,13 +93,15 @@ def _fit_contained(wanted: str, seen: str) -> list[Fit]:
     ):
         if not pattern:
             continue
-        found = [
-            Fit(score - 0.06 * (1 - (match.end() - match.start()) / max(len(seen), 1)), match.start(), match.end())
+        matches = [
+            TextMatch(
+                score - 0.06 * (1 - (match.end() - match.start()) / max(len(seen), 1)), match.start(), match.end()
+            )
             for match in re.finditer(rf"(?<!\w){pattern}(?!\w)", seen, flags)
             if match.end() > match.start()
         ]
-        if found:
-            return found
+        if matches:
+            return matches
     return []
 
 
@@ -107,7 +109,7 @@ def _loose_pattern(wanted: str) -> str:
     """Return a pattern that accepts any dash, quote, unaccented or similar character, and any space between words."""
     pieces = []
     for char in normalize(wanted):
-        base = squash(char)
+        base = alphanumeric(char)
         if char.isspace():
             pieces.append(r"[\s_]*")  # an underlined space is read as an underscore
         elif base and base in "ols":
@@ -127,40 +129,44 @@ _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*(?:\d|\w[A-Z]))\w{2,12}")
 """Pattern of a code: one word of letters with digits among them, or with capitals inside."""
 
 
-def _fit_misread(wanted: str, seen: str) -> list[Fit]:
+def _fit_misread(wanted: str, seen: str) -> list[TextMatch]:
     """Return occurrences of a code as a word with some misread characters, possibly right after the ring of its box."""
     if _CODE.fullmatch(wanted) is None:
         return []
     is_long = len(wanted) >= _MIN_FUZZY_LENGTH
     classes = ("".join(alike for alike in _ALIKE if is_long and sign in alike) or sign for sign in wanted)
     pattern = "".join(f"[{re.escape(signs)}]" for signs in classes)
-    found = re.finditer(rf"(?<!\w)[O0oD]?({pattern})(?!\w)", seen)
-    return [Fit(_MISREAD, match.start(1), match.end(1)) for match in found]
+    matches = re.finditer(rf"(?<!\w)[O0oD]?({pattern})(?!\w)", seen)
+    return [TextMatch(_MISREAD, match.start(1), match.end(1)) for match in matches]
 
 
 def _fit_fuzzy(wanted: str, seen: str) -> float:
-    one, other = squash(wanted), squash(seen)
-    if min(len(one), len(other)) < _MIN_FUZZY_LENGTH or re.sub(r"\D", "", wanted) != re.sub(r"\D", "", seen):
+    wanted_chars, seen_chars = alphanumeric(wanted), alphanumeric(seen)
+    if min(len(wanted_chars), len(seen_chars)) < _MIN_FUZZY_LENGTH or re.sub(r"\D", "", wanted) != re.sub(
+        r"\D", "", seen
+    ):
         return 0.0
-    if one in other or other in one:
+    if wanted_chars in seen_chars or seen_chars in wanted_chars:
         return 0.0  # "Saved" and "Unsaved" are words other than "Save", not misread ones
     words, seen_words = normalize(wanted).split(), normalize(seen).split()
     if len(words) == len(seen_words):
-        pairs = [(squash(word), squash(other)) for word, other in zip(words, seen_words, strict=True)]
+        pairs = [
+            (alphanumeric(word), alphanumeric(seen_word)) for word, seen_word in zip(words, seen_words, strict=True)
+        ]
         ratio = min(_ratio_of_misread(*pair) for pair in pairs)
     else:
-        ratio = _ratio_of_misread(one, other)  # OCR dropped or added a space
+        ratio = _ratio_of_misread(wanted_chars, seen_chars)  # OCR dropped or added a space
     return 0.3 + 0.35 * ratio if ratio else 0.0
 
 
-def _ratio_of_misread(one: str, other: str) -> float:
+def _ratio_of_misread(text: str, other: str) -> float:
     """Return the similarity of two texts if one may be a misread version of the other, else 0.
 
     OCR may take a letter for another one or for two (m, rn); words of five letters that differ in one are two words.
     """
-    if one == other or (len(one) == len(other) + 1 <= _MIN_FUZZY_LENGTH and other and (other in one)):
+    if text == other or (len(text) == len(other) + 1 <= _MIN_FUZZY_LENGTH and other and (other in text)):
         return 1.0  # "As" of which "s" was read
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, text, other, autojunk=False)
     for kind, start, end, other_start, other_end in matcher.get_opcodes():
         sizes = (end - start, other_end - other_start)
         if kind != "equal" and (max(sizes) > _MISREAD_CHARS or abs(sizes[0] - sizes[1]) > 1):
@@ -168,14 +174,14 @@ def _ratio_of_misread(one: str, other: str) -> float:
     return matcher.ratio() if matcher.ratio() > _FUZZY_RATIO else 0.0
 
 
-def nearness(wanted: str, seen: str) -> float:
+def similarity(wanted: str, seen: str) -> float:
     """Return a loose similarity from 0 to 1, to list the nearest texts if the wanted one is missing."""
-    one, other = squash(wanted), squash(seen)
-    if not one or not other:
+    wanted_chars, seen_chars = alphanumeric(wanted), alphanumeric(seen)
+    if not wanted_chars or not seen_chars:
         return 0.0
-    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    ratio = difflib.SequenceMatcher(None, wanted_chars, seen_chars, autojunk=False).ratio()
     return max(
         ratio,
-        0.9 * len(one) / len(other) if one in other else 0.0,
-        0.9 * len(other) / len(one) if other in one and len(other) > 2 else 0.0,
+        0.9 * len(wanted_chars) / len(seen_chars) if wanted_chars in seen_chars else 0.0,
+        0.9 * len(seen_chars) / len(wanted_chars) if seen_chars in wanted_chars and len(seen_chars) > 2 else 0.0,
     )

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from apps.literal.rules.filling import CHOOSING, PAIRS, SUGGESTING, TYPING
-from apps.literal.rules.looking import LOOKING, REPORTING
-from apps.literal.rules.looks import LOOKS
-from apps.literal.rules.notation import Rule
-from apps.literal.rules.pointing import CLICKING, GOING, POINTING
-from apps.literal.rules.working import WORKING
+from apps.literal.rules.clicking import CLICKING, GOING, POINTING
+from apps.literal.rules.figures import LOOKS
+from apps.literal.rules.form_filling import CHOOSING, PAIRS, SUGGESTING, TYPING
+from apps.literal.rules.notation import PhraseRule
+from apps.literal.rules.scroll_and_read import LOOKING, REPORTING
+from apps.literal.rules.text_and_answers import WORKING
 
-_RULES: tuple[Rule, ...] = (
+_RULES: tuple[PhraseRule, ...] = (
     *LOOKS,
     *WORKING,
     *GOING,
@@ -29,7 +29,7 @@ _BY_START = {
 }
 
 
-def rules_for(clause: str) -> Sequence[Rule]:
+def rules_for(clause: str) -> Sequence[PhraseRule]:
     """Return the rules for clauses with the same first word, in order."""
     word = re.match(r"[\w'-]*", clause)
     return _BY_START.get(word[0].lower() if word is not None else "", _BY_START[""])

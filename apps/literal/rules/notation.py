@@ -41,7 +41,7 @@ _TOKEN = re.compile(r"\s+|`[^`]*`|<\w+\??>|<\w+:|[()\[\]>|]|[^\s()\[\]<>|`]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedClause:
     """Clause that matches a rule.
 
     Attributes:
@@ -61,7 +61,7 @@ class Said:
 
 
 Steps = PlainStep | Sequence[PlainStep] | None
-Make = Callable[[Said], Steps]
+StepsOf = Callable[[ParsedClause], Steps]
 """Function that returns the steps of a clause, or None to pass it to the next rule.
 
 It raises NotUnderstoodError if the clause is of its kind and contains words without a meaning.
@@ -69,7 +69,7 @@ It raises NotUnderstoodError if the clause is of its kind and contains words wit
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PhraseRule:
     """Wording of a step.
 
     Attributes:
@@ -80,7 +80,7 @@ class Rule:
 
     pattern: re.Pattern[str]
     starts: frozenset[str] | None
-    make: Make
+    make: StepsOf
 
     def read(self, text: str, quotes: Quotes) -> Steps:
         """Return the steps of a clause; None if it does not match.
@@ -91,13 +91,13 @@ class Rule:
         match = self.pattern.fullmatch(f" {text}")
         if match is None:
             return None
-        return self.make(Said({name: (part or "").strip() for name, part in match.groupdict().items()}, quotes))
+        return self.make(ParsedClause({name: (part or "").strip() for name, part in match.groupdict().items()}, quotes))
 
 
-def rule(phrase: str, make: Make | PlainStep) -> Rule:
+def rule(phrase: str, make: StepsOf | PlainStep) -> PhraseRule:
     """Return a rule for clauses that match a phrase completely; `make` may be a constant step."""
     pattern, starts = compile_phrase(phrase)
-    return Rule(pattern, starts, make if callable(make) else lambda said: make)
+    return PhraseRule(pattern, starts, make if callable(make) else lambda clause: make)
 
 
 def compile_phrase(phrase: str) -> tuple[re.Pattern[str], frozenset[str] | None]:

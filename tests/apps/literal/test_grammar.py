@@ -5,101 +5,107 @@ from apps.literal.steps import (
     AnswerDialog,
     CheckShown,
     ClearField,
-    Click,
+    ClickFigures,
+    ClickTarget,
+    ComputeAnswer,
     CopyText,
-    Drag,
+    DescribeFigures,
+    DoNotSubmit,
     DragFigures,
-    LeaveUnsent,
+    DragTarget,
     OpenAddress,
     OpenUntil,
     PasteText,
     PickSuggestion,
-    PressFigures,
     PressKeys,
-    Report,
+    ReportValue,
     ScrollBy,
     ScrollUntil,
     SelectOption,
     SelectText,
+    SetSlider,
+    SetToggle,
     SetValue,
-    Slide,
-    TellFigures,
-    Tick,
     TypeAnswer,
-    TypeText,
+    TypeInto,
     Unreadable,
     WaitFor,
     WaitSeconds,
-    Work,
 )
-from apps.literal.targets import Looks, Relation, Target
+from apps.literal.targets import AnchorRelation, ElementTarget, FigureStyle
 from tests.tables import table
 
 
-def quoted(text: str, **more: object) -> Target:
-    return Target(text=text, **more)  # type: ignore[arg-type]
+def quoted(text: str, **more: object) -> ElementTarget:
+    return ElementTarget(text=text, **more)  # type: ignore[arg-type]
 
 
-def plain(text: str, phrase: str | None = None, **more: object) -> Target:
-    return Target(text=text, phrase=text if phrase is None else phrase, **more)  # type: ignore[arg-type]
+def plain(text: str, phrase: str | None = None, **more: object) -> ElementTarget:
+    return ElementTarget(text=text, phrase=text if phrase is None else phrase, **more)  # type: ignore[arg-type]
 
 
 CASES: list[tuple[str, list[object]]] = [
-    ("click 'Save'", [Click(target=quoted("Save"))]),
-    ("Double-click on “Report”", [Click(target=quoted("Report"), clicks=2)]),
+    ("click 'Save'", [ClickTarget(target=quoted("Save"))]),
+    ("Double-click on “Report”", [ClickTarget(target=quoted("Report"), clicks=2)]),
     (
         'right click "foo", then middle-click the link "bar"',
-        [Click(target=quoted("foo"), button="right"), Click(target=quoted("bar", role="link"), button="middle")],
+        [
+            ClickTarget(target=quoted("foo"), button="right"),
+            ClickTarget(target=quoted("bar", role="link"), button="middle"),
+        ],
     ),
-    ("hover over Products", [Click(target=plain("Products"), clicks=0)]),
-    ('click the second "Delete"', [Click(target=quoted("Delete", ordinal=2))]),
-    ("click the last Edit", [Click(target=plain("Edit", "last Edit", ordinal=-1))]),
-    ("click Sign in", [Click(target=plain("Sign in"))]),
-    ("click the Save button", [Click(target=plain("Save", "Save button", role="button"))]),
+    ("hover over Products", [ClickTarget(target=plain("Products"), clicks=0)]),
+    ('click the second "Delete"', [ClickTarget(target=quoted("Delete", ordinal=2))]),
+    ("click the last Edit", [ClickTarget(target=plain("Edit", "last Edit", ordinal=-1))]),
+    ("click Sign in", [ClickTarget(target=plain("Sign in"))]),
+    ("click the Save button", [ClickTarget(target=plain("Save", "Save button", role="button"))]),
     (
         "click Save next to Total",
-        [Click(target=plain("Save", "Save next to Total", relation=Relation(kind="near", anchor="Total")))],
+        [ClickTarget(target=plain("Save", "Save next to Total", relation=AnchorRelation(kind="near", anchor="Total")))],
     ),
     (
         "click 'Delete' in the row of 'Coffee'",
-        [Click(target=quoted("Delete", relation=Relation(kind="row", anchor="Coffee")))],
+        [ClickTarget(target=quoted("Delete", relation=AnchorRelation(kind="row", anchor="Coffee")))],
     ),
     (
         "click the Delete button in the row with 'Coffee'",
-        [Click(target=quoted("Delete", role="button", relation=Relation(kind="row", anchor="Coffee")))],
+        [ClickTarget(target=quoted("Delete", role="button", relation=AnchorRelation(kind="row", anchor="Coffee")))],
     ),
-    ("click 'Delete' in the third row", [Click(target=quoted("Delete", ordinal=3))]),
+    ("click 'Delete' in the third row", [ClickTarget(target=quoted("Delete", ordinal=3))]),
     (
         "click 'A' below 'B' and click 'C' above 'D'",
         [
-            Click(target=quoted("A", relation=Relation(kind="below", anchor="B"))),
-            Click(target=quoted("C", relation=Relation(kind="above", anchor="D"))),
+            ClickTarget(target=quoted("A", relation=AnchorRelation(kind="below", anchor="B"))),
+            ClickTarget(target=quoted("C", relation=AnchorRelation(kind="above", anchor="D"))),
         ],
     ),
     (
         "click 'A' to the left of 'B'; click 'C' right of 'D'",
         [
-            Click(target=quoted("A", relation=Relation(kind="left", anchor="B"))),
-            Click(target=quoted("C", relation=Relation(kind="right", anchor="D"))),
+            ClickTarget(target=quoted("A", relation=AnchorRelation(kind="left", anchor="B"))),
+            ClickTarget(target=quoted("C", relation=AnchorRelation(kind="right", anchor="D"))),
         ],
     ),
-    ("click at (0.25, 0.5)", [Click(target=Target(position=(0.25, 0.5)))]),
-    ('click "7", "+", "8" and "="', [Click(target=quoted(text)) for text in "7+8="]),
-    ("click File -> Save As", [Click(target=plain("File"), reveals="Save As"), Click(target=plain("Save As"))]),
+    ("click at (0.25, 0.5)", [ClickTarget(target=ElementTarget(position=(0.25, 0.5)))]),
+    ('click "7", "+", "8" and "="', [ClickTarget(target=quoted(text)) for text in "7+8="]),
+    (
+        "click File -> Save As",
+        [ClickTarget(target=plain("File"), reveals="Save As"), ClickTarget(target=plain("Save As"))],
+    ),
     (
         "type 12.50 into Amount and click Save",
-        [TypeText(text="12.50", field=plain("Amount")), Click(target=plain("Save"))],
+        [TypeInto(text="12.50", field=plain("Amount")), ClickTarget(target=plain("Save"))],
     ),
     (
         "Enter 'Lunch, then tea; and click' in the Description field.",
-        [TypeText(text="Lunch, then tea; and click", field=plain("Description", "Description field", role="field"))],
+        [TypeInto(text="Lunch, then tea; and click", field=plain("Description", "Description field", role="field"))],
     ),
-    ("type s3cret! into Password", [TypeText(text="s3cret!", field=plain("Password"))]),
-    ("Type {{password}} into Password", [TypeText(text="{{password}}", field=plain("Password"))]),
-    ("type 'It's ok' into \"Bob's note\"", [TypeText(text="It's ok", field=quoted("Bob's note"))]),
-    ("type hello", [TypeText(text="hello")]),
-    ("type 'hello world' into the document", [TypeText(text="hello world", field=plain("", "document", role="area"))]),
-    ("append ' and more' to Notes", [TypeText(text=" and more", field=plain("Notes"), append=True)]),
+    ("type s3cret! into Password", [TypeInto(text="s3cret!", field=plain("Password"))]),
+    ("Type {{password}} into Password", [TypeInto(text="{{password}}", field=plain("Password"))]),
+    ("type 'It's ok' into \"Bob's note\"", [TypeInto(text="It's ok", field=quoted("Bob's note"))]),
+    ("type hello", [TypeInto(text="hello")]),
+    ("type 'hello world' into the document", [TypeInto(text="hello world", field=plain("", "document", role="area"))]),
+    ("append ' and more' to Notes", [TypeInto(text=" and more", field=plain("Notes"), append=True)]),
     (
         "Fill Amount with 3 and Date with 2026-03-04",
         [SetValue(field=plain("Amount"), value="3"), SetValue(field=plain("Date"), value="2026-03-04")],
@@ -112,26 +118,26 @@ CASES: list[tuple[str, list[object]]] = [
         "Fill in the form:\n  Name: Bob\n  City: Paris",
         [SetValue(field=plain("Name"), value="Bob"), SetValue(field=plain("City"), value="Paris")],
     ),
-    ("set Wifi to off", [Tick(target=plain("Wifi"), is_on=False)]),
+    ("set Wifi to off", [SetToggle(target=plain("Wifi"), is_on=False)]),
     ("clear the Amount field", [ClearField(field=plain("Amount", "Amount field", role="field"))]),
     (
         "choose Travel from the Category list",
-        [SelectOption(option=Target(text="Travel"), field=plain("Category", "Category list", role="list"))],
+        [SelectOption(option=ElementTarget(text="Travel"), field=plain("Category", "Category list", role="list"))],
     ),
-    ("select 'Travel' in Category", [SelectOption(option=Target(text="Travel"), field=plain("Category"))]),
-    ("select the 'Card' radio button", [Tick(target=quoted("Card", role="radio"))]),
+    ("select 'Travel' in Category", [SelectOption(option=ElementTarget(text="Travel"), field=plain("Category"))]),
+    ("select the 'Card' radio button", [SetToggle(target=quoted("Card", role="radio"))]),
     (
         "tick Reimbursable and uncheck 'Send mail'",
-        [Tick(target=plain("Reimbursable")), Tick(target=quoted("Send mail"), is_on=False)],
+        [SetToggle(target=plain("Reimbursable")), SetToggle(target=quoted("Send mail"), is_on=False)],
     ),
-    ("make sure that Reimbursable is not ticked", [Tick(target=plain("Reimbursable"), is_on=False)]),
+    ("make sure that Reimbursable is not ticked", [SetToggle(target=plain("Reimbursable"), is_on=False)]),
     (
         "press ctrl+s, press Tab 3 times then press Enter twice",
         [PressKeys(keys=("ctrl", "s")), PressKeys(keys=("tab",), times=3), PressKeys(keys=("enter",), times=2)],
     ),
     ("press Control-Shift-T and press ctrl++", [PressKeys(keys=("ctrl", "shift", "t")), PressKeys(keys=("ctrl", "+"))]),
-    ("press Save", [Click(target=plain("Save"))]),
-    ("press the '7' button", [Click(target=quoted("7", role="button"))]),
+    ("press Save", [ClickTarget(target=plain("Save"))]),
+    ("press the '7' button", [ClickTarget(target=quoted("7", role="button"))]),
     (
         "scroll down 2 pages; scroll up 3 notches; scroll to the bottom",
         [
@@ -142,10 +148,10 @@ CASES: list[tuple[str, list[object]]] = [
     ),
     (
         "Please scroll down until you see 'Terms', then click it",
-        [ScrollUntil(target=quoted("Terms")), Click(target=quoted("Terms"))],
+        [ScrollUntil(target=quoted("Terms")), ClickTarget(target=quoted("Terms"))],
     ),
-    ("drag 'A' and drop it on 'B'", [Drag(source=quoted("A"), onto=quoted("B"))]),
-    ("drag the 'Volume' to the right by 40 pixels", [Drag(source=quoted("Volume"), by_px=(40, 0))]),
+    ("drag 'A' and drop it on 'B'", [DragTarget(source=quoted("A"), onto=quoted("B"))]),
+    ("drag the 'Volume' to the right by 40 pixels", [DragTarget(source=quoted("Volume"), by_px=(40, 0))]),
     (
         "wait until 'Saved' appears; wait until 'Loading' disappears; wait 2 seconds; wait 500 ms",
         [
@@ -164,11 +170,11 @@ CASES: list[tuple[str, list[object]]] = [
         ],
     ),
     ("accept the dialog. Dismiss the alert", [AnswerDialog(accept=True), AnswerDialog(accept=False)]),
-    ("What is the Total?", [Report(target=plain("Total"))]),
-    ("report the text next to 'Total'", [Report(target=quoted("Total"))]),
+    ("What is the Total?", [ReportValue(target=plain("Total"))]),
+    ("report the text next to 'Total'", [ReportValue(target=quoted("Total"))]),
     (
         "tell me the Amount in the row of 'Coffee'",
-        [Report(target=quoted("Amount", relation=Relation(kind="row", anchor="Coffee")))],
+        [ReportValue(target=quoted("Amount", relation=AnchorRelation(kind="row", anchor="Coffee")))],
     ),
     (
         "check that 'Saved' is shown and verify that 'Error' is not shown",
@@ -177,54 +183,54 @@ CASES: list[tuple[str, list[object]]] = [
     ("check that Total is 45.00", [CheckShown(target=plain("Total"), value="45.00")]),
     (
         "Add an expense: click New, type 5 into Amount. Done.",
-        [Click(target=plain("New")), TypeText(text="5", field=plain("Amount"))],
+        [ClickTarget(target=plain("New")), TypeInto(text="5", field=plain("Amount"))],
     ),
     (
         "First, click 'A'. Next, please click 'B'. Finally click 'C', thanks",
-        [Click(target=quoted("A")), Click(target=quoted("B")), Click(target=quoted("C"))],
+        [ClickTarget(target=quoted("A")), ClickTarget(target=quoted("B")), ClickTarget(target=quoted("C"))],
     ),
-    ("- click 'A'\n* click 'B'\n• click 'C'\nStep 4: click 'D'", [Click(target=quoted(text)) for text in "ABCD"]),
+    ("- click 'A'\n* click 'B'\n• click 'C'\nStep 4: click 'D'", [ClickTarget(target=quoted(text)) for text in "ABCD"]),
     (
         "Select x, y and z and click Submit",
         [
-            SelectOption(option=Target(text="x")),
-            SelectOption(option=Target(text="y", whole="y and z")),
-            SelectOption(option=Target(text="z", whole="y and z", is_rest=True)),
-            Click(target=plain("Submit")),
+            SelectOption(option=ElementTarget(text="x")),
+            SelectOption(option=ElementTarget(text="y", whole="y and z")),
+            SelectOption(option=ElementTarget(text="z", whole="y and z", is_rest=True)),
+            ClickTarget(target=plain("Submit")),
         ],
     ),
     (
         "Select 'a', 'b' and 'c' in Tags",
-        [SelectOption(option=Target(text=text), field=plain("Tags"), is_more=text != "a") for text in "abc"],
+        [SelectOption(option=ElementTarget(text=text), field=plain("Tags"), is_more=text != "a") for text in "abc"],
     ),
     (
         'untick "A" and "B"; click the buttons "C" and "D"',
         [
-            *(Tick(target=quoted(text), is_on=False) for text in "AB"),
-            *(Click(target=quoted(text, role="button")) for text in "CD"),
+            *(SetToggle(target=quoted(text), is_on=False) for text in "AB"),
+            *(ClickTarget(target=quoted(text, role="button")) for text in "CD"),
         ],
     ),
     (
         "click Terms and Conditions",
         [
-            Click(target=Target(text="Terms", whole="Terms and Conditions")),
-            Click(target=Target(text="Conditions", whole="Terms and Conditions", is_rest=True)),
+            ClickTarget(target=ElementTarget(text="Terms", whole="Terms and Conditions")),
+            ClickTarget(target=ElementTarget(text="Conditions", whole="Terms and Conditions", is_rest=True)),
         ],
     ),
-    ("Select nothing and click Submit", [Click(target=plain("Submit"))]),
+    ("Select nothing and click Submit", [ClickTarget(target=plain("Submit"))]),
     (
         "Click button ONE, then click the TWO button",
         [
-            Click(target=plain("ONE", "button ONE", role="button")),
-            Click(target=plain("TWO", "TWO button", role="button")),
+            ClickTarget(target=plain("ONE", "button ONE", role="button")),
+            ClickTarget(target=plain("TWO", "TWO button", role="button")),
         ],
     ),
-    ("Open the Billing tab", [Click(target=plain("Billing", "Billing tab", role="tab"))]),
+    ("Open the Billing tab", [ClickTarget(target=plain("Billing", "Billing tab", role="tab"))]),
     (
         "click the 3rd search result and click the second link",
         [
-            Click(target=plain("", "3rd search result", ordinal=3, role="result")),
-            Click(target=plain("", "second link", ordinal=2, role="link")),
+            ClickTarget(target=plain("", "3rd search result", ordinal=3, role="result")),
+            ClickTarget(target=plain("", "second link", ordinal=2, role="link")),
         ],
     ),
     (
@@ -232,7 +238,7 @@ CASES: list[tuple[str, list[object]]] = [
         [
             SetValue(field=plain("username"), value="vina"),
             SetValue(field=plain("password"), value="US"),
-            Click(target=plain("login")),
+            ClickTarget(target=plain("login")),
         ],
     ),
     (
@@ -249,11 +255,11 @@ CASES: list[tuple[str, list[object]]] = [
     ),
     (
         'enter "a" into First and "b" into Second',
-        [TypeText(text="a", field=plain("First")), TypeText(text="b", field=plain("Second"))],
+        [TypeInto(text="a", field=plain("First")), TypeInto(text="b", field=plain("Second"))],
     ),
     (
         'Enter the password "yA" into both text fields',
-        [TypeText(text="yA", field=Target(ordinal=number, role="field")) for number in (1, 2)],
+        [TypeInto(text="yA", field=ElementTarget(ordinal=number, role="field")) for number in (1, 2)],
     ),
     (
         'Enter an item that starts with "Ce" and ends with "lic".',
@@ -265,27 +271,27 @@ CASES: list[tuple[str, list[object]]] = [
     ),
     (
         'Type "agustina" in all upper case letters in the text input',
-        [TypeText(text="AGUSTINA", field=plain("", "text input", role="field"))],
+        [TypeInto(text="AGUSTINA", field=plain("", "text input", role="field"))],
     ),
     (
         'Use the textbox to enter "Renda" and press "Search", then find and click "More"',
         [
-            TypeText(text="Renda", field=plain("", "textbox", role="field")),
-            Click(target=quoted("Search")),
-            Click(target=quoted("More")),
+            TypeInto(text="Renda", field=plain("", "textbox", role="field")),
+            ClickTarget(target=quoted("Search")),
+            ClickTarget(target=quoted("More")),
         ],
     ),
-    ('Click the button in the dialog box labeled "Cancel"', [Click(target=quoted("Cancel", role="button"))]),
-    ('Close the dialog box by clicking the "x"', [Click(target=quoted("x"))]),
-    ("Focus into the 3rd input textbox", [Click(target=plain("", "3rd input textbox", ordinal=3, role="field"))]),
-    ('Click on a "checkbox" widget', [Click(target=quoted("", ordinal=1, role="checkbox"))]),
+    ('Click the button in the dialog box labeled "Cancel"', [ClickTarget(target=quoted("Cancel", role="button"))]),
+    ('Close the dialog box by clicking the "x"', [ClickTarget(target=quoted("x"))]),
+    ("Focus into the 3rd input textbox", [ClickTarget(target=plain("", "3rd input textbox", ordinal=3, role="field"))]),
+    ('Click on a "checkbox" widget', [ClickTarget(target=quoted("", ordinal=1, role="checkbox"))]),
     (
         "Select File > Export",
-        [Click(target=plain("File"), reveals="Export"), Click(target=plain("Export"))],
+        [ClickTarget(target=plain("File"), reveals="Export"), ClickTarget(target=plain("Export"))],
     ),
     (
         "click Save at the bottom of the page",
-        [Click(target=plain("Save", "Save at the bottom of the page", ordinal=-1))],
+        [ClickTarget(target=plain("Save", "Save at the bottom of the page", ordinal=-1))],
     ),
     (
         'fill in the form with name "Bob" and email "b@x.org"',
@@ -294,17 +300,20 @@ CASES: list[tuple[str, list[object]]] = [
     (
         "Select 'Large' as the size and 'Blue' as the color",
         [
-            SelectOption(option=Target(text="Large"), field=plain("size")),
-            SelectOption(option=Target(text="Blue"), field=plain("color")),
+            SelectOption(option=ElementTarget(text="Large"), field=plain("size")),
+            SelectOption(option=ElementTarget(text="Blue"), field=plain("color")),
         ],
     ),
-    ("Enter the code 1234 into PIN", [TypeText(text="1234", field=plain("PIN"))]),
-    ('click "+" twice', [Click(target=quoted("+"))] * 2),
-    ("Click Next twice.", [Click(target=plain("Next"))] * 2),
-    ("click the Next button 3 times", [Click(target=plain("Next", "Next button", role="button"))] * 3),
-    ("click three times on Next", [Click(target=plain("Next"))] * 3),
-    ("click Once Upon a Time", [Click(target=plain("Once Upon a Time"))]),
-    ("press Enter to search, press Submit when done", [PressKeys(keys=("enter",)), Click(target=plain("Submit"))]),
+    ("Enter the code 1234 into PIN", [TypeInto(text="1234", field=plain("PIN"))]),
+    ('click "+" twice', [ClickTarget(target=quoted("+"))] * 2),
+    ("Click Next twice.", [ClickTarget(target=plain("Next"))] * 2),
+    ("click the Next button 3 times", [ClickTarget(target=plain("Next", "Next button", role="button"))] * 3),
+    ("click three times on Next", [ClickTarget(target=plain("Next"))] * 3),
+    ("click Once Upon a Time", [ClickTarget(target=plain("Once Upon a Time"))]),
+    (
+        "press Enter to search, press Submit when done",
+        [PressKeys(keys=("enter",)), ClickTarget(target=plain("Submit"))],
+    ),
     ("Frobnicate the widget", [Unreadable(text="Frobnicate the widget")]),
     ("日本語 {x} 🙂", [Unreadable(text="日本語 {x} 🙂")]),
     ("", []),
@@ -315,9 +324,9 @@ CASES.append(
         'Press ctrl+end. Type "She comes in May." Type "new" into Summary. Click "Save!" Press Enter.',
         [
             PressKeys(keys=("ctrl", "end")),
-            TypeText(text="She comes in May."),
-            TypeText(text="new", field=plain("Summary")),
-            Click(target=quoted("Save!")),
+            TypeInto(text="She comes in May."),
+            TypeInto(text="new", field=plain("Summary")),
+            ClickTarget(target=quoted("Save!")),
             PressKeys(keys=("enter",)),
         ],
     )
@@ -329,27 +338,27 @@ CASES += [
         'Expand the sections below, to find and click on the link "Terms".',
         [
             OpenUntil(kind="section", target=quoted("Terms", role="link")),
-            Click(target=quoted("Terms", role="link")),
+            ClickTarget(target=quoted("Terms", role="link")),
         ],
     ),
     (
         'Switch between the tabs until you see "Fees", then click Pay',
-        [OpenUntil(kind="tab", target=quoted("Fees")), Click(target=plain("Pay"))],
+        [OpenUntil(kind="tab", target=quoted("Fees")), ClickTarget(target=plain("Pay"))],
     ),
     (
         'Browse through the folders. Locate and double-click the file "a.txt"',
-        [OpenUntil(kind="node", target=quoted("a.txt")), Click(target=quoted("a.txt"), clicks=2)],
+        [OpenUntil(kind="node", target=quoted("a.txt")), ClickTarget(target=quoted("a.txt"), clicks=2)],
     ),
     (
         "Enter the value of Last name into the text field",
         [
-            Report(target=plain("name", "Last name", ordinal=-1)),
-            TypeAnswer(field=Target(role="field", phrase="text field")),
+            ReportValue(target=plain("name", "Last name", ordinal=-1)),
+            TypeAnswer(field=ElementTarget(role="field", phrase="text field")),
         ],
     ),
     (
         "Solve for x, then type the answer into the box",
-        [Work(kind="unknown"), TypeAnswer(field=Target(role="field", phrase="box"))],
+        [ComputeAnswer(kind="unknown"), TypeAnswer(field=ElementTarget(role="field", phrase="box"))],
     ),
     (
         'Copy the text of "From" and paste it into "To"',
@@ -360,32 +369,35 @@ CASES += [
         'make "Total" bold and underline "Sum"',
         [SelectText(text="Total", style="b"), Unreadable(text='underline "Sum"')],
     ),
-    ("select -5.5 with the 2nd slider", [Slide(value=-5.5, number=2)]),
-    ("set the sliders to 3, 4 and 9", [Slide(value=value, number=index) for index, value in enumerate((3, 4, 9), 1)]),
-    ("set the spinner to 7", [Slide(value=7, is_spinner=True)]),
-    ("select all the shades of red", [PressFigures(looks=Looks(colour="red", kind="item"), is_all=True)]),
+    ("select -5.5 with the 2nd slider", [SetSlider(value=-5.5, number=2)]),
+    (
+        "set the sliders to 3, 4 and 9",
+        [SetSlider(value=value, number=index) for index, value in enumerate((3, 4, 9), 1)],
+    ),
+    ("set the spinner to 7", [SetSlider(value=7, is_spinner=True)]),
+    ("select all the shades of red", [ClickFigures(looks=FigureStyle(colour="red", kind="item"), is_all=True)]),
     (
         "click the small blue triangle",
-        [PressFigures(looks=Looks(size="small", colour="blue", kind="triangle"), phrase="small blue triangle")],
+        [ClickFigures(looks=FigureStyle(size="small", colour="blue", kind="triangle"), phrase="small blue triangle")],
     ),
-    ("How many green squares are there?", [TellFigures(looks=Looks(colour="green", kind="square"))]),
+    ("How many green squares are there?", [DescribeFigures(looks=FigureStyle(colour="green", kind="square"))]),
     (
         "drag all circles into the left box, and everything else into the right box",
         [
-            DragFigures(looks=Looks(kind="circle"), box="left"),
-            DragFigures(looks=Looks(kind="circle"), box="right", is_others=True),
+            DragFigures(looks=FigureStyle(kind="circle"), box="left"),
+            DragFigures(looks=FigureStyle(kind="circle"), box="right", is_others=True),
         ],
     ),
-    ("click the button that best describes the figure", [TellFigures(looks=Looks(kind="item"), what="name")]),
+    ("click the button that best describes the figure", [DescribeFigures(looks=FigureStyle(kind="item"), what="name")]),
     (
         'type "Ann" into Name, but do not submit it',
-        [TypeText(text="Ann", field=plain("Name")), LeaveUnsent()],
+        [TypeInto(text="Ann", field=plain("Name")), DoNotSubmit()],
     ),
     (
         "Scroll to the bottom of the textarea, then hover over A",
         [
             ScrollBy(direction="down", notches=None, over=plain("", "textarea", role="area")),
-            Click(target=plain("A"), clicks=0),
+            ClickTarget(target=plain("A"), clicks=0),
         ],
     ),
 ]

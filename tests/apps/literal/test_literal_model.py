@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from apps.literal import LiteralModel
-from apps.literal.moves import Note, Phase, Progress, format_action, read_progress
+from apps.literal.step_outcome import ScreenNote, StepPhase, StepProgress, format_action, read_progress
 from cua.errors import ModelError
 from cua.gui_agent.protocol import parse
 from cua.messages import ImagePart, Message, TextPart
@@ -193,25 +193,25 @@ def test_progress_survives_the_way_through_the_history() -> None:
     actions = [
         format_action(0, 4, 'Click "a · wait 3"'),
         format_action(1, 4, 'Read "x"', answer="1 => 2"),
-        format_action(2, 4, 'Select "b" in "c"', Phase(kind="open", number=1)),
+        format_action(2, 4, 'Select "b" in "c"', StepPhase(kind="open", number=1)),
         format_action(
-            2, 4, 'Select "b" in "c"', Phase(kind="pick", number=1), notes=[Note(kind="saw", text='not "x"')]
+            2, 4, 'Select "b" in "c"', StepPhase(kind="pick", number=1), notes=[ScreenNote(kind="saw", text='not "x"')]
         ),
     ]
     text = "\n".join(f"# Step {index}:\n◁think▷t◁/think▷## Action:\n{action}\n" for index, action in enumerate(actions))
 
     progress = read_progress([Message(role="assistant", parts=(TextPart(text=text),))], total=4)
 
-    assert progress == Progress(
+    assert progress == StepProgress(
         index=2,
-        phases=(Phase(kind="open", number=1), Phase(kind="pick", number=1)),
+        phases=(StepPhase(kind="open", number=1), StepPhase(kind="pick", number=1)),
         answers=("1 => 2",),
         last_action='[3/4] Select "b" in "c" · pick 1 · saw "not \'x\'"',
-        notes=(Note(kind="saw", text="not 'x'"),),
+        notes=(ScreenNote(kind="saw", text="not 'x'"),),
     )
 
 
 def test_progress_of_another_instruction_is_none() -> None:
     text = '# Step 1:\n## Action:\n[1/3] Click "a"\n'
 
-    assert read_progress([Message(role="assistant", parts=(TextPart(text=text),))], total=2) == Progress()
+    assert read_progress([Message(role="assistant", parts=(TextPart(text=text),))], total=2) == StepProgress()

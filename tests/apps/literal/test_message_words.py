@@ -1,6 +1,6 @@
 """Messages of pages in several languages: done, refused, still at work, or not known."""
 
-from apps.literal.message_words import is_at_work, judge_text
+from apps.literal.message_words import classify_message, is_in_progress
 from tests.tables import table
 
 MESSAGES = {
@@ -27,9 +27,9 @@ CASES = [(text, verdict) for verdict, texts in MESSAGES.items() for text in text
 
 @table(("text", "verdict"), CASES)
 def test_a_message_is_judged_by_its_words(text: str, verdict: str) -> None:
-    assert judge_text(text) == verdict
+    assert classify_message(text) == verdict
 
 
 def test_dots_alone_are_work_only_on_what_was_pressed() -> None:
-    assert is_at_work("Lagrar…", is_own=True)
-    assert not is_at_work("Rename…")
+    assert is_in_progress("Lagrar…", is_own=True)
+    assert not is_in_progress("Rename…")

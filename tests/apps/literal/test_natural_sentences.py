@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from envs.browser import BrowserEnv
 from envs.browser.launch import find_browser
-from tests.apps.literal.test_look_again import DARK, LIGHT, SERIF, follow_on
+from tests.apps.literal.test_verify_result import DARK, LIGHT, SERIF, follow_on
 
 pytestmark = [
     pytest.mark.browser,

@@ -3,8 +3,8 @@
 import pytest
 
 from apps.literal.clauses import Quotes
-from apps.literal.rules.notation import Said, compile_phrase, rule
-from apps.literal.steps import LeaveUnsent
+from apps.literal.rules.notation import ParsedClause, compile_phrase, rule
+from apps.literal.steps import DoNotSubmit
 
 FITS: list[tuple[str, str, dict[str, str] | None]] = [
     ("(type [in]|enter) <text> into <field>", "Type in a into b into c", {"text": "a into b", "field": "c"}),
@@ -24,16 +24,16 @@ FITS: list[tuple[str, str, dict[str, str] | None]] = [
 
 @pytest.mark.parametrize(("phrase", "text", "parts"), FITS)
 def test_what_a_phrase_fits(phrase: str, text: str, parts: dict[str, str] | None) -> None:
-    found: list[Said] = []
+    found: list[ParsedClause] = []
 
-    def keep(said: Said) -> LeaveUnsent:
+    def keep(said: ParsedClause) -> DoNotSubmit:
         found.append(said)
-        return LeaveUnsent()
+        return DoNotSubmit()
 
     step = rule(phrase, keep).read(text, Quotes(("x",)))
 
     assert [said.parts for said in found] == ([] if parts is None else [parts])
-    assert step == (None if parts is None else LeaveUnsent())
+    assert step == (None if parts is None else DoNotSubmit())
 
 
 @pytest.mark.parametrize(

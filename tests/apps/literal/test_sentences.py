@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from apps.literal.grammar import parse_instruction
 from apps.literal.model import explain_unreadable
-from apps.literal.steps import LeaveUnsent, PickSuggestion, PlainStep, PressKeys, SetValue, TypeText, Unreadable
+from apps.literal.steps import DoNotSubmit, PickSuggestion, PlainStep, PressKeys, SetValue, TypeInto, Unreadable
 
 SENTENCES = (
     "type {a} into Name",
@@ -47,7 +47,7 @@ def sentences(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 def typed_texts(step: PlainStep | Unreadable) -> list[str]:
     match step:
-        case TypeText(text=text) | SetValue(value=text):
+        case TypeInto(text=text) | SetValue(value=text):
             return [text]
         case PickSuggestion(start=start, end=end, part=part):
             return [text for text in (start, end, part) if text]
@@ -70,7 +70,7 @@ def test_only_quoted_text_is_typed_and_no_word_is_dropped_or_left_unnamed(
     kept = " ".join(repr(step) for step in steps)
     is_repeated = len(set(map(repr, steps))) < len(steps)
     is_twice = is_repeated or any(isinstance(step, PressKeys) and step.times == 2 for step in steps)
-    understood = {"twice": is_twice, "never": any(isinstance(step, LeaveUnsent) for step in steps)}
+    understood = {"twice": is_twice, "never": any(isinstance(step, DoNotSubmit) for step in steps)}
     assert [word for word in strange if word not in kept and not understood.get(word)] == [], steps
     unread = [step for step in steps if isinstance(step, Unreadable)]
     explanation = explain_unreadable(unread)

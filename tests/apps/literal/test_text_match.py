@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, nearness
+from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, similarity
 
 
 def best(wanted: str, seen: str) -> float:
@@ -124,4 +124,4 @@ def test_several_places_in_one_line_are_all_found() -> None:
 def test_nearness_ranks_likely_texts_first() -> None:
     seen = ["Cancel", "Description", "Save all", "Sale"]
 
-    assert set(sorted(seen, key=lambda text: -nearness("Save", text))[:2]) == {"Save all", "Sale"}
+    assert set(sorted(seen, key=lambda text: -similarity("Save", text))[:2]) == {"Save all", "Sale"}

@@ -1,6 +1,6 @@
 """What was typed and what a field shows: digits, signs and separators are equal, or it is another text."""
 
-from apps.literal.read_back import compare_typed, is_readable
+from apps.literal.verify_typed import compare_typed, is_readable
 from tests.tables import table
 
 LIKENESS = [

@@ -2,14 +2,23 @@
 
 import re
 
-from apps.literal.do_pointer import locate, miss
+from apps.literal.do_pointer import locate, report_missing
 from apps.literal.find_field import choose
-from apps.literal.find_text import Found, find_text, keep_best, name_nearest
-from apps.literal.message_words import is_at_work
-from apps.literal.moves import Act, Already, Failed, Missing, Move, Progress, at, quote
-from apps.literal.screen import Screen
-from apps.literal.steps import CheckShown, Report, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
-from apps.literal.targets import Target
+from apps.literal.find_text import TextHit, find_text, keep_best, name_nearest
+from apps.literal.message_words import is_in_progress
+from apps.literal.screen import ParsedScreen
+from apps.literal.step_outcome import (
+    AlreadyDone,
+    RunCode,
+    StepFailed,
+    StepOutcome,
+    StepProgress,
+    TargetMissing,
+    at,
+    quote,
+)
+from apps.literal.steps import CheckShown, ReportValue, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
+from apps.literal.targets import ElementTarget
 from apps.literal.text_match import CONTAINED, WHOLE, fit_texts
 from visual_tools.box import Box
 from visual_tools.ink import find_runs
@@ -21,7 +30,7 @@ _BLOCK_PX, _BLOCK_STEP = 40, 10
 _CELL_GAP_PX = 6
 
 
-def read_value(screen: Screen, target: Target) -> str | None:
+def read_value(screen: ParsedScreen, target: ElementTarget) -> str | None:
     """Return the text right of a label in its line or row, else the one below it; None if it is missing or a dash.
 
     A label in a column of labels has its value only in its own row. With a row given ("the Amount in the row of
@@ -31,18 +40,18 @@ def read_value(screen: Screen, target: Target) -> str | None:
     return None if value is None or _NO_VALUE.fullmatch(value) else value
 
 
-def _read_any(screen: Screen, target: Target) -> str | None:
+def _read_any(screen: ParsedScreen, target: ElementTarget) -> str | None:
     if target.relation is not None and target.relation.kind in ("row", "inside"):
         cell = _read_cell(screen, target, target.relation.anchor)
         if cell is not None:
             return cell
     if target.relation is not None and not target.text:
-        target = Target(text=target.relation.anchor)
+        target = ElementTarget(text=target.relation.anchor)
     choice = choose(screen, target)
     if choice is None:
         return None
-    label = choice.place.box_px
-    rest = _rest_of_line(choice.place)
+    label = choice.hit.box_px
+    rest = _rest_of_line(choice.hit)
     if rest is not None or _is_beside_empty_cell(screen, label):
         return rest
     beside = _right_of(screen, label)
@@ -51,15 +60,15 @@ def _read_any(screen: Screen, target: Target) -> str | None:
     return _below(screen, label)
 
 
-def _rest_of_line(place: Found) -> str | None:
-    if place.line.box_px == place.box_px:
+def _rest_of_line(hit: TextHit) -> str | None:
+    if hit.line.box_px == hit.box_px:
         return None
-    words = [word for word, box in place.line.words if box.left >= place.box_px.right - 2]
+    words = [word for word, box in hit.line.words if box.left >= hit.box_px.right - 2]
     rest = " ".join(words).strip()
     return re.sub(r"^[\s:=\-–]+", "", rest) or rest.strip(": ") or None
 
 
-def _is_beside_empty_cell(screen: Screen, label: Box) -> bool:
+def _is_beside_empty_cell(screen: ParsedScreen, label: Box) -> bool:
     """Return True if a label fills a bordered cell whose right neighbour holds no text."""
     boxes = [rectangle.box_px for rectangle in screen.rectangles]
     cells = [box for box in boxes if box.contains(label, slack_px=2) and box.height < 4 * label.height]
@@ -73,7 +82,7 @@ def _is_beside_empty_cell(screen: Screen, label: Box) -> bool:
     )
 
 
-def _is_in_label_column(screen: Screen, label: Box) -> bool:
+def _is_in_label_column(screen: ParsedScreen, label: Box) -> bool:
     """Return True if texts below a label look like it, share its left edge, and one of them has a text to its right."""
     contrast = screen.contrast(label)
     below = [
@@ -88,14 +97,14 @@ def _is_in_label_column(screen: Screen, label: Box) -> bool:
     return any(_right_of(screen, line.box_px) for line in below)
 
 
-def _is_beside_block(screen: Screen, label: Box) -> bool:
+def _is_beside_block(screen: ParsedScreen, label: Box) -> bool:
     """Return True if a plain block is right of a label in place of a text, as while a value is loading."""
     y = round(label.center[1])
     row = screen.strength[y, label.right + 2 : label.right + screen.width // 2] > _BLOCK_STEP
     return any(end - start >= _BLOCK_PX for start, end in find_runs(row))
 
 
-def _right_of(screen: Screen, label: Box) -> str | None:
+def _right_of(screen: ParsedScreen, label: Box) -> str | None:
     beside = [
         line
         for line in screen.lines
@@ -106,7 +115,7 @@ def _right_of(screen: Screen, label: Box) -> str | None:
     return _text(min(beside, key=lambda line: line.box_px.left)) if beside else None
 
 
-def _below(screen: Screen, label: Box) -> str | None:
+def _below(screen: ParsedScreen, label: Box) -> str | None:
     under = [
         line
         for line in screen.lines
@@ -115,9 +124,9 @@ def _below(screen: Screen, label: Box) -> str | None:
     return _text(min(under, key=lambda line: line.box_px.top)) if under else None
 
 
-def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
+def _read_cell(screen: ParsedScreen, target: ElementTarget, anchor: str) -> str | None:
     rows = keep_best(find_text(screen, anchor))
-    headers = [place for place in find_text(screen, target.text) if place.fit >= CONTAINED]
+    headers = [hit for hit in find_text(screen, target.text) if hit.fit >= CONTAINED]
     cells = [
         (
             _header_rank(header, row),
@@ -139,7 +148,7 @@ def _read_cell(screen: Screen, target: Target, anchor: str) -> str | None:
     return " ".join(map(_text, _cell_lines(screen, line, row.box_px)))
 
 
-def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
+def _cell_lines(screen: ParsedScreen, first: TextLine, anchor: Box) -> list[TextLine]:
     """Return the lines of a cell from its first line; a line with text in the anchor's column starts a new row."""
     lines = [first]
     height = first.box_px.height
@@ -154,7 +163,7 @@ def _cell_lines(screen: Screen, first: TextLine, anchor: Box) -> list[TextLine]:
     return lines
 
 
-def _header_rank(header: Found, row: Found) -> tuple[bool, bool, int]:
+def _header_rank(header: TextHit, row: TextHit) -> tuple[bool, bool, int]:
     """Return the sort key of a column header: texts that are not buttons, then full matches, then the nearest."""
     return header.button is not None, header.fit < WHOLE, row.box_px.top - header.box_px.bottom
 
@@ -169,95 +178,97 @@ _MAX_VALUE_WAITS = 10
 _END_NOTCHES = 30
 
 
-def plan_scroll(step: ScrollBy, screen: Screen) -> Move:
+def plan_scroll(step: ScrollBy, screen: ParsedScreen) -> StepOutcome:
     """Turn the mouse wheel over the middle of the screen or over a target."""
     point = (screen.width / 2, screen.height / 2)
     if step.over is not None:
-        found, _ = locate(step.over, screen)
-        if found is None:
-            return miss(screen, step.over)
-        point = found
+        target_point, _ = locate(step.over, screen)
+        if target_point is None:
+            return report_missing(screen, step.over)
+        point = target_point
     notches = step.notches if step.notches is not None else _END_NOTCHES
     repeat = 1 if step.notches is not None else 4
-    return Act(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I turn the wheel.")
+    return RunCode(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I turn the wheel.")
 
 
-def scroll(direction: str, notches: int, where: str) -> str:
+def scroll(direction: str, notches: int, point: str) -> str:
     """Return the code of one scroll call."""
     call = "hscroll" if direction in ("left", "right") else "scroll"
     amount = notches if direction in ("up", "right") else -notches
-    return f"pyautogui.{call}({amount}, {where})"
+    return f"pyautogui.{call}({amount}, {point})"
 
 
-def plan_scroll_until(step: ScrollUntil, screen: Screen, progress: Progress, is_stuck: bool) -> Move:
+def plan_scroll_until(step: ScrollUntil, screen: ParsedScreen, progress: StepProgress, is_stuck: bool) -> StepOutcome:
     """Scroll a little and look again."""
     point, why = locate(step.target, screen)
     if point is not None:
-        return Already(thought=f"{why} It is seen.")
+        return AlreadyDone(thought=f"{why} It is seen.")
     tries = progress.count("scroll down") + progress.count("scroll up")
     if tries >= _MAX_SCROLLS or (tries and is_stuck):
-        return Failed(
+        return StepFailed(
             reason=f"{step.target} was not seen while scrolling {step.direction} to the end; "
             + _seen(screen, step.target.text)
         )
     middle = at(screen, (screen.width / 2, screen.height / 2))
     phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
-    return Act(code=(scroll(step.direction, 5, middle),), thought="It is not seen yet.", phase=phase)
+    return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not seen yet.", phase=phase)
 
 
-def plan_wait_for(step: WaitFor, screen: Screen, progress: Progress) -> Move:
+def plan_wait_for(step: WaitFor, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
     """Check every second."""
-    is_there = any(place.fit >= CONTAINED for place in find_text(screen, step.text))
+    is_there = any(hit.fit >= CONTAINED for hit in find_text(screen, step.text))
     if is_there == step.is_shown:
-        return Already(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
+        return AlreadyDone(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
     if progress.count("wait") >= _MAX_WAITS:
-        what = "did not appear" if step.is_shown else "is still there"
-        return Failed(reason=f'"{step.text}" {what} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
-    return Act(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
+        failure = "did not appear" if step.is_shown else "is still there"
+        return StepFailed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
+    return RunCode(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
 
 
-def plan_wait(step: WaitSeconds) -> Move:
+def plan_wait(step: WaitSeconds) -> StepOutcome:
     """Wait for a fixed time."""
-    return Act(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
+    return RunCode(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
 
 
-def plan_report(step: Report, screen: Screen, progress: Progress) -> Move:
+def plan_report(step: ReportValue, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
     """Read the text next to a label; wait if its value is still loading."""
     answer = read_value(screen, step.target)
-    if answer is not None and is_at_work(answer):
+    if answer is not None and is_in_progress(answer):
         if progress.count("wait") < _MAX_VALUE_WAITS:
-            return Act(code=("time.sleep(1)",), thought=f'It says "{answer}" still; I wait.', phase="wait")
-        return Failed(reason=f'{step.target} says "{answer}" still after {_MAX_VALUE_WAITS} looks')
+            return RunCode(code=("time.sleep(1)",), thought=f'It says "{answer}" still; I wait.', phase="wait")
+        return StepFailed(reason=f'{step.target} says "{answer}" still after {_MAX_VALUE_WAITS} looks')
     if answer is not None:
-        return Act(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
+        return RunCode(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
         if progress.count("wait") < _MAX_VALUE_WAITS:
-            return Act(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
-        return Failed(reason=f"no value stands beside {step.target}")
-    return miss(screen, step.target)
+            return RunCode(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
+        return StepFailed(reason=f"no value stands beside {step.target}")
+    return report_missing(screen, step.target)
 
 
-def plan_check(step: CheckShown, screen: Screen) -> Move:
+def plan_check(step: CheckShown, screen: ParsedScreen) -> StepOutcome:
     """Check that a text is shown, or what is next to it."""
     choice = choose(screen, step.target)
-    is_there = choice is not None and choice.place.fit >= CONTAINED
+    is_there = choice is not None and choice.hit.fit >= CONTAINED
     if step.value is not None:
         return _check_value(step, screen, step.value)
     if is_there == step.is_shown:
-        return Already(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as it should be.")
+        return AlreadyDone(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as it should be.")
     if not step.is_shown:
-        return Failed(reason=f"{step.target} is shown, and should not be")
-    return miss(screen, step.target)
+        return StepFailed(reason=f"{step.target} is shown, and should not be")
+    return report_missing(screen, step.target)
 
 
-def _check_value(step: CheckShown, screen: Screen, value: str) -> Move:
+def _check_value(step: CheckShown, screen: ParsedScreen, value: str) -> StepOutcome:
     seen = read_value(screen, step.target)
     if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
-        return Already(thought=f'{step.target} is "{seen}", as it should be.')
+        return AlreadyDone(thought=f'{step.target} is "{seen}", as it should be.')
     if seen is None:
-        return Missing(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
-    return Failed(reason=f'{step.target} is "{seen}", and should be {quote(value)}')
+        return TargetMissing(
+            what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text))
+        )
+    return StepFailed(reason=f'{step.target} is "{seen}", and should be {quote(value)}')
 
 
-def _seen(screen: Screen, text: str) -> str:
+def _seen(screen: ParsedScreen, text: str) -> str:
     return "nearest texts seen: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))

@@ -3,25 +3,25 @@
 import re
 from collections.abc import Sequence
 
-from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules.notation import KINDS, MARK, Rule, Said, compile_phrase, rule
-from apps.literal.rules.words import target
+from apps.literal.rules.clause_parts import target
+from apps.literal.rules.notation import KINDS, MARK, ParsedClause, PhraseRule, compile_phrase, rule
+from apps.literal.step_outcome import NotUnderstoodError
 from apps.literal.steps import (
-    Click,
+    ClickTarget,
+    ComputeAnswer,
     CopyText,
+    DoNotSubmit,
     FillFromPage,
-    LeaveUnsent,
     OpenUntil,
     PasteText,
     PlainStep,
-    Report,
+    ReportValue,
     SelectText,
-    Slide,
+    SetSlider,
     TypeAnswer,
-    Work,
 )
 from apps.literal.target_phrase import ORDINALS
-from apps.literal.targets import OpenerKind, Target
+from apps.literal.targets import ElementTarget, OpenerKind
 
 _HERE = "[below|above|here|shown|on the (page|left|right)|one by one|one after (the other|another)]"
 _ALL = "[(all|each|every|any) [one] [of]] [the|these|those]"
@@ -49,10 +49,10 @@ def read_opener(clause: str, following: str) -> OpenerKind | None:
     return next((kind for kind, pattern in _OPENER_PATTERNS.items() if pattern.fullmatch(text)), None)
 
 
-def _open_until(kind: OpenerKind) -> Rule:
-    def make(said: Said) -> Sequence[PlainStep]:
-        found = OpenUntil(kind=kind, target=target(said))
-        return [found, Click(target=found.target)] if said["act"] else [found]
+def _open_until(kind: OpenerKind) -> PhraseRule:
+    def make(clause: ParsedClause) -> Sequence[PlainStep]:
+        opening = OpenUntil(kind=kind, target=target(clause))
+        return [opening, ClickTarget(target=opening.target)] if clause["act"] else [opening]
 
     return rule(
         f"{_OPENERS[kind]}`[ ,]+(?:(?:in order )?to|and|until you|and then)` (find|locate|see|look for|search for)"
@@ -61,13 +61,13 @@ def _open_until(kind: OpenerKind) -> Rule:
     )
 
 
-def _ordinal(said: Said, what: str) -> int | None:
+def _ordinal(clause: ParsedClause, noun: str) -> int | None:
     """Return the number in a part; None if it is omitted."""
-    word = said["ordinal"]
+    word = clause["ordinal"]
     digits = re.fullmatch(r"(\d{1,3})(?:st|nd|rd|th)", word.lower())
     ordinal = int(digits[1]) if digits is not None else ORDINALS.get(word.lower())
     if word and not ordinal:
-        raise NotUnderstoodError(word, f"say which {what} by its number")
+        raise NotUnderstoodError(word, f"say which {noun} by its number")
     return ordinal
 
 
@@ -75,36 +75,36 @@ _STYLES = {"b": "bold", "i": "ital", "u": "under"}
 _STYLE = "<style: bold|italics?|underlined?>"
 
 
-def _style(said: Said) -> PlainStep:
-    style = next(letter for letter, word in _STYLES.items() if said["style"].lower().startswith(word))
-    if re.fullmatch(r"everything|all|it all|all (?:of )?the text|the (?:whole|entire) text", said["what"], re.I):
+def _style(clause: ParsedClause) -> PlainStep:
+    style = next(letter for letter, word in _STYLES.items() if clause["style"].lower().startswith(word))
+    if re.fullmatch(r"everything|all|it all|all (?:of )?the text|the (?:whole|entire) text", clause["text"], re.I):
         return SelectText(is_all=True, style=style)  # type: ignore[arg-type]
-    text = re.sub(r"^(?:the\s+)?(?:(?:text|words?|phrase)\s+)?(?=\S)", "", said["what"], flags=re.I)
-    return SelectText(text=said.quotes.unmask(text, quoted=False).strip(), style=style)  # type: ignore[arg-type]
+    text = re.sub(r"^(?:the\s+)?(?:(?:text|words?|phrase)\s+)?(?=\S)", "", clause["text"], flags=re.I)
+    return SelectText(text=clause.quotes.unmask(text, quoted=False).strip(), style=style)  # type: ignore[arg-type]
 
 
-def _mark_paragraph(said: Said) -> PlainStep:
-    return SelectText(paragraph=_ordinal(said, "paragraph"))
+def _mark_paragraph(clause: ParsedClause) -> PlainStep:
+    return SelectText(paragraph=_ordinal(clause, "paragraph"))
 
 
-def _word(said: Said) -> PlainStep:
-    is_in_area = re.search(r"area|box|field", said["where"]) is not None
-    return Work(kind="word", ordinal=_ordinal(said, "word") or 1, is_in_area=is_in_area)
+def _word(clause: ParsedClause) -> PlainStep:
+    is_in_area = re.search(r"area|box|field", clause["source"]) is not None
+    return ComputeAnswer(kind="word", ordinal=_ordinal(clause, "word") or 1, is_in_area=is_in_area)
 
 
-def _slide(said: Said) -> PlainStep:
-    value = said.unquoted("value")
+def _slide(clause: ParsedClause) -> PlainStep:
+    value = clause.unquoted("value")
     if re.fullmatch(KINDS["DECIMAL"], value) is None:
         raise NotUnderstoodError(value, "a number")
-    is_spinner = re.search(r"spinner|stepper|number (?:field|input|box)", said["widget"], re.I) is not None
-    return Slide(value=_decimal(value), number=_ordinal(said, "one"), is_spinner=is_spinner)
+    is_spinner = re.search(r"spinner|stepper|number (?:field|input|box)", clause["widget"], re.I) is not None
+    return SetSlider(value=_decimal(value), number=_ordinal(clause, "one"), is_spinner=is_spinner)
 
 
-def _slide_all(said: Said) -> Sequence[PlainStep] | None:
-    if _VALUES.fullmatch(said["values"]) is None:
+def _slide_all(clause: ParsedClause) -> Sequence[PlainStep] | None:
+    if _VALUES.fullmatch(clause["values"]) is None:
         return None
-    values = re.findall(KINDS["DECIMAL"], said["values"])
-    return [Slide(value=_decimal(value), number=index) for index, value in enumerate(values, 1)]
+    values = re.findall(KINDS["DECIMAL"], clause["values"])
+    return [SetSlider(value=_decimal(value), number=index) for index, value in enumerate(values, 1)]
 
 
 def _decimal(text: str) -> float:
@@ -125,20 +125,20 @@ _VALUE = "(values?|numbers?|contents?|entrys?|texts?|amounts?)"
 _OF = "(of|for|next to|beside|right of|that (stands|is|is shown) (next to|beside|for)|shown (for|next to))"
 _PUT = "(select|set|choose|pick|enter|move|drag|adjust|slide|bring|change)"
 
-WORKING: tuple[Rule, ...] = (
+WORKING: tuple[PhraseRule, ...] = (
     *map(_open_until, _OPENERS),
     rule(
         "(find|locate|look up) <target?> (in|on) the [WORD] (book|phone~book|contacts|contact list|list|directory"
         "|catalog|catalogue|index|search results|results|pages)",
-        lambda said: OpenUntil(kind="page", target=target(said)),
+        lambda clause: OpenUntil(kind="page", target=target(clause)),
     ),
-    rule(f"copy {_CONTENT} (in|from|of|inside) <field>", lambda said: CopyText(field=target(said, "field"))),
+    rule(f"copy {_CONTENT} (in|from|of|inside) <field>", lambda clause: CopyText(field=target(clause, "field"))),
     rule(
         f"paste (it|that|this|{_CONTENT}|the [copied] text|the clipboard) (into|in|to|on) <field>",
-        lambda said: PasteText(field=target(said, "field")),
+        lambda clause: PasteText(field=target(clause, "field")),
     ),
-    rule(f"(give|set) <what?> (the|an?|in) (style [of]|font style) {_STYLE}", _style),
-    rule(f"(make|format|style) <what?> [as|in|to] {_STYLE}", _style),
+    rule(f"(give|set) <text?> (the|an?|in) (style [of]|font style) {_STYLE}", _style),
+    rule(f"(make|format|style) <text?> [as|in|to] {_STYLE}", _style),
     rule(
         f"{_MARK} [all] [of] [the] (texts?|words|contents?) (in|of|inside) [the|this] {_NTH} paragraph [of text]"
         " [below|above|shown]",
@@ -147,24 +147,24 @@ WORKING: tuple[Rule, ...] = (
     rule(f"{_MARK} the {_NTH} paragraph [below|above]", _mark_paragraph),
     rule(
         "highlight [the] [text|words?|phrase|sentence] <text: QUOTED>",
-        lambda said: SelectText(text=said.unquoted("text")),
+        lambda clause: SelectText(text=clause.unquoted("text")),
     ),
     rule(
         "(find|read|locate|take|get|look up) the <ordinal: WORD> word (in|of|from|inside) (the|this)"
-        " <where: (paragraph|text|sentence|text~area|text~box|text field|passage) [of text]> [below|above]",
+        " <source: (paragraph|text|sentence|text~area|text~box|text field|passage) [of text]> [below|above]",
         _word,
     ),
     rule(
         "(solve|work out|calculate|compute|evaluate|answer) [the|this]"
         " [[simple] (math|maths|mathematics|mathematical|arithmetic|algebra|addition)]"
         " (problem|sum|equation|expression|exercise|question|calculation) [below|above|shown]",
-        Work(kind="sum"),
+        ComputeAnswer(kind="sum"),
     ),
-    rule("(solve [the equation] for|find the value of|work out|calculate) LETTER", Work(kind="unknown")),
-    rule(f"{_TYPE} {_THAT} (into|in|to|as) <field>", lambda said: TypeAnswer(field=target(said, "field"))),
+    rule("(solve [the equation] for|find the value of|work out|calculate) LETTER", ComputeAnswer(kind="unknown")),
+    rule(f"{_TYPE} {_THAT} (into|in|to|as) <field>", lambda clause: TypeAnswer(field=target(clause, "field"))),
     rule(
         f"{_TYPE} the {_VALUE} {_OF} <source?> (into|in|to)` (?P<field>the .+|{MARK}.*)`",
-        lambda said: [Report(target=target(said, "source")), TypeAnswer(field=target(said, "field"))],
+        lambda clause: [ReportValue(target=target(clause, "source")), TypeAnswer(field=target(clause, "field"))],
     ),
     rule(
         f"({_TYPE}|fill (in|out)) [the|each] {_VALUE} [that|which]"
@@ -176,10 +176,10 @@ WORKING: tuple[Rule, ...] = (
         "fill [in|out] the (form|fields) (with|from|using) the values? (of|in|from) the table [above|below]",
         FillFromPage(),
     ),
-    rule("[but] (do not|don't|never) (submit|send|save) [it|this|that|the form|anything] [yet]", LeaveUnsent()),
+    rule("[but] (do not|don't|never) (submit|send|save) [it|this|that|the form|anything] [yet]", DoNotSubmit()),
     rule(
         "submit [the form] (when|once|after) [you|you're|you are] (done|finished|ready)",
-        Click(target=Target(text="Submit", role="button")),
+        ClickTarget(target=ElementTarget(text="Submit", role="button")),
     ),
     rule(f"{_PUT} <value: DECIMAL|QUOTED> (with|using|on|in|by) the {_NTH} {_WIDGET} [below|above]", _slide),
     rule(f"{_PUT} the {_NTH} {_WIDGET} [below|above] (to|at|on) [the value] <value: DECIMAL|QUOTED>", _slide),

@@ -2,9 +2,9 @@
 
 import re
 
-from apps.literal.rules.notation import Rule, Said, rule
-from apps.literal.steps import DragFigures, PlainStep, PressFigures, TellFigures
-from apps.literal.targets import COLOURS, Looks
+from apps.literal.rules.notation import ParsedClause, PhraseRule, rule
+from apps.literal.steps import ClickFigures, DescribeFigures, DragFigures, PlainStep
+from apps.literal.targets import COLOURS, FigureStyle
 
 _KINDS = {
     "circle": "circle", "disc": "circle", "disk": "circle", "dot": "circle", "ball": "circle", "square": "square",
@@ -18,7 +18,7 @@ _COLOUR = "|".join(sorted(COLOURS, key=len, reverse=True))
 _KIND = "|".join(_KINDS)
 
 
-def read_looks(words: str) -> Looks | None:
+def read_looks(words: str) -> FigureStyle | None:
     """Parse a description of a figure; None if it has an unknown word, or only a colour or size."""
     colour = size = kind = glyph = ""
     for word in re.findall(r"[\w]+", words.lower()):
@@ -34,10 +34,10 @@ def read_looks(words: str) -> Looks | None:
     lone = re.fullmatch(r"(?:an?)\s+(?:(?:small|large|big|little)\s+)?(?:\w+\s+)?([A-Za-z0-9])", words.strip())
     if lone is not None and not kind:
         glyph = lone[1]
-    return Looks(colour=colour, size=size, kind=kind, glyph=glyph) if kind or glyph else None  # type: ignore[arg-type]
+    return FigureStyle(colour=colour, size=size, kind=kind, glyph=glyph) if kind or glyph else None  # type: ignore[arg-type]
 
 
-def _is_drawn(looks: Looks) -> bool:
+def _is_drawn(looks: FigureStyle) -> bool:
     """Return True if words mean a drawn figure; "the box" is a field, "all items" may be entries of a list."""
     is_plain = looks.kind in ("box", "item", "digit", "letter")
     return bool(looks.colour or looks.size or looks.glyph) or not is_plain
@@ -47,76 +47,76 @@ _SOME_LOOKS = re.compile(rf"(?:[\w-]+ )*(?:{_KIND})s?", re.I)
 _ONE_LOOK = re.compile(rf"(?:the|an?) (?:[\w-]+ )*?(?:{_KIND}|[A-Za-z0-9])", re.I)
 
 
-def _press(said: Said) -> PlainStep | None:
-    words = said["looks"]
+def _press(clause: ParsedClause) -> PlainStep | None:
+    words = clause["looks"]
     glyph = re.fullmatch(r"an?\s+(?P<looks>(?:[a-z]+\s+)*)(?P<glyph>[A-Za-z0-9])", words)
     looks = read_looks(f"{glyph['looks']} item") if glyph is not None else read_looks(words)
     if looks is None or _ONE_LOOK.fullmatch(words) is None:
         return None
     if glyph is not None:
-        looks = Looks(colour=looks.colour, size=looks.size, glyph=glyph["glyph"])
+        looks = FigureStyle(colour=looks.colour, size=looks.size, glyph=glyph["glyph"])
     if not _is_drawn(looks):
         return None
-    return PressFigures(looks=looks, phrase=re.sub(r"^(?:the|an?)\s+", "", words))
+    return ClickFigures(looks=looks, phrase=re.sub(r"^(?:the|an?)\s+", "", words))
 
 
-def _drawn_looks(said: Said) -> Looks | None:
-    looks = read_looks(said["looks"]) if _SOME_LOOKS.fullmatch(said["looks"]) else None
+def _drawn_looks(clause: ParsedClause) -> FigureStyle | None:
+    looks = read_looks(clause["looks"]) if _SOME_LOOKS.fullmatch(clause["looks"]) else None
     return looks if looks is not None and _is_drawn(looks) else None
 
 
-def _press_all(said: Said) -> PlainStep | None:
-    looks = _drawn_looks(said)
-    return None if looks is None else PressFigures(looks=looks, is_all=True)
+def _press_all(clause: ParsedClause) -> PlainStep | None:
+    looks = _drawn_looks(clause)
+    return None if looks is None else ClickFigures(looks=looks, is_all=True)
 
 
-def _drag(said: Said) -> PlainStep | None:
-    looks = read_looks(said["looks"])
-    return None if looks is None else DragFigures(looks=looks, direction=said["direction"].lower())  # type: ignore[arg-type]
+def _drag(clause: ParsedClause) -> PlainStep | None:
+    looks = read_looks(clause["looks"])
+    return None if looks is None else DragFigures(looks=looks, direction=clause["direction"].lower())  # type: ignore[arg-type]
 
 
-def _drag_into(said: Said) -> list[PlainStep] | None:
-    looks = read_looks(said["looks"])
+def _drag_into(clause: ParsedClause) -> list[PlainStep] | None:
+    looks = read_looks(clause["looks"])
     if looks is None:
         return None
-    steps: list[PlainStep] = [DragFigures(looks=looks, box=said["box"].lower())]
-    return [*steps, DragFigures(looks=looks, box=said["other"].lower(), is_others=True)] if said["other"] else steps
+    steps: list[PlainStep] = [DragFigures(looks=looks, box=clause["box"].lower())]
+    return [*steps, DragFigures(looks=looks, box=clause["other"].lower(), is_others=True)] if clause["other"] else steps
 
 
-def _count(said: Said) -> PlainStep | None:
-    looks = _drawn_looks(said)
-    return None if looks is None else TellFigures(looks=looks)
+def _count(clause: ParsedClause) -> PlainStep | None:
+    looks = _drawn_looks(clause)
+    return None if looks is None else DescribeFigures(looks=looks)
 
 
-def _press_centre(said: Said) -> PlainStep | None:
-    looks = read_looks(said["looks"])
-    return None if looks is None else PressFigures(looks=looks)
+def _press_centre(clause: ParsedClause) -> PlainStep | None:
+    looks = read_looks(clause["looks"])
+    return None if looks is None else ClickFigures(looks=looks)
 
 
 _CLICK = "(click|press|tap|select|choose|pick) [on]"
 _BOX = f"[<box: {_COLOUR}|left|right>] (box|frame|rectangle|area)"
 _INTO = "(into|in|to|onto|inside)"
 
-LOOKS: tuple[Rule, ...] = (
+LOOKS: tuple[PhraseRule, ...] = (
     rule(
         "(expand|open|unfold) the <name: (pie|radial|circular|round|context|hamburger) menu> [below|above]",
-        lambda said: PressFigures(looks=Looks(kind="item"), phrase=said["name"], is_only=True),
+        lambda clause: ClickFigures(looks=FigureStyle(kind="item"), phrase=clause["name"], is_only=True),
     ),
     rule(f"{_CLICK} [in|at] the (center|centre|middle) of <looks>", _press_centre),
     rule(
         f"{_CLICK} (all|every|each) [of] [the] (shades?|tones?|tints?) of <colour: {_COLOUR}>",
-        lambda said: PressFigures(looks=Looks(colour=said["colour"].lower(), kind="item"), is_all=True),
+        lambda clause: ClickFigures(looks=FigureStyle(colour=clause["colour"].lower(), kind="item"), is_all=True),
     ),
     rule(f"{_CLICK} (all|every|each) [of] [the] <looks>", _press_all),
     rule(
         f"{_CLICK} [the] button (that|which) [correctly|best] (describes?|names?|identify|identifies|tells?) [what] the"
         " (figure|shape|drawing|item) [is] [below|above|shown]",
-        TellFigures(looks=Looks(kind="item"), what="name"),
+        DescribeFigures(looks=FigureStyle(kind="item"), what="name"),
     ),
     rule(
         f"{_CLICK} [the] button (that|which) [correctly|best] (denotes|says|shows|tells|gives|indicates)"
         " (how many|the number of) sides (the|of the) (shape|figure|polygon) [below|above|shown] [has]",
-        TellFigures(looks=Looks(kind="item"), what="sides"),
+        DescribeFigures(looks=FigureStyle(kind="item"), what="sides"),
     ),
     rule(f"{_CLICK} <looks>", _press),
     rule(
@@ -132,7 +132,7 @@ LOOKS: tuple[Rule, ...] = (
         "drag the (small|smaller) (box|square|rectangle) (so that (it|the (small|smaller) (box|one)) is"
         " [completely|fully|entirely] (inside [of]|within|in)|[completely] (into|inside|onto))"
         " the (larger|bigger|large|big) (box|square|rectangle|one)",
-        DragFigures(looks=Looks(kind="box", size="small"), box="larger"),
+        DragFigures(looks=FigureStyle(kind="box", size="small"), box="larger"),
     ),
     rule(
         "how many <looks?> (are|can you see|do you see) [there] [here|on the (page|screen)]`\\??`",

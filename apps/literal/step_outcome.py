@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from apps.literal.screen import Screen
+from apps.literal.screen import ParsedScreen
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*+Action\s*+:?\s*+([^\n]+)")
@@ -20,7 +20,7 @@ _LOOK, _SEND = "look", "send"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class StepPhase:
     """Part of a step that did not finish it.
 
     Attributes:
@@ -65,7 +65,7 @@ _LASTING = ("saw", "good", "unsure", "new", "doubt", "held", "typed", "gone", "r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ScreenNote:
     """Fact about a screen that must be remembered after the screen has left the history."""
 
     kind: NoteKind
@@ -73,7 +73,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class StepProgress:
     """Progress of a run.
 
     Attributes:
@@ -87,10 +87,10 @@ class Progress:
     """
 
     index: int = 0
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[StepPhase, ...] = ()
     answers: tuple[str, ...] = ()
     last_action: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ScreenNote, ...] = ()
     num_looks: int = 0
     is_sent: bool = False
 
@@ -103,20 +103,20 @@ class Progress:
         """Kind of the last phase; empty if the step has none."""
         return self.phases[-1].kind if self.phases else ""
 
-    def noted(self, kind: NoteKind) -> tuple[str, ...]:
+    def note_texts(self, kind: NoteKind) -> tuple[str, ...]:
         """Return the texts of one kind of note."""
         return tuple(note.text for note in self.notes if note.kind == kind)
 
-    def with_notes(self, notes: Iterable[Note]) -> "Progress":
+    def with_notes(self, notes: Iterable[ScreenNote]) -> "StepProgress":
         """Return the progress with more notes, without duplicates; earlier notes of the last look are dropped."""
         kept = (note for note in self.notes if note.kind in _LASTING)
         return replace(self, notes=tuple(dict.fromkeys((*kept, *notes))))
 
-    def unwritten(self, notes: Iterable[Note]) -> tuple[Note, ...]:
+    def new_notes(self, notes: Iterable[ScreenNote]) -> tuple[ScreenNote, ...]:
         """Return the notes that the history does not contain, or contains for its last look only."""
         return tuple(note for note in dict.fromkeys(notes) if note.kind not in _LASTING or note not in self.notes)
 
-    def next_step(self) -> "Progress":
+    def next_step(self) -> "StepProgress":
         """Return the progress advanced by one step without an action."""
         return replace(self, index=self.index + 1, phases=())
 
@@ -125,9 +125,9 @@ def format_action(
     index: int,
     total: int,
     text: str,
-    phase: Phase | None = None,
+    phase: StepPhase | None = None,
     answer: str | None = None,
-    notes: Iterable[Note] = (),
+    notes: Iterable[ScreenNote] = (),
 ) -> str:
     """Format an action text that `read_progress` can parse."""
     marked = f"[{index + 1}/{total}] {' '.join(text.split())}"
@@ -143,9 +143,9 @@ def _plain(label: str) -> str:
     return " ".join(label.replace('"', "'").split())
 
 
-def read_progress(messages: Sequence[Message], total: int) -> Progress:
+def read_progress(messages: Sequence[Message], total: int) -> StepProgress:
     """Restore the progress from the assistant's messages, oldest first."""
-    progress = Progress()
+    progress = StepProgress()
     for message in messages:
         if message.role != "assistant":
             continue
@@ -154,13 +154,15 @@ def read_progress(messages: Sequence[Message], total: int) -> Progress:
     return progress
 
 
-def _advance(progress: Progress, action: str, total: int) -> Progress:
+def _advance(progress: StepProgress, action: str, total: int) -> StepProgress:
     mark = _MARK.match(action)
     if mark is None or int(mark["total"]) != total:
         return progress
     index, kind = int(mark["step"]) - 1, mark["kind"]
     answers = (*progress.answers, mark["answer"]) if mark["answer"] is not None else progress.answers
-    notes = [Note(kind=cast("NoteKind", each["kind"]), text=each["text"]) for each in _NOTE.finditer(mark["notes"])]
+    notes = [
+        ScreenNote(kind=cast("NoteKind", each["kind"]), text=each["text"]) for each in _NOTE.finditer(mark["notes"])
+    ]
     is_sent = progress.is_sent or kind == _SEND
     common = replace(
         progress.with_notes(notes),
@@ -173,14 +175,14 @@ def _advance(progress: Progress, action: str, total: int) -> Progress:
     )
     if kind is None or kind == _SEND:
         return replace(common, index=index + 1)
-    phase = Phase(kind=kind, number=int(mark["number"]), label=mark["label"] or "")
+    phase = StepPhase(kind=kind, number=int(mark["number"]), label=mark["label"] or "")
     if kind == _LOOK:
         return replace(common, index=index + 1, num_looks=phase.number)
     return replace(common, phases=(*(progress.phases if index == progress.index else ()), phase))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class RunCode:
     """Code to run.
 
     Attributes:
@@ -197,11 +199,11 @@ class Act:
     phase: str = ""
     answer: str | None = None
     label: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ScreenNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Already:
+class AlreadyDone:
     """Nothing to do, as the step is already complete.
 
     Attributes:
@@ -212,11 +214,11 @@ class Already:
 
     thought: str
     doubt: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ScreenNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class TargetMissing:
     """Target that is not on the screen: search further, then give up.
 
     Attributes:
@@ -229,16 +231,16 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class StepFailed:
     """Failure that searching further cannot fix."""
 
     reason: str
 
 
-Move = Act | Already | Missing | Failed
+StepOutcome = RunCode | AlreadyDone | TargetMissing | StepFailed
 
 
-def at(screen: Screen, point: tuple[float, float]) -> str:
+def at(screen: ParsedScreen, point: tuple[float, float]) -> str:
     """Return a point as two arguments, in fractions of the image."""
     x, y = point
     return f"{min(max(x / screen.width, 0.0), 1.0):.4f}, {min(max(y / screen.height, 0.0), 1.0):.4f}"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.literal.error_messages import find_tone, is_control
 from apps.literal.field_boxes import find_field_boxes
 from apps.literal.find_text import joined_lines
 from apps.literal.message_words import (
@@ -16,19 +17,18 @@ from apps.literal.message_words import (
     GOOD,
     REFUSED,
     WALL,
-    Verdict,
+    MessageVerdict,
+    classify_message,
     fold,
-    is_at_work,
-    is_part_done,
-    judge_text,
+    is_in_progress,
+    is_incomplete,
     to_number,
-    without_wanted,
+    without_instructed,
 )
-from apps.literal.moves import Note
-from apps.literal.read_back import compare_typed
-from apps.literal.screen import Screen, find_changed_boxes, find_effects, find_new_lines, share_kept
-from apps.literal.text_match import CONTAINED, fit_texts, squash
-from apps.literal.trouble import find_tone, is_control
+from apps.literal.screen import ParsedScreen, find_changed_boxes, find_changed_regions, find_new_lines, fraction_kept
+from apps.literal.step_outcome import ScreenNote
+from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts
+from apps.literal.verify_typed import compare_typed
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink
 from visual_tools.ocr import TextLine
@@ -46,19 +46,21 @@ _MIN_TURNING_PX, _MAX_TURNING_PX = 4, 120
 _DURATION = re.compile(r"\d:\d\d|\bago\b|\d ?(?:s|sec\w*|min\w*|h|hours?)\b")
 
 
-def find_open_bar(before: Screen | None, now: Screen, pressed: Box | None, noted: Iterable[str]) -> str | None:
+def find_open_bar(
+    before: ParsedScreen | None, now: ParsedScreen, pressed: Box | None, note_texts: Iterable[str]
+) -> str | None:
     """Return a note on a progress bar that appeared, or was noted earlier, and is only partly filled.
 
     Args:
         before: Screen on which the action was executed; None if it is no longer known.
         now: A later screen.
         pressed: Box that was clicked.
-        noted: Earlier notes of work in progress.
+        note_texts: Earlier notes of work in progress.
     """
-    places = (_BAR_NOTE.fullmatch(text) for text in noted)
-    bars = [Box(*(int(number) for number in place.groups())) for place in places if place is not None]
+    bar_notes = (_BAR_NOTE.fullmatch(text) for text in note_texts)
+    bars = [Box(*(int(number) for number in bar_note.groups())) for bar_note in bar_notes if bar_note is not None]
     if before is not None:
-        effects = find_effects(before, now, pressed)
+        effects = find_changed_regions(before, now, pressed)
         bars += [_with_pale_part(now, box) for box in effects if _is_bar(box) and not _has_text(now, box)]
     open_bars = [box for box in dict.fromkeys(bars) if _is_partly_filled(now.crop(box))]
     if len(open_bars) != 1:
@@ -67,32 +69,34 @@ def find_open_bar(before: Screen | None, now: Screen, pressed: Box | None, noted
     return f"a bar that is not full ({box.left}, {box.top}, {box.right}, {box.bottom})"
 
 
-def has_grown(before: Screen, earlier: Screen, now: Screen) -> bool:
+def has_progress_grown(before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen) -> bool:
     """Return True if a filled strip that appeared after an action grew between two looks."""
     if not before.image.shape == earlier.image.shape == now.image.shape:
         return False
     return any(_is_growth(before, now, box) for box in find_changed_boxes(earlier, now))
 
 
-def find_rising(before: Screen, earlier: Screen, now: Screen, noted: Iterable[str]) -> Iterator[str]:
+def find_rising_numbers(
+    before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen, note_texts: Iterable[str]
+) -> Iterator[str]:
     """Return texts that appeared after an action and whose number rose between two looks, except clocks.
 
     Args:
         before: Screen on which the action was executed, or the earliest one that is known.
         earlier: Screen before the current one.
         now: Current screen.
-        noted: Earlier notes of work in progress, which appeared after the action.
+        note_texts: Earlier notes of work in progress, which appeared after the action.
     """
-    known = {_without_numbers(line.text) for line in before.lines} - {_without_numbers(text) for text in noted}
+    known = {_without_numbers(line.text) for line in before.lines} - {_without_numbers(text) for text in note_texts}
     for line in now.lines:
         words, number = _without_numbers(line.text), _first_number(line.text)
-        said = fold(line.text)
+        folded = fold(line.text)
         if (
             number is None
-            or re.search(r"\b100 ?%", said)
+            or re.search(r"\b100 ?%", folded)
             or words in known
-            or _DURATION.search(said)
-            or GOOD.search(said)
+            or _DURATION.search(folded)
+            or GOOD.search(folded)
         ):
             continue
         old = [each for each in earlier.lines if each.box_px.overlap_y(line.box_px) > 0]
@@ -100,17 +104,17 @@ def find_rising(before: Screen, earlier: Screen, now: Screen, noted: Iterable[st
             yield line.text
 
 
-def find_turning(before: Screen, earlier: Screen, now: Screen) -> bool:
+def has_spinner(before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen) -> bool:
     """Return True if something without text moves in a region that was empty or held text before the action."""
     new = find_changed_boxes(before, earlier)
     return any(
         any(box.intersection(other) > 0 for other in new) and not _has_mark(before, box)
-        for box in find_moved(earlier, now)
+        for box in find_moving_boxes(earlier, now)
         if min(box.width, box.height) >= _MIN_TURNING_PX or box.width >= _MIN_STRIP_PX
     )
 
 
-def find_moved(earlier: Screen, now: Screen) -> list[Box]:
+def find_moving_boxes(earlier: ParsedScreen, now: ParsedScreen) -> list[Box]:
     """Return changed boxes without text: those of a spinner's size, low strips, and plain areas of another colour."""
     return [
         box
@@ -124,7 +128,7 @@ def find_moved(earlier: Screen, now: Screen) -> list[Box]:
     ]
 
 
-def has_placeholders(before: Screen | None, now: Screen) -> bool:
+def has_placeholders(before: ParsedScreen | None, now: ParsedScreen) -> bool:
     """Return True if new pale placeholder bars show where text is still loading."""
     least, most = _PLACEHOLDER_PX
     if before is None or not find_new_lines(before, now):  # among texts, tall bars may be pictures
@@ -149,11 +153,11 @@ def _is_bar(box: Box) -> bool:
     return least <= box.height <= most and box.width >= max(_MIN_LENGTH_PX, _MIN_UNEVEN * box.height)
 
 
-def _has_text(screen: Screen, box: Box) -> bool:
+def _has_text(screen: ParsedScreen, box: Box) -> bool:
     return any(line.box_px.intersection(box) > 0 for line in screen.lines)
 
 
-def _with_pale_part(screen: Screen, box: Box) -> Box:
+def _with_pale_part(screen: ParsedScreen, box: Box) -> Box:
     """Return a bar extended by its empty part, which may be too pale to count as a change.
 
     The bar ends where it no longer differs from the background above it.
@@ -178,7 +182,7 @@ def _is_partly_filled(crop: NDArray[np.uint8]) -> bool:
     return bool(is_two and is_one_edge and num_left + num_right >= len(colours) - _SOFT_EDGE_PX)
 
 
-def _is_growth(before: Screen, now: Screen, box: Box) -> bool:
+def _is_growth(before: ParsedScreen, now: ParsedScreen, box: Box) -> bool:
     if not _BAR_PX[0] <= box.height <= _BAR_PX[1] or box.left < _SOFT_EDGE_PX or _has_text(now, box):
         return False
     wider = Box(box.left - _SOFT_EDGE_PX, box.top, box.right, box.bottom)
@@ -198,8 +202,8 @@ def _without_numbers(text: str) -> str:
 
 
 def _first_number(text: str) -> float | None:
-    found = re.search(r"\d+(?:\.\d+)?", text)
-    return float(found[0]) if found is not None else None
+    match = re.search(r"\d+(?:\.\d+)?", text)
+    return float(match[0]) if match is not None else None
 
 
 def _is_text(line: TextLine, box: Box) -> bool:
@@ -207,7 +211,7 @@ def _is_text(line: TextLine, box: Box) -> bool:
     return line.box_px.intersection(box) > 0 and len(re.findall(r"\w", line.text)) > 1
 
 
-def _has_mark(before: Screen, box: Box) -> bool:
+def _has_mark(before: ParsedScreen, box: Box) -> bool:
     """Return True if a box held something other than text before; a strip may contain an edge along its full length."""
     if any(_is_text(line, box) for line in before.lines):
         return False
@@ -244,7 +248,7 @@ _SECRET = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class LastAction:
     """Last action, as far as its result depends on it.
 
     Attributes:
@@ -266,76 +270,78 @@ class Deed:
     colour: NDArray[np.uint8] | None = None
 
 
-def read_news(before: Screen, now: Screen, deed: Deed) -> tuple[str | None, list[Note]]:
+def read_result(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> tuple[str | None, list[ScreenNote]]:
     """Return a refusal shown on the screen, or None, and the notes to remember about this screen.
 
     Args:
         before: Screen on which the action was executed, or the earliest one after it.
         now: Screen after it.
-        deed: The action.
+        action: The action.
     """
-    new = [line for line in find_new_lines(before, now) if not _is_content(line, before, now, deed)]
-    kept = share_kept(before, now, deed.pressed)
-    own = deed.pressed.padded(_OWN_PX) if deed.pressed is not None else Box(0, 0, 0, 0)
-    at_work = [line for line in new if is_at_work(line.text, is_own=own.has_point(*line.box_px.center))]
+    new = [line for line in find_new_lines(before, now) if not _is_content(line, before, now, action)]
+    kept = fraction_kept(before, now, action.pressed)
+    own = action.pressed.padded(_OWN_PX) if action.pressed is not None else Box(0, 0, 0, 0)
+    at_work = [line for line in new if is_in_progress(line.text, is_own=own.has_point(*line.box_px.center))]
     if len(new) > _MAX_LINES:  # status words in several rows are page content
         at_work = [line for line in at_work if not _STATE.fullmatch(fold(line.text))]
     shares = [line for line in new if _LONE_SHARE.fullmatch(line.text)]
     at_work += shares if len(shares) == 1 else []
-    notes = [Note(kind="busy", text=line.text) for line in at_work]
-    notes += [Note(kind="busy", text=PLACEHOLDERS)] if has_placeholders(before, now) else []
+    notes = [ScreenNote(kind="busy", text=line.text) for line in at_work]
+    notes += [ScreenNote(kind="busy", text=PLACEHOLDERS)] if has_placeholders(before, now) else []
     if not now.lines and int(now.image.max()) - int(now.image.min()) < _MAX_GREY_SPREAD:
-        notes.append(Note(kind="busy", text="an empty page"))
-    is_act = deed.is_form or deed.is_button
+        notes.append(ScreenNote(kind="busy", text="an empty page"))
+    is_act = action.is_form or action.is_button
     if kept < _SAME_PAGE and is_act:
-        return _find_wall(new, now, deed), [*notes, *_doubt_page(new, now, deed)]
-    wall = _find_wall(new, now, deed) if kept < _SAME_PAGE else None
+        return _find_blocking_page(new, now, action), [*notes, *_classify_new_page(new, now, action)]
+    wall = _find_blocking_page(new, now, action) if kept < _SAME_PAGE else None
     if wall is not None and (CODE_ASKED.search(fold(wall)) or WALL.search(fold(wall))):
-        return (wall, notes) if CODE_ASKED.search(fold(wall)) else (None, [*notes, Note(kind="unsure", text=wall)])
+        return (
+            (wall, notes) if CODE_ASKED.search(fold(wall)) else (None, [*notes, ScreenNote(kind="unsure", text=wall)])
+        )
     num_texts = len({line.text for line in new})
     if num_texts <= _MAX_QUESTION_LINES:
         questions = (line for line in new if line.text.rstrip().endswith(("?", "？")))
         notes += [
-            Note(kind="unsure", text=line.text) for line in questions if len(line.text.split()) >= _MIN_WALL_WORDS
+            ScreenNote(kind="unsure", text=line.text) for line in questions if len(line.text.split()) >= _MIN_WALL_WORDS
         ]
-    if kept < _SAME_FORM and is_act and (wall := _find_wall(new, now, deed)) is not None:
+    if kept < _SAME_FORM and is_act and (wall := _find_blocking_page(new, now, action)) is not None:
         return wall, notes
-    if kept < _SAME_FORM or num_texts > (_MAX_FORM_LINES if deed.is_form else _MAX_LINES):
-        return None, [*notes, *(_doubt_page(new, now, deed) if is_act else [])]
+    if kept < _SAME_FORM or num_texts > (_MAX_FORM_LINES if action.is_form else _MAX_LINES):
+        return None, [*notes, *(_classify_new_page(new, now, action) if is_act else [])]
     new = [line for line in new if line not in at_work]
-    bad = next((line.text for line in joined_lines(new) if is_part_done(fold(line.text))), None)
+    bad = next((line.text for line in joined_lines(new) if is_incomplete(fold(line.text))), None)
     if bad is not None and is_act:
         return bad, notes
-    is_good = any(judge_text(line.text, deed.named) == "good" for line in new)
+    is_good = any(classify_message(line.text, action.named) == "good" for line in new)
     for line in new:
-        verdict = _judge_line(line, now, deed)
-        if verdict == "bad" and is_good and judge_text(line.text, deed.named) == "unknown":
+        verdict = _judge_line(line, now, action)
+        if verdict == "bad" and is_good and classify_message(line.text, action.named) == "unknown":
             continue  # words are stronger evidence than colour
         if not is_act:  # an opened page may contain any text; only an isolated refusal counts
-            notes += [Note(kind="unsure", text=line.text)] if verdict == "bad" or bad is not None else []
+            notes += [ScreenNote(kind="unsure", text=line.text)] if verdict == "bad" or bad is not None else []
             continue
         if verdict == "bad":
             return line.text, notes
         if verdict in ("good", "unknown"):
-            notes.append(Note(kind="good" if verdict == "good" else "unsure", text=line.text))
+            notes.append(ScreenNote(kind="good" if verdict == "good" else "unsure", text=line.text))
     return None, notes
 
 
-def note_sign(before: Screen, now: Screen, deed: Deed) -> list[Note]:
+def note_effect(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> list[ScreenNote]:
     """Note evidence for an action (something opened, a changed count), or a new page unrelated to it."""
     new = find_new_lines(before, now)
-    if share_kept(before, now, deed.pressed) < _SAME_PAGE:
-        wanted = {word for word in re.findall(r"[^\W_]{3,}", fold(deed.opened)) if not _GENERAL.fullmatch(word)}
+    if fraction_kept(before, now, action.pressed) < _SAME_PAGE:
+        wanted = {word for word in re.findall(r"[^\W_]{3,}", fold(action.opened)) if not _GENERAL.fullmatch(word)}
         shown = " ".join(fold(line.text) for line in now.lines)
         is_wanted = not wanted or any(word[:_MIN_STEM] in shown for word in wanted)
         is_sign = is_wanted or len(now.lines) > _MAX_WALL_LINES
-        return [Note(kind="sign" if is_sign else "new", text=line.text) for line in new[:1]]
-    if not new or (len(new) <= _MAX_FORM_LINES and (deed.is_form or deed.is_button)):
+        return [ScreenNote(kind="sign" if is_sign else "new", text=line.text) for line in new[:1]]
+    if not new or (len(new) <= _MAX_FORM_LINES and (action.is_form or action.is_button)):
         new = [line for line in new if _is_new_count(line, before)]
-    return [Note(kind="sign", text=line.text) for line in new[:1]]
+    return [ScreenNote(kind="sign", text=line.text) for line in new[:1]]
 
 
-def _is_new_count(line: TextLine, before: Screen) -> bool:
+def _is_new_count(line: TextLine, before: ParsedScreen) -> bool:
     """Return True if a text is an earlier text with other numbers and is not a time."""
     letters = re.sub(r"\d+", "", _letters_of(line.text))
     if _TIME.search(line.text) or not re.search(r"\d", line.text):
@@ -343,27 +349,29 @@ def _is_new_count(line: TextLine, before: Screen) -> bool:
     return any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
 
 
-def find_entry(now: Screen, deed: Deed, fields: Sequence[Box]) -> str | None:
+def find_entry(now: ParsedScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
     """Return a text that contains what was typed, outside the fields into which it was typed."""
-    return next((line.text for line in now.lines if holds_typed(line.text, deed) and not _is_in(line, fields)), None)
+    return next((line.text for line in now.lines if holds_typed(line.text, action) and not _is_in(line, fields)), None)
 
 
 def _is_in(line: TextLine, boxes: Sequence[Box]) -> bool:
     return any(box.padded(_OWN_PX).has_point(*line.box_px.center) for box in boxes)
 
 
-def find_near_miss(before: Screen, now: Screen, deed: Deed, fields: Sequence[Box]) -> str | None:
+def find_near_miss(before: ParsedScreen, now: ParsedScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
     """Find a new text that almost equals a typed text that is not shown; one misread character is not enough."""
-    known = {squash(line.text) for line in before.lines}
-    rows = [line.text.split() for line in now.lines if squash(line.text) not in known and not _is_in(line, fields)]
-    for text in deed.typed:
+    known = {alphanumeric(line.text) for line in before.lines}
+    rows = [
+        line.text.split() for line in now.lines if alphanumeric(line.text) not in known and not _is_in(line, fields)
+    ]
+    for text in action.typed:
         size = len(text.split())
         parts = [" ".join(row[at : at + size]).strip(_MARKS) for row in rows for at in range(len(row) - size + 1)]
         if any(compare_typed(text, part) != "different" for part in parts):
             continue
-        words = {squash(word) for row in rows for word in row}
-        figures = [word for word in text.split() if re.search(r"\d", word) and squash(word) not in words]
-        if size > 2 and figures and 2 * len(words & set(map(squash, text.split()))) >= size:
+        words = {alphanumeric(word) for row in rows for word in row}
+        figures = [word for word in text.split() if re.search(r"\d", word) and alphanumeric(word) not in words]
+        if size > 2 and figures and 2 * len(words & set(map(alphanumeric, text.split()))) >= size:
             return f'"{text}" without "{figures[0]}"'
         near = next((part for part in parts if _is_near_miss(text, part)), None)
         if near is not None:
@@ -384,36 +392,40 @@ def _is_near_miss(text: str, part: str) -> bool:
     return is_code or to_number(numbers[0][0]) != to_number(numbers[1][0])
 
 
-def _doubt_page(new: Sequence[TextLine], now: Screen, deed: Deed) -> list[Note]:
+def _classify_new_page(new: Sequence[TextLine], now: ParsedScreen, action: LastAction) -> list[ScreenNote]:
     """Judge a short page that replaced the result without a refusal: good, a new entry, or a doubt."""
-    if not new or len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, deed) for line in _free_lines(now)):
+    if not new or len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, action) for line in _free_lines(now)):
         return []
-    good = next((line for line in new if judge_text(line.text, deed.named) == "good"), None)
+    good = next((line for line in new if classify_message(line.text, action.named) == "good"), None)
     if good is not None:
-        return [Note(kind="good", text=good.text)]
+        return [ScreenNote(kind="good", text=good.text)]
     first = min(new, key=lambda line: line.box_px.top)
-    return [Note(kind="new", text=first.text)]
+    return [ScreenNote(kind="new", text=first.text)]
 
 
-def _free_lines(now: Screen) -> list[TextLine]:
+def _free_lines(now: ParsedScreen) -> list[TextLine]:
     """Return the texts outside fields."""
     fields = find_field_boxes(now)
     return [line for line in now.lines if not any(field.contains(line.box_px) for field in fields)]
 
 
-def find_gone(before: Screen, now: Screen, named: str, deed: Deed) -> list[Note]:
+def find_vanished(before: ParsedScreen, now: ParsedScreen, named: str, action: LastAction) -> list[ScreenNote]:
     """Return notes on texts that disappeared and are named by the last step or were close to what was clicked."""
-    left = {squash(line.text) for line in now.lines}
-    texts = [squash(line.text) for line in before.lines]
+    left = {alphanumeric(line.text) for line in now.lines}
+    texts = [alphanumeric(line.text) for line in before.lines]
     gone = [
         line
         for line, text in zip(before.lines, texts, strict=True)
         if len(text) > 1 and text not in left and sum(text in other for other in texts) == 1
     ]
-    return [Note(kind="gone", text=line.text) for line in gone if _is_named(line.text, [named]) or _is_near(line, deed)]
+    return [
+        ScreenNote(kind="gone", text=line.text)
+        for line in gone
+        if _is_named(line.text, [named]) or _is_near(line, action)
+    ]
 
 
-def has_unreadable(before: Screen, now: Screen, deed: Deed) -> bool:
+def has_unreadable(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> bool:
     """Return True if something shaped like a message appeared whose text cannot be read."""
     fields = find_field_boxes(before)
     return any(
@@ -422,54 +434,54 @@ def has_unreadable(before: Screen, now: Screen, deed: Deed) -> bool:
         and not any(line.box_px.intersection(box) > 0 for line in now.lines)
         and not any(box.intersection(field) > 0 for field in fields)
         and find_ink(now.crop(box)).any()
-        for box in find_effects(before, now, deed.pressed)
+        for box in find_changed_regions(before, now, action.pressed)
     )
 
 
-def _judge_line(line: TextLine, now: Screen, deed: Deed) -> Verdict | None:
+def _judge_line(line: TextLine, now: ParsedScreen, action: LastAction) -> MessageVerdict | None:
     """Judge a new text by its words, else by its colour; None for text that is not a message, such as a new entry."""
-    verdict, tone = judge_text(line.text, deed.named), find_tone(now, line)
+    verdict, tone = classify_message(line.text, action.named), find_tone(now, line)
     if verdict == "good":
         return verdict
-    if deed.pressed is not None and deed.pressed.padded(_OWN_PX).contains(line.box_px):
-        return _judge_own(line, now, verdict, deed)
+    if action.pressed is not None and action.pressed.padded(_OWN_PX).contains(line.box_px):
+        return _judge_own(line, now, verdict, action)
     if verdict != "unknown":
         return verdict
-    if _is_new_control(line, now, deed) or _holds_entry(line, deed) or _AGE.fullmatch(fold(line.text)):
+    if _is_new_control(line, now, action) or _holds_entry(line, action) or _AGE.fullmatch(fold(line.text)):
         return None
     if len(re.findall(r"[^\W\d_]", line.text)) < _MIN_LETTERS:
         return None if re.search(r"\d", line.text) else verdict
     if tone:
-        return "good" if tone == "green" else "bad" if deed.is_form or tone == "orange" else verdict
+        return "good" if tone == "green" else "bad" if action.is_form or tone == "orange" else verdict
     return verdict
 
 
-def _judge_own(line: TextLine, now: Screen, verdict: Verdict, deed: Deed) -> Verdict | None:
+def _judge_own(line: TextLine, now: ParsedScreen, verdict: MessageVerdict, action: LastAction) -> MessageVerdict | None:
     """Judge the new text of the clicked button: a refusal such as "Sold out" counts, text on grey is a doubt."""
-    if verdict == "bad" and REFUSED.search(without_wanted(fold(line.text), deed.named)):
+    if verdict == "bad" and REFUSED.search(without_instructed(fold(line.text), action.named)):
         return verdict
     ground = find_background(now.crop(line.box_px.padded(2))).astype(int)
     is_grey = ground.max() - ground.min() < _MAX_GREY_SPREAD and 80 < ground.mean() < _MAX_GREY
     return "unknown" if is_grey else None
 
 
-def _is_new_control(line: TextLine, now: Screen, deed: Deed) -> bool:
+def _is_new_control(line: TextLine, now: ParsedScreen, action: LastAction) -> bool:
     """Return True if a text is a command, or a button that looks like others; a box of another colour is a message."""
     if not is_control(now, line):
         return False
-    if deed.colour is None or len(line.text.split()) > _MIN_WALL_WORDS:
+    if action.colour is None or len(line.text.split()) > _MIN_WALL_WORDS:
         return len(line.text.split()) <= _MIN_WALL_WORDS
     ground = find_background(now.crop(line.box_px.padded(2))).astype(int)
-    return any(abs(ground - other.astype(int)).max() < _SAME_COLOUR for other in (deed.colour, now.page_colour))
+    return any(abs(ground - other.astype(int)).max() < _SAME_COLOUR for other in (action.colour, now.page_colour))
 
 
-def _is_content(line: TextLine, before: Screen, now: Screen, deed: Deed) -> bool:
+def _is_content(line: TextLine, before: ParsedScreen, now: ParsedScreen, action: LastAction) -> bool:
     """Return True if a new text is named by the instruction or is an earlier text with other digits (a clock)."""
-    if _is_named(line.text, deed.named):
+    if _is_named(line.text, action.named):
         return True
     letters = re.sub(r"\d+", "", _letters_of(line.text))
     is_counter = any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
-    return is_counter and not is_part_done(fold(line.text))
+    return is_counter and not is_incomplete(fold(line.text))
 
 
 def _letters_of(text: str) -> str:
@@ -477,15 +489,15 @@ def _letters_of(text: str) -> str:
     return "".join(char for char in fold(text) if char.isalnum())
 
 
-def _find_wall(new: Sequence[TextLine], now: Screen, deed: Deed) -> str | None:
+def _find_blocking_page(new: Sequence[TextLine], now: ParsedScreen, action: LastAction) -> str | None:
     """Return the text of a page that replaced the result (login, check, notice); the first matching text counts."""
-    if len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, deed) for line in _free_lines(now)):
+    if len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, action) for line in _free_lines(now)):
         return None
     secret = next((line.text for line in new if _SECRET.fullmatch(fold(line.text))), None)
     if secret is not None:
         return secret
     for line in sorted(new, key=lambda line: line.box_px.top):
-        verdict = judge_text(line.text, deed.named)
+        verdict = classify_message(line.text, action.named)
         if verdict == "good":
             return None
         is_said = now.is_large(line.box_px) or len(line.text.split()) >= _MIN_WALL_WORDS
@@ -494,25 +506,25 @@ def _find_wall(new: Sequence[TextLine], now: Screen, deed: Deed) -> str | None:
     return None
 
 
-def holds_typed(text: str, deed: Deed) -> bool:
+def holds_typed(text: str, action: LastAction) -> bool:
     """Return True if a text contains what was typed."""
-    return any(fit.score >= CONTAINED for typed in deed.typed if len(typed) > 2 for fit in fit_texts(typed, text))
+    return any(fit.score >= CONTAINED for typed in action.typed if len(typed) > 2 for fit in fit_texts(typed, text))
 
 
-def _holds_entry(line: TextLine, deed: Deed) -> bool:
+def _holds_entry(line: TextLine, action: LastAction) -> bool:
     """Return True if a short text contains what was typed and is not a refusal."""
-    is_short = len(line.text.split()) <= _MAX_ENTRY_WORDS + sum(len(text.split()) for text in deed.typed)
-    return _is_entry(line, deed) or (
-        is_short and holds_typed(line.text, deed) and judge_text(line.text, deed.named) in ("good", "unknown")
+    is_short = len(line.text.split()) <= _MAX_ENTRY_WORDS + sum(len(text.split()) for text in action.typed)
+    return _is_entry(line, action) or (
+        is_short and holds_typed(line.text, action) and classify_message(line.text, action.named) in ("good", "unknown")
     )
 
 
-def _is_entry(line: TextLine, deed: Deed) -> bool:
+def _is_entry(line: TextLine, action: LastAction) -> bool:
     """Return True if a text consists of what was typed and numbers: a new entry, not a message about it."""
     left = f" {fold(line.text)} "
-    for typed in sorted((fold(text) for text in deed.typed), key=len, reverse=True):
+    for typed in sorted((fold(text) for text in action.typed), key=len, reverse=True):
         left = left.replace(typed, " ")
-    has_typed = holds_typed(line.text, deed) or left.strip() != fold(line.text).strip()
+    has_typed = holds_typed(line.text, action) or left.strip() != fold(line.text).strip()
     return has_typed and len(re.findall(r"[^\W\d_]", left)) < _MIN_LETTERS
 
 
@@ -520,14 +532,14 @@ def _is_named(text: str, named: Sequence[str]) -> bool:
     return any(text.casefold().strip() in each.casefold() for each in named)
 
 
-def _is_near(line: TextLine, deed: Deed) -> bool:
-    if deed.pressed is None:
+def _is_near(line: TextLine, action: LastAction) -> bool:
+    if action.pressed is None:
         return False
-    x, y = (abs(a - b) for a, b in zip(line.box_px.center, deed.pressed.center, strict=True))
+    x, y = (abs(a - b) for a, b in zip(line.box_px.center, action.pressed.center, strict=True))
     return x < _NEAR_PX[0] and y < _NEAR_PX[1]
 
 
-def find_returned(now: Screen, gone: Sequence[str]) -> Iterator[str]:
+def find_reappeared(now: ParsedScreen, gone: Sequence[str]) -> Iterator[str]:
     """Return the texts that had disappeared and are shown again."""
-    standing = {squash(line.text) for line in now.lines}
-    return (text for text in gone if squash(text) in standing)
+    standing = {alphanumeric(line.text) for line in now.lines}
+    return (text for text in gone if alphanumeric(text) in standing)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from apps.literal.field_boxes import is_dotted
 from apps.literal.find_field import Field
-from apps.literal.moves import Already, Failed, Note, Progress
-from apps.literal.screen import Screen, find_new_lines, has_changed_inside
-from apps.literal.text_match import CONTAINED, fit_texts, plain_signs, squash
+from apps.literal.screen import ParsedScreen, find_new_lines, has_changed_inside
+from apps.literal.step_outcome import AlreadyDone, ScreenNote, StepFailed, StepProgress
+from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts, plain_signs
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs
 
@@ -38,12 +38,12 @@ _ROOM_PX, _CARET_PX = 4, 2
 _ICON_GAP, _ICON_WIDTH = 0.4, 1.6
 _PALE = 0.8
 
-Row = list[tuple[str, Box]]
+WordRow = list[tuple[str, Box]]
 
 
 def check_typed(
-    text: str, field: Field, before: Screen, now: Screen, *, shown: str | None = None, part: Part = "whole"
-) -> Already | Failed:
+    text: str, field: Field, before: ParsedScreen, now: ParsedScreen, *, shown: str | None = None, part: Part = "whole"
+) -> AlreadyDone | StepFailed:
     """Compare the text shown by a field with the typed text: same, possibly same, or different.
 
     A field may show part of a long text, a date in its own format, dots (a password), or text that cannot be read back
@@ -69,34 +69,34 @@ def check_typed(
         key=("different", "doubtful", "same").index,
     )
     if likeness == "same":
-        return Already(thought="The text stands there.")
+        return AlreadyDone(thought="The text stands there.")
     doubt = f'the field shows "{seen}" after I typed "{text}"'
     if likeness == "doubtful":
-        return Already(thought=f"{doubt}, which may be the same.", doubt=doubt)
+        return AlreadyDone(thought=f"{doubt}, which may be the same.", doubt=doubt)
     has_changed = has_changed_inside(before, now, box)
     if has_changed and is_dotted(seen, now, box):
-        return Already(thought="The text stands there, as dots.")
+        return AlreadyDone(thought="The text stands there, as dots.")
     if has_changed and not is_readable(text):
         is_number = text.strip().isdigit() and seen.strip().isdigit()
-        return Failed(reason=doubt) if is_number else Already(thought="I typed it; it cannot be read back.")
+        return StepFailed(reason=doubt) if is_number else AlreadyDone(thought="I typed it; it cannot be read back.")
     elsewhere = _find_elsewhere(text, before, now, box)
     if elsewhere:
-        return Failed(reason=f'the text went to another place: it stands in "{elsewhere}"')
+        return StepFailed(reason=f'the text went to another place: it stands in "{elsewhere}"')
     if not has_changed:
-        return Failed(reason="the field did not change when I typed" + (f'; it shows "{seen}"' if seen else ""))
-    if squash(seen):
-        return Failed(reason=doubt)
+        return StepFailed(reason="the field did not change when I typed" + (f'; it shows "{seen}"' if seen else ""))
+    if alphanumeric(seen):
+        return StepFailed(reason=doubt)
     if find_ink(now.crop(box.padded(-2))).any():
-        return Already(thought="I typed it; it cannot be read back.", doubt=f'"{text}" cannot be read back')
-    return Failed(reason="the field is empty after I typed")
+        return AlreadyDone(thought="I typed it; it cannot be read back.", doubt=f'"{text}" cannot be read back')
+    return StepFailed(reason="the field is empty after I typed")
 
 
-def read_field(field: Field, now: Screen) -> str:
+def read_field(field: Field, now: ParsedScreen) -> str:
     """Return the text of a field without icons at the ends of its rows."""
     return _join(_read_shown(now, _find_box(field.box_px, now)))
 
 
-def find_altered(text: str, field: Field, now: Screen, *, was: str, held: str, shown: str | None) -> str | None:
+def find_altered(text: str, field: Field, now: ParsedScreen, *, was: str, held: str, shown: str | None) -> str | None:
     """Return the text shown instead of the typed one; None if it is the same or the field is empty.
 
     Args:
@@ -110,7 +110,7 @@ def find_altered(text: str, field: Field, now: Screen, *, was: str, held: str, s
     box = _find_box(field.box_px, now)
     rows = _read_shown(now, box)
     seen = _join(rows)
-    is_kept = not squash(seen) or _bare(seen) == _bare(was) or _is_placeholder(seen, held, field, now)
+    is_kept = not alphanumeric(seen) or _bare(seen) == _bare(was) or _is_placeholder(seen, held, field, now)
     if is_kept or is_dotted(seen, now, box):
         return None
     if not is_readable(text) and not (text.strip().isdigit() and seen.strip().isdigit()):
@@ -122,7 +122,7 @@ def find_altered(text: str, field: Field, now: Screen, *, was: str, held: str, s
     return seen
 
 
-def _is_placeholder(seen: str, held: str, field: Field, now: Screen) -> bool:
+def _is_placeholder(seen: str, held: str, field: Field, now: ParsedScreen) -> bool:
     """Return True if a field shows its text from before typing, in paler letters than its label, or an icon."""
     inside = now.lines_in(field.box_px)
     if _bare(seen) != _bare(held):
@@ -159,7 +159,7 @@ def is_readable(text: str) -> bool:
     """Return True if a text should be readable: enough letters of a supported script, no secret's placeholder."""
     letters = (char for char in text if char.isalpha())
     is_known = all(_READ_SCRIPTS.match(unicodedata.name(char, "")) for char in letters)
-    return is_known and _PLACEHOLDER.search(text) is None and len(squash(text)) >= _MIN_READABLE
+    return is_known and _PLACEHOLDER.search(text) is None and len(alphanumeric(text)) >= _MIN_READABLE
 
 
 def _bare(text: str) -> str:
@@ -215,7 +215,15 @@ def _compare_moment(text: str, seen: str) -> Likeness:
 
 
 def _find_likeness(
-    text: str, rows: Sequence[Row], field: Field, before: Screen, now: Screen, box: Box, part: Part, *, is_moment: bool
+    text: str,
+    rows: Sequence[WordRow],
+    field: Field,
+    before: ParsedScreen,
+    now: ParsedScreen,
+    box: Box,
+    part: Part,
+    *,
+    is_moment: bool,
 ) -> Likeness:
     """Return the best likeness of a text and any reading of a field; `is_moment` compares dates as dates."""
     best: Likeness = "different"
@@ -251,36 +259,38 @@ def _compare_cut(text: str, seen: str) -> Likeness:
     return likeness
 
 
-def _readings(rows: Sequence[Row], field: Field, before: Screen, now: Screen, box: Box) -> Iterator[str]:
+def _readings(
+    rows: Sequence[WordRow], field: Field, before: ParsedScreen, now: ParsedScreen, box: Box
+) -> Iterator[str]:
     """Yield possible readings of a field, most certain first; some omit text that was there before."""
     typed = [row for row in (_without_old(row, before, now) for row in rows) if row]
-    known = {squash(each) for each in (*field.texts, field.label.text if field.label is not None else "")}
-    values = [row for row in typed if squash(_join([row])) not in known]
+    known = {alphanumeric(each) for each in (*field.texts, field.label.text if field.label is not None else "")}
+    values = [row for row in typed if alphanumeric(_join([row])) not in known]
     for chosen in (rows, typed, values):
         yield _join(chosen)
     spans = dict.fromkeys(tuple(map(_span, chosen)) for chosen in (rows, typed, values))
     if len(rows) == 1:
         spans[(Box(box.left, _span(rows[0]).top, box.right, _span(rows[0]).bottom),)] = None
     for scale in _SCALES if now.engine is not None else ():
-        for places in spans:
-            crops = [_crop_row(now, place, box) for place in places]
+        for row_spans in spans:
+            crops = [_crop_row(now, span, box) for span in row_spans]
             yield _read_crops(now, crops, scale)
             bare = [*(_without_icon(crop, now) for crop in crops[:1]), *crops[1:]]
-            if any(one.shape != other.shape for one, other in zip(bare, crops, strict=True)):
+            if any(cut.shape != crop.shape for cut, crop in zip(bare, crops, strict=True)):
                 yield _read_crops(now, bare, scale)
 
 
-def _span(row: Row) -> Box:
-    tops, bottoms = ([getattr(place, side) for _, place in row] for side in ("top", "bottom"))
+def _span(row: WordRow) -> Box:
+    tops, bottoms = ([getattr(hit, side) for _, hit in row] for side in ("top", "bottom"))
     return Box(row[0][1].left, min(tops), row[-1][1].right, max(bottoms))
 
 
-def _without_old(row: Row, before: Screen, now: Screen) -> Row:
+def _without_old(row: WordRow, before: ParsedScreen, now: ParsedScreen) -> WordRow:
     """Drop the words of a row that were there before, such as a unit, and icons at its end."""
-    return _without_icons([(word, place) for word, place in row if has_changed_inside(before, now, place.padded(3))])
+    return _without_icons([(word, box) for word, box in row if has_changed_inside(before, now, box.padded(3))])
 
 
-def _without_icons(row: Row) -> Row:
+def _without_icons(row: WordRow) -> WordRow:
     """Drop single characters at the end of a row that are separated by a gap."""
     kept = [*row]
     while len(kept) > 1 and len(kept[-1][0]) == 1 and kept[-1][1].left - kept[-2][1].right > kept[-2][1].height:
@@ -288,7 +298,7 @@ def _without_icons(row: Row) -> Row:
     return kept
 
 
-def _crop_row(screen: Screen, row: Box, box: Box) -> NDArray[np.uint8]:
+def _crop_row(screen: ParsedScreen, row: Box, box: Box) -> NDArray[np.uint8]:
     """Crop a row of a field without the field's border and the caret."""
     left, right = max(row.left - _ROOM_PX, box.left + 1), min(row.right + _ROOM_PX, box.right - 1)
     top, bottom = max(row.top - _ROOM_PX, box.top + 1), min(row.bottom + _ROOM_PX, box.bottom - 1)
@@ -296,11 +306,11 @@ def _crop_row(screen: Screen, row: Box, box: Box) -> NDArray[np.uint8]:
     return _without_caret(crop) if crop.size else crop
 
 
-def _read_crops(screen: Screen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
+def _read_crops(screen: ParsedScreen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
     return " ".join(screen.engine.read_crop(crop, scale=scale)[0] if crop.size else "" for crop in crops)
 
 
-def _without_icon(crop: NDArray[np.uint8], screen: Screen) -> NDArray[np.uint8]:
+def _without_icon(crop: NDArray[np.uint8], screen: ParsedScreen) -> NDArray[np.uint8]:
     """Crop off an icon at the start of a row: about as wide as high and separated from the letters."""
     ink = find_ink(crop)
     rows = np.flatnonzero(ink.any(axis=1))
@@ -331,37 +341,37 @@ def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return crop[:, :start] if is_caret else crop
 
 
-def _find_box(box: Box, now: Screen) -> Box:
+def _find_box(box: Box, now: ParsedScreen) -> Box:
     """Return the field's box on the current screen; it may have grown with its text."""
     for rectangle in now.rectangles:
-        found = rectangle.box_px
-        if found.padded(4).contains(box) and found.area < 3 * box.area:
-            return found
+        rectangle_box = rectangle.box_px
+        if rectangle_box.padded(4).contains(box) and rectangle_box.area < 3 * box.area:
+            return rectangle_box
     return box
 
 
-def _read_rows(screen: Screen, box: Box) -> list[Row]:
+def _read_rows(screen: ParsedScreen, box: Box) -> list[WordRow]:
     """Return the words in a box row by row, even if OCR joined them with the preceding words."""
     reach = box.padded(2)
     inside = [pair for line in screen.lines for pair in line.words if reach.has_point(*pair[1].center)]
-    rows: list[Row] = []
-    for word, place in sorted(inside, key=lambda pair: pair[1].center[1]):  # a caret may split a line
-        if rows and place.overlap_y(rows[-1][0][1]) > 0.5 * min(place.height, rows[-1][0][1].height):
-            rows[-1].append((word, place))
+    rows: list[WordRow] = []
+    for word, hit in sorted(inside, key=lambda pair: pair[1].center[1]):  # a caret may split a line
+        if rows and hit.overlap_y(rows[-1][0][1]) > 0.5 * min(hit.height, rows[-1][0][1].height):
+            rows[-1].append((word, hit))
         else:
-            rows.append([(word, place)])
+            rows.append([(word, hit)])
     return [sorted(row, key=lambda pair: pair[1].left) for row in rows]
 
 
-def _read_shown(screen: Screen, box: Box) -> list[Row]:
+def _read_shown(screen: ParsedScreen, box: Box) -> list[WordRow]:
     return [_without_icons(row) for row in _read_rows(screen, box)]
 
 
-def _join(rows: Sequence[Row]) -> str:
+def _join(rows: Sequence[WordRow]) -> str:
     return re.sub(r"(?<=.)\|$", "", " ".join(word for row in rows for word, _ in row))  # the caret
 
 
-def _is_full(rows: Sequence[Row], box: Box) -> bool:
+def _is_full(rows: Sequence[WordRow], box: Box) -> bool:
     """Return True if a field has no space for more text: its longest row, or all rows together, fill it."""
     if not rows:
         return False
@@ -372,7 +382,7 @@ def _is_full(rows: Sequence[Row], box: Box) -> bool:
     )
 
 
-def _find_elsewhere(text: str, before: Screen, now: Screen, box: Box) -> str | None:
+def _find_elsewhere(text: str, before: ParsedScreen, now: ParsedScreen, box: Box) -> str | None:
     if not is_readable(text):
         return None
     for line in find_new_lines(before, now):
@@ -404,7 +414,7 @@ class TypedField:
         return max(abs(box.left - self.box_px.left), abs(box.top - self.box_px.top)) <= _SAME_PLACE_PX
 
 
-def note_typed(index: int, field: Field, now: Screen) -> tuple[Note, ...]:
+def note_typed(index: int, field: Field, now: ParsedScreen) -> tuple[ScreenNote, ...]:
     """Return notes on a field that shows what a step typed into it.
 
     Args:
@@ -413,20 +423,20 @@ def note_typed(index: int, field: Field, now: Screen) -> tuple[Note, ...]:
         now: Screen after typing.
     """
     box = field.box_px
-    place = f"{box.left},{box.top},{box.right},{box.bottom}"
-    held = (Note(kind="held", text=f"{index} {field.text}"),) if field.text else ()
-    return (*held, Note(kind="typed", text=f"{index} {place} {read_field(field, now)}"))
+    hit = f"{box.left},{box.top},{box.right},{box.bottom}"
+    held = (ScreenNote(kind="held", text=f"{index} {field.text}"),) if field.text else ()
+    return (*held, ScreenNote(kind="typed", text=f"{index} {hit} {read_field(field, now)}"))
 
 
-def read_typed(progress: Progress, index: int) -> TypedField | None:
+def read_typed(progress: StepProgress, index: int) -> TypedField | None:
     """Return the field that a step typed into, from the notes; None without a note."""
-    found, shown = "", ""
-    for text in progress.noted("typed"):
-        number, place, *rest = text.split(" ", 2)
+    box_text, shown = "", ""
+    for text in progress.note_texts("typed"):
+        number, hit, *rest = text.split(" ", 2)
         if int(number) == index:
-            found, shown = place, "".join(rest)
-    if not found:
+            box_text, shown = hit, "".join(rest)
+    if not box_text:
         return None
-    held = [text.partition(" ")[2] for text in progress.noted("held") if text.partition(" ")[0] == str(index)]
-    left, top, right, bottom = map(int, found.split(","))
+    held = [text.partition(" ")[2] for text in progress.note_texts("held") if text.partition(" ")[0] == str(index)]
+    left, top, right, bottom = map(int, box_text.split(","))
     return TypedField(box_px=Box(left, top, right, bottom), held=held[-1] if held else "", shown=shown)

@@ -4,87 +4,87 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules.notation import MARK, Rule, Said, compile_phrase, rule
-from apps.literal.rules.words import FIELD_NOUN, TEXT_NOUN, click_path, target, targets, typed
+from apps.literal.rules.clause_parts import FIELD_NOUN, TEXT_NOUN, click_path, target, targets, typed
+from apps.literal.rules.notation import MARK, ParsedClause, PhraseRule, compile_phrase, rule
+from apps.literal.step_outcome import NotUnderstoodError
 from apps.literal.steps import (
     ClearField,
-    Click,
+    ClickTarget,
     PickSuggestion,
     PlainStep,
     PressKeys,
     SelectOption,
+    SetToggle,
     SetValue,
-    Tick,
-    TypeText,
+    TypeInto,
 )
 from apps.literal.target_phrase import parse_path, parse_target, parse_targets
-from apps.literal.targets import Target
+from apps.literal.targets import ElementTarget
 
 
-def _type_into(said: Said) -> Sequence[PlainStep] | PlainStep:
-    text = typed(said)
-    several = _SEVERAL_FIELDS.fullmatch(f" {said['field']}")
+def _type_into(clause: ParsedClause) -> Sequence[PlainStep] | PlainStep:
+    text = typed(clause)
+    several = _SEVERAL_FIELDS.fullmatch(f" {clause['field']}")
     if several is not None:
         count = _COUNTS[several["count"].strip().lower()]
-        return [TypeText(text=text, field=Target(ordinal=index, role="field")) for index in range(1, count + 1)]
-    return TypeText(text=text, field=_field(said))
+        return [TypeInto(text=text, field=ElementTarget(ordinal=index, role="field")) for index in range(1, count + 1)]
+    return TypeInto(text=text, field=_field(clause))
 
 
-def _field(said: Said) -> Target:
-    if _COLLECTION.fullmatch(f" {said['field']}") is not None:
-        raise NotUnderstoodError(said.quotes.unmask(said["field"]), "say what to click for that")
-    return target(said, "field")
+def _field(clause: ParsedClause) -> ElementTarget:
+    if _COLLECTION.fullmatch(f" {clause['field']}") is not None:
+        raise NotUnderstoodError(clause.quotes.unmask(clause["field"]), "say what to click for that")
+    return target(clause, "field")
 
 
-def _type_case(said: Said) -> PlainStep:
-    is_upper = re.match(r"upper|capital|caps|block", said["case"], re.I) is not None
-    text = typed(said).upper() if is_upper else typed(said).lower()
-    field = said["field"] or said["before"]
+def _type_case(clause: ParsedClause) -> PlainStep:
+    is_upper = re.match(r"upper|capital|caps|block", clause["case"], re.I) is not None
+    text = typed(clause).upper() if is_upper else typed(clause).lower()
+    field = clause["field"] or clause["before"]
     if not field:
-        return TypeText(text=text)
-    return TypeText(text=text, field=_field(Said({"field": field}, said.quotes)))
+        return TypeInto(text=text)
+    return TypeInto(text=text, field=_field(ParsedClause({"field": field}, clause.quotes)))
 
 
-def _search(said: Said) -> PlainStep:
-    if not said.quotes.marks(said["text"]) and _FILTER.search(said["text"]) is not None:
-        raise NotUnderstoodError(said["text"], "quote what shall be typed letter by letter")
-    return TypeText(text=typed(said), field=Target(text="Search", role="field"), enter=True)
+def _search(clause: ParsedClause) -> PlainStep:
+    if not clause.quotes.marks(clause["text"]) and _FILTER.search(clause["text"]) is not None:
+        raise NotUnderstoodError(clause["text"], "quote what shall be typed letter by letter")
+    return TypeInto(text=typed(clause), field=ElementTarget(text="Search", role="field"), enter=True)
 
 
-def _set(said: Said) -> PlainStep:
-    value, field = typed(said), _field(said)
+def _set(clause: ParsedClause) -> PlainStep:
+    value, field = typed(clause), _field(clause)
     if re.fullmatch(r"on|off|(?:un)?(?:ticked|checked)|enabled|disabled|true|false", value, re.I):
-        return Tick(target=field, is_on=re.match(r"on|checked|ticked|enabled|true", value, re.I) is not None)
+        return SetToggle(target=field, is_on=re.match(r"on|checked|ticked|enabled|true", value, re.I) is not None)
     return SetValue(field=field, value=value)
 
 
-def _clear(said: Said) -> PlainStep:
-    return ClearField(field=target(said, "field"))
+def _clear(clause: ParsedClause) -> PlainStep:
+    return ClearField(field=target(clause, "field"))
 
 
-def _select(said: Said) -> Sequence[PlainStep]:
-    field = target(said, "field")
-    options = parse_targets(_OPTION_WORDS.sub("", said["option"]), said.quotes)
+def _select(clause: ParsedClause) -> Sequence[PlainStep]:
+    field = target(clause, "field")
+    options = parse_targets(_OPTION_WORDS.sub("", clause["option"]), clause.quotes)
     return [
         SelectOption(option=replace(option, phrase="", role=""), field=field, is_more=index > 0)
         for index, option in enumerate(options)
     ]
 
 
-def _select_plain(said: Said) -> Sequence[PlainStep]:
-    path = parse_path(said["option"], said.quotes)
+def _select_plain(clause: ParsedClause) -> Sequence[PlainStep]:
+    path = parse_path(clause["option"], clause.quotes)
     if path:
         return click_path(path)
     return [
-        Tick(target=each) if each.role in ("checkbox", "radio") else SelectOption(option=each)
-        for each in targets(said, "option")
+        SetToggle(target=each) if each.role in ("checkbox", "radio") else SelectOption(option=each)
+        for each in targets(clause, "option")
     ]
 
 
-def _tick(said: Said) -> Sequence[PlainStep]:
-    is_on = re.match(r"un|de|disable|(?:turn|switch|toggle)\s+off", said["verb"], re.I) is None
-    return [Tick(target=each, is_on=is_on) for each in targets(said)]
+def _tick(clause: ParsedClause) -> Sequence[PlainStep]:
+    is_on = re.match(r"un|de|disable|(?:turn|switch|toggle)\s+off", clause["verb"], re.I) is None
+    return [SetToggle(target=each, is_on=is_on) for each in targets(clause)]
 
 
 _OPTION_WORDS = re.compile(r"^(?:the\s+)?(?:(?:option|value|item|entry)\s+)?|\s+(?:option|item|entry|value)$", re.I)
@@ -109,15 +109,15 @@ _CASE = (
 )
 _ITS_FIELD = f"` (?P<field>the .+|{MARK}.*)`"
 
-TYPING: tuple[Rule, ...] = (
+TYPING: tuple[PhraseRule, ...] = (
     rule(f"{_TYPE}` (?P<text>.*{MARK})` [(into|in) <before>] {_CASE} [(into|in|to) <field>]", _type_case),
     rule(
         "use <field?> to (type [in]|enter|write|input|search for|look up|look for|find)` (?P<text>.*\ue001)`",
-        lambda said: TypeText(text=typed(said), field=_field(said)),
+        lambda clause: TypeInto(text=typed(clause), field=_field(clause)),
     ),
     rule(
         "(append|add) <text> (to the end of|to) <field>",
-        lambda said: TypeText(text=typed(said), field=_field(said), append=True),
+        lambda clause: TypeInto(text=typed(clause), field=_field(clause), append=True),
     ),
     rule("(search|look) for <text>", _search),
     rule("(fill [in|out]|complete|populate) <field?> (with|by typing|as) <text>", _set),
@@ -135,16 +135,16 @@ TYPING: tuple[Rule, ...] = (
     rule(f"{_TYPE} <text> (in|as|for|under|on){_ITS_FIELD}", _type_into),
     rule(f"{_TYPE} <text> (in|as|for) <field>", _type_into),
     rule("(fill [in]|enter) <field?>`: ?(?P<text>.+)`", _set),
-    rule("(type [in]|write|enter|input|key in)`(?: |: *)(?P<text>.+)`", lambda said: TypeText(text=typed(said))),
+    rule("(type [in]|write|enter|input|key in)`(?: |: *)(?P<text>.+)`", lambda clause: TypeInto(text=typed(clause))),
     rule(f"(clear|empty|erase) [{_CONTENT} (of|in|from)] <field>", _clear),
     rule(f"delete {_CONTENT} (of|in|from) <field>", _clear),
 )
 
-CHOOSING: tuple[Rule, ...] = (
+CHOOSING: tuple[PhraseRule, ...] = (
     rule(
         f"({_PICK}|check|tick|click) [on] (nothing|none [of (them|these|those|the (options|items|boxes|checkboxes))]"
         "|no (options?|items?|boxes|box|checkbox|checkboxes|entry|entries)) [at all|here|below]",
-        lambda said: [],
+        lambda clause: [],
     ),
     rule(
         f"{_PICK} <option: [the] [option|item|entry|value] QUOTED [option|item|entry|value]>"
@@ -176,35 +176,37 @@ _ENTER = "(type [in]|enter|write|put|insert|input|key in|fill in|fill out|paste|
 _PLAIN_NOUN, _ = compile_phrase(TEXT_NOUN)
 
 
-def _pairs(said: Said) -> Sequence[PlainStep] | None:
+def _pairs(clause: ParsedClause) -> Sequence[PlainStep] | None:
     """Parse pairs of a field and its text: 'user "a" and the password "b"', '"a" as the user, "b" as the password'."""
-    found = [_FIRST.fullmatch(part) or _LAST.fullmatch(part) for part in _PAIR_JOINT.split(said["pairs"])]
-    pairs = [(pair["noun"], pair["text"]) for pair in found if pair is not None]
-    if len(pairs) < len(found) or (len(pairs) == 1 and _PLAIN_NOUN.fullmatch(f" {pairs[0][0]}")):
+    matches = [_FIRST.fullmatch(part) or _LAST.fullmatch(part) for part in _PAIR_JOINT.split(clause["pairs"])]
+    pairs = [(pair["noun"], pair["text"]) for pair in matches if pair is not None]
+    if len(pairs) < len(matches) or (len(pairs) == 1 and _PLAIN_NOUN.fullmatch(f" {pairs[0][0]}")):
         return None  # 'the text "x"' names no field
     steps: list[PlainStep] = []
     for noun, mark in pairs:
         if re.fullmatch(r"text|value|words?|string|phrase|characters?|letters?|sentence", noun, re.I):
             raise NotUnderstoodError(noun, "name the field that each text belongs to")
-        value = said.quotes.unmask(mark, quoted=False)
-        steps.append(SetValue(field=parse_target(noun, said.quotes), value=value))
+        value = clause.quotes.unmask(mark, quoted=False)
+        steps.append(SetValue(field=parse_target(noun, clause.quotes), value=value))
     return steps
 
 
-def _log_in(said: Said) -> Sequence[PlainStep] | None:
-    steps = _pairs(said)
+def _log_in(clause: ParsedClause) -> Sequence[PlainStep] | None:
+    steps = _pairs(clause)
     return None if steps is None else [*steps, PressKeys(keys=("enter",))]
 
 
-def _log_in_as(said: Said) -> Sequence[PlainStep]:
+def _log_in_as(clause: ParsedClause) -> Sequence[PlainStep]:
     """Parse a name and a password without quotes: "log in as kim with password x"."""
-    name = SetValue(field=parse_target((said["kind"] or "username").lower(), said.quotes), value=typed(said, "name"))
-    password = SetValue(field=Target(text="password"), value=typed(said, "secret"))
-    return [name, password, Click(target=Target(text="log in", deed="log in"))]
+    name = SetValue(
+        field=parse_target((clause["kind"] or "username").lower(), clause.quotes), value=typed(clause, "name")
+    )
+    password = SetValue(field=ElementTarget(text="password"), value=typed(clause, "secret"))
+    return [name, password, ClickTarget(target=ElementTarget(text="log in", verb="log in"))]
 
 
 _SITE = "[to (the|this|your) (site|page|account|app|application)]"
-PAIRS: tuple[Rule, ...] = (
+PAIRS: tuple[PhraseRule, ...] = (
     rule(f"{_ENTER} <pairs?> [(into|in|to|on) {_PAIR_FIELDS}]", _pairs),
     rule("(fill [in|out]|complete) (the|this|that) [COMPOUND] form (with|using|by entering) <pairs>", _pairs),
     rule(f"(log~in|sign~in|log on|log yourself in) {_SITE} (with|using|by entering) <pairs>", _log_in),
@@ -222,33 +224,33 @@ _THING = (
     "|place|airport|station|street|language|colou?r|title|brand|product|person|company|food|animal|fruit|result|thing)"
 )
 _THE_TEXT = "[the (letters?|text|word)] QUOTED"
-_SAYING = {
+_CONDITION_PHRASES = {
     "start": f"(starts?|begins?|starting|beginning) (with|in|by) {_THE_TEXT}",
     "end": f"(ends?|finish|finishes|ending|finishing) (with|in|on) {_THE_TEXT}",
     "part": f"(contains?|containing|includes?|including|has|with) {_THE_TEXT}",
 }
-_SAID = {kind: compile_phrase(phrase)[0] for kind, phrase in _SAYING.items()}
-_SAID_JOINT = re.compile(r"(?<=\ue001) ?(?:(?:, )?(?:and|but)|,)(?: (?:that|which))?(?: also)? ")
+_CONDITIONS = {kind: compile_phrase(phrase)[0] for kind, phrase in _CONDITION_PHRASES.items()}
+_CONDITION_JOINT = re.compile(r"(?<=\ue001) ?(?:(?:, )?(?:and|but)|,)(?: (?:that|which))?(?: also)? ")
 
 
-def _suggestion(said: Said) -> PlainStep | None:
+def _suggestion(clause: ParsedClause) -> PlainStep | None:
     parts: dict[str, str] = {}
-    for phrase in _SAID_JOINT.split(said["said"]):
-        kind = next((kind for kind, pattern in _SAID.items() if pattern.fullmatch(f" {phrase}")), "")
+    for phrase in _CONDITION_JOINT.split(clause["conditions"]):
+        kind = next((kind for kind, pattern in _CONDITIONS.items() if pattern.fullmatch(f" {phrase}")), "")
         if not kind:
             return None
         if kind in parts:
-            raise NotUnderstoodError(said.quotes.unmask(phrase), "say once how it begins, once how it ends")
-        parts[kind] = said.quotes.unmask(said.quotes.marks(phrase)[0], quoted=False)
+            raise NotUnderstoodError(clause.quotes.unmask(phrase), "say once how it begins, once how it ends")
+        parts[kind] = clause.quotes.unmask(clause.quotes.marks(phrase)[0], quoted=False)
     if not any(parts.values()):
-        raise NotUnderstoodError(said.quotes.unmask(said["said"]), "say how it begins or ends")
-    return PickSuggestion(**parts, field=target(said, "field") if said["field"] else None)
+        raise NotUnderstoodError(clause.quotes.unmask(clause["conditions"]), "say how it begins or ends")
+    return PickSuggestion(**parts, field=target(clause, "field") if clause["field"] else None)
 
 
-SUGGESTING: tuple[Rule, ...] = (
+SUGGESTING: tuple[PhraseRule, ...] = (
     rule(
         f"(type [in]|enter|write|input|fill in|put|insert) {_THING} [that|which|whose (name|text|title)]"
-        "` (?P<said>.+?\ue001)` [(into|in|to|on) <field>]",
+        "` (?P<conditions>.+?\ue001)` [(into|in|to|on) <field>]",
         _suggestion,
     ),
 )

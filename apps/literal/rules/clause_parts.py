@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 
 from apps.literal.clauses import Quotes
-from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules.notation import Said, compile_phrase
-from apps.literal.steps import Click, PlainStep
+from apps.literal.rules.notation import ParsedClause, compile_phrase
+from apps.literal.step_outcome import NotUnderstoodError
+from apps.literal.steps import ClickTarget, PlainStep
 from apps.literal.target_phrase import parse_target, parse_targets
-from apps.literal.targets import Target
+from apps.literal.targets import ElementTarget
 
 SEEN = (
     "([is|are|be|becomes?|gets?|has] (seen|visible|shown|displayed|there|present|in view|found|listed|showing"
@@ -19,11 +19,13 @@ GONE = (
     "|is no longer (shown|visible|displayed|there|listed)|(does not|doesn't) (appear|exist|show)"
     "|(is not|isn't|is not any more) (shown|visible|displayed|there|present|listed|on the (page|screen)))"
 )
-DEEDS = (
+BUTTON_VERBS = (
     "(save|send|submit|publish|apply|continue|proceed|register|subscribe|unsubscribe|log~in|log~out|sign~in|sign~out"
     "|sign~up|upload|download|pay|check~out|redeem|install|delete|remove|discard|archive|create|buy)"
 )
-NOUN_DEEDS = "(order|book|post|update|share|reply|export|import|search|finish|reset|print|calculate|add|cancel|place)"
+AMBIGUOUS_BUTTON_VERBS = (
+    "(order|book|post|update|share|reply|export|import|search|finish|reset|print|calculate|add|cancel|place)"
+)
 """Verbs of buttons; words of the second list are also names."""
 TEXT_NOUN = (
     "(text|value|words?|string|phrase|characters?|letters?|sentence|line|message|number|digits?|code|keyword|term|query"
@@ -53,25 +55,25 @@ _DESCRIBED = re.compile(_DESCRIPTION.pattern, re.S)
 """Words that describe a text; lower case, since titles start with capitals ("The Hobbit")."""
 
 
-def target(said: Said, name: str = "target") -> Target:
+def target(clause: ParsedClause, name: str = "target") -> ElementTarget:
     """Parse the target named by a part."""
-    return parse_target(said[name], said.quotes)
+    return parse_target(clause[name], clause.quotes)
 
 
-def targets(said: Said, name: str = "target") -> list[Target]:
+def targets(clause: ParsedClause, name: str = "target") -> list[ElementTarget]:
     """Parse the targets of a part that may be a list."""
-    return parse_targets(said[name], said.quotes)
+    return parse_targets(clause[name], clause.quotes)
 
 
-def click_all(said: Said) -> Sequence[PlainStep]:
+def click_all(clause: ParsedClause) -> Sequence[PlainStep]:
     """Return a click on each target."""
-    return [Click(target=each) for each in targets(said)]
+    return [ClickTarget(target=each) for each in targets(clause)]
 
 
-def click_path(path: Sequence[Target]) -> list[PlainStep]:
+def click_path(path: Sequence[ElementTarget]) -> list[PlainStep]:
     """Return the clicks of a menu path; a part that shows the next one on hover needs no click."""
     nexts = [part.text for part in path[1:]]
-    return [Click(target=part, reveals=shown) for part, shown in zip(path, [*nexts, ""], strict=True)]
+    return [ClickTarget(target=part, reveals=shown) for part, shown in zip(path, [*nexts, ""], strict=True)]
 
 
 def number(text: str) -> float:
@@ -79,15 +81,15 @@ def number(text: str) -> float:
     return _NUMBER_WORDS.get(text.lower(), 0.0) or float(text.replace("−", "-"))
 
 
-def typed(said: Said, name: str = "text") -> str:
+def typed(clause: ParsedClause, name: str = "text") -> str:
     """Return the text that a part says to type: a quoted text, or words that are not a description.
 
     Raises:
         NotUnderstoodError: If there is more than one quoted text, or the words describe the text instead of giving it
             ("the total", "your name").
     """
-    text = bare(said[name], said.quotes)
-    if not said.quotes.marks(said[name]) and (_DESCRIBED.fullmatch(f" {text}") or re.search(r'["“”„«»]', text)):
+    text = bare(clause[name], clause.quotes)
+    if not clause.quotes.marks(clause[name]) and (_DESCRIBED.fullmatch(f" {text}") or re.search(r'["“”„«»]', text)):
         raise NotUnderstoodError(text, "quote what shall be typed letter by letter")
     return text.replace("\\n", "\n").replace("\\t", "\t")
 

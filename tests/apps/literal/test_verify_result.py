@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 
 from apps.literal.find_field import Field
-from apps.literal.moves import Already, Failed
-from apps.literal.read_back import check_typed
-from apps.literal.screen import Screen
+from apps.literal.screen import ParsedScreen
+from apps.literal.step_outcome import AlreadyDone, StepFailed
+from apps.literal.verify_typed import check_typed
 from envs import InstructionTask
 from envs.browser import BrowserEnv
 from envs.browser.launch import find_browser
@@ -317,8 +317,8 @@ async def test_a_line_that_a_caret_cuts_in_two_is_read_from_left_to_right() -> N
         )
         for text, place in pieces
     ]
-    before = Screen(image=blank, engine=engine, lines=[], rectangles=[])
-    now = Screen(image=inked, engine=engine, lines=lines, rectangles=[])
+    before = ParsedScreen(image=blank, engine=engine, lines=[], rectangles=[])
+    now = ParsedScreen(image=inked, engine=engine, lines=lines, rectangles=[])
     field = Field(box_px=box, label=None, texts=(), why="")
-    assert isinstance(check_typed("The new list is printed.", field, before, now), Already)
-    assert isinstance(check_typed("An old list was printed in red.", field, before, now), Failed)
+    assert isinstance(check_typed("The new list is printed.", field, before, now), AlreadyDone)
+    assert isinstance(check_typed("An old list was printed in red.", field, before, now), StepFailed)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from apps.literal.field_boxes import find_field_boxes
 from apps.literal.find_text import find_button, joined_lines
-from apps.literal.message_words import without_wanted
-from apps.literal.screen import Screen, find_new_lines, share_kept
-from apps.literal.text_match import CONTAINED, fit_texts, squash
+from apps.literal.message_words import without_instructed
+from apps.literal.screen import ParsedScreen, find_new_lines, fraction_kept
+from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts
 from visual_tools.box import Box
 from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine
@@ -141,7 +141,7 @@ _MAX_PAGE_LINES = 15
 _MIN_MESSAGE_CHARS = 6
 
 
-def find_trouble(before: Screen, now: Screen, named: Sequence[str], *, is_form: bool) -> str | None:
+def find_error_message(before: ParsedScreen, now: ParsedScreen, named: Sequence[str], *, is_form: bool) -> str | None:
     """Return an error message that appeared between two screens, or None.
 
     Args:
@@ -153,19 +153,19 @@ def find_trouble(before: Screen, now: Screen, named: Sequence[str], *, is_form: 
     new = [line for line in find_new_lines(before, now) if not _is_named(line.text, named)]
     if not new:
         return _find_red_field(before, now) if is_form else None
-    kept = share_kept(before, now)
+    kept = fraction_kept(before, now)
     is_same_page = kept >= _SAME_PAGE
     num_texts = len({line.text for line in new})
     is_few = num_texts <= _MAX_MESSAGES
     is_quiet_message = kept >= _SAME_FORM and num_texts <= (_MAX_MESSAGES if is_form else _MAX_NOTICES)
     fields = find_field_boxes(now)
-    loud = [line for line in new if _is_loud(now, line)]
+    loud = [line for line in new if _is_red(now, line)]
     for line in [*new, *(joined_lines(new) if is_few else [])]:
         is_loud = any(part.box_px.intersection(line.box_px) > 0 for part in loud)
         is_message = is_quiet_message
         if is_loud:
             is_message = is_same_page or (len(loud) <= _MAX_LOUD and line.box_px.top < 0.6 * now.height)
-        is_beside = any(_is_beside(line.box_px, field) for field in fields)
+        is_beside = any(_is_next_to_field(line.box_px, field) for field in fields)
         words = _find_words(line.text, named, is_plain=is_form and (is_loud or (is_beside and is_message)))
         if words and is_message:
             return line.text
@@ -176,26 +176,26 @@ def find_trouble(before: Screen, now: Screen, named: Sequence[str], *, is_form: 
     return _find_red_field(before, now) if is_form and is_few else None
 
 
-def find_question(before: Screen, now: Screen, named: Sequence[str]) -> str | None:
+def find_question(before: ParsedScreen, now: ParsedScreen, named: Sequence[str]) -> str | None:
     """Return a question that appeared and was not answered, such as "Delete the file?" with its buttons."""
     new = find_new_lines(before, now)
     buttons = [line for line in new if find_button(now, line.box_px) is not None]
     if not buttons and now.dialog is None:
         return None
     for line in [*new, *joined_lines(new[:_MAX_MESSAGES])]:
-        found = QUESTIONS.search(line.text)
-        if found is not None and not _is_named(found[0], named) and line not in buttons:
+        question = QUESTIONS.search(line.text)
+        if question is not None and not _is_named(question[0], named) and line not in buttons:
             return line.text
     return None
 
 
-def still_stands(text: str, now: Screen) -> bool:
+def is_still_shown(text: str, now: ParsedScreen) -> bool:
     """Return True if an earlier message is still on the screen."""
-    wanted = squash(text)
-    return any(wanted == squash(line.text) for line in [*now.lines, *joined_lines(now.lines)])
+    wanted = alphanumeric(text)
+    return any(wanted == alphanumeric(line.text) for line in [*now.lines, *joined_lines(now.lines)])
 
 
-def _find_red_field(before: Screen, now: Screen) -> str | None:
+def _find_red_field(before: ParsedScreen, now: ParsedScreen) -> str | None:
     """Describe a field whose border turned red, by its position."""
     if before.image.shape != now.image.shape:
         return None
@@ -208,12 +208,12 @@ def _find_red_field(before: Screen, now: Screen) -> str | None:
     return None
 
 
-def _is_reddish_strip(screen: Screen, strip: Box) -> bool:
+def _is_reddish_strip(screen: ParsedScreen, strip: Box) -> bool:
     pixels = screen.crop(strip).reshape(-1, 3)
     return pixels.size > 0 and _is_reddish(np.median(pixels, axis=0), least=0.4)
 
 
-def _find_refusal(now: Screen, new: Sequence[TextLine], named: Sequence[str]) -> str | None:
+def _find_refusal(now: ParsedScreen, new: Sequence[TextLine], named: Sequence[str]) -> str | None:
     """Return the refusing or error text of a page with few lines, or None."""
     if len(now.lines) > _MAX_PAGE_LINES:
         return None
@@ -223,18 +223,18 @@ def _find_refusal(now: Screen, new: Sequence[TextLine], named: Sequence[str]) ->
     for line in new:
         if (line is first or now.is_large(line.box_px)) and _STATUS.fullmatch(line.text):
             return line.text
-        found = PAGES.search(line.text) or SENTENCES.search(HARMLESS.sub("", without_wanted(line.text, named)))
-        if found is not None and not _is_named(found[0], named):
+        refusal = PAGES.search(line.text) or SENTENCES.search(HARMLESS.sub("", without_instructed(line.text, named)))
+        if refusal is not None and not _is_named(refusal[0], named):
             return line.text
     return None
 
 
 def _find_words(text: str, named: Sequence[str], *, is_plain: bool) -> str | None:
-    clean = HARMLESS.sub(" ", without_wanted(text.replace("’", "'"), named))
+    clean = HARMLESS.sub(" ", without_instructed(text.replace("’", "'"), named))
     for pattern in (SENTENCES, PLAIN) if is_plain else (SENTENCES,):
-        for found in pattern.finditer(clean):
-            if not _is_named(found[0], named):
-                return found[0]
+        for match in pattern.finditer(clean):
+            if not _is_named(match[0], named):
+                return match[0]
     return None
 
 
@@ -242,14 +242,14 @@ def _is_named(words: str, named: Sequence[str]) -> bool:
     return any(words.casefold().strip() in text.casefold() for text in named)
 
 
-def _is_message_like(screen: Screen, line: TextLine, named: Sequence[str]) -> bool:
+def _is_message_like(screen: ParsedScreen, line: TextLine, named: Sequence[str]) -> bool:
     """Return True if a text is as long as a message and is not a confirmation, a button, or a text that was typed."""
     if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or is_control(screen, line):
         return False
     return not _holds_quoted(line.text, named)
 
 
-def _is_result(line: TextLine, now: Screen, named: Sequence[str]) -> bool:
+def _is_result(line: TextLine, now: ParsedScreen, named: Sequence[str]) -> bool:
     """Return True if a text outside fields contains what was typed and no error, such as a list with the new entry."""
     is_quiet = not SENTENCES.search(HARMLESS.sub("", line.text))
     is_free = not any(field.contains(line.box_px) for field in find_field_boxes(now))
@@ -263,24 +263,24 @@ def _holds_quoted(text: str, named: Sequence[str]) -> bool:
     return any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, text))
 
 
-def is_control(screen: Screen, line: TextLine) -> bool:
+def is_control(screen: ParsedScreen, line: TextLine) -> bool:
     """Return True if a text is a button, or a short command such as the red "Delete this shelf"."""
     return find_button(screen, line.box_px) is not None or _COMMAND.fullmatch(line.text) is not None
 
 
-def _is_beside(text: Box, field: Box) -> bool:
+def _is_next_to_field(text: Box, field: Box) -> bool:
     """Return True if a text is right below, right above or right of a field, where its message would be."""
     is_below = -4 <= text.top - field.bottom < 1.6 * max(text.height, 12) and text.overlap_x(field) > 0
     is_right = 0 <= text.left - field.right < 60 and text.overlap_y(field) > 0
     return is_below or is_right
 
 
-def _is_loud(screen: Screen, line: TextLine) -> bool:
+def _is_red(screen: ParsedScreen, line: TextLine) -> bool:
     """Return True if a text is red or on a red or pink background."""
     return find_tone(screen, line) == "red"
 
 
-def find_tone(screen: Screen, line: TextLine) -> Tone:
+def find_tone(screen: ParsedScreen, line: TextLine) -> Tone:
     """Return the warning or confirming colour of a message: of its letters, or of a background unlike the page's."""
     crop = screen.crop(line.box_px.padded(2))
     if crop.size == 0:

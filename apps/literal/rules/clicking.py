@@ -3,12 +3,20 @@
 import re
 from collections.abc import Sequence
 
-from apps.literal.moves import NotUnderstoodError
-from apps.literal.rules.notation import KINDS, Rule, Said, compile_phrase, rule
-from apps.literal.rules.words import BY_CLICKING, DEEDS, NOUN_DEEDS, click_all, click_path, number, target
-from apps.literal.steps import AnswerDialog, Click, Drag, OpenAddress, PlainStep, PressKeys
+from apps.literal.rules.clause_parts import (
+    AMBIGUOUS_BUTTON_VERBS,
+    BUTTON_VERBS,
+    BY_CLICKING,
+    click_all,
+    click_path,
+    number,
+    target,
+)
+from apps.literal.rules.notation import KINDS, ParsedClause, PhraseRule, compile_phrase, rule
+from apps.literal.step_outcome import NotUnderstoodError
+from apps.literal.steps import AnswerDialog, ClickTarget, DragTarget, OpenAddress, PlainStep, PressKeys
 from apps.literal.target_phrase import TAIL, parse_path, parse_targets
-from apps.literal.targets import Relation, Target
+from apps.literal.targets import AnchorRelation, ElementTarget
 from envs.actions import MODIFIERS, normalize_key
 
 _MAX_TIMES = 20
@@ -17,16 +25,16 @@ _TIMES_AFTER = re.compile(rf"(?P<target>.+?)[ ,]+{_TIMES}", re.I | re.S)
 _TIMES_BEFORE = re.compile(rf"{_TIMES} (?:on|at) (?P<target>.+)", re.I | re.S)
 
 
-def _click(said: Said) -> Sequence[PlainStep]:
-    verb = said["verb"].lower()
-    path = parse_path(said["target"], said.quotes)
+def _click(clause: ParsedClause) -> Sequence[PlainStep]:
+    verb = clause["verb"].lower()
+    path = parse_path(clause["target"], clause.quotes)
     if path and verb in ("click", "tap", "push"):
         return click_path(path)
-    words, times = _take_times(said["target"])
+    words, times = _take_times(clause["target"])
     button, clicks = _CLICKS[next((kind for kind in _CLICKS if verb.startswith(kind)), "")]
     return [
-        Click(target=each, button=button, clicks=clicks)  # type: ignore[arg-type]
-        for each in parse_targets(words, said.quotes)
+        ClickTarget(target=each, button=button, clicks=clicks)  # type: ignore[arg-type]
+        for each in parse_targets(words, clause.quotes)
     ] * times
 
 
@@ -43,30 +51,30 @@ _CLICK_VERBS = "|".join(f"{kind}~-?~click|{kind}~-?~clicking" for kind in (*filt
 
 def _take_times(words: str) -> tuple[str, int]:
     """Return a target and its number of clicks: "'+' three times", "Next twice", "twice on Next"."""
-    found = _TIMES_AFTER.fullmatch(words) or _TIMES_BEFORE.fullmatch(words)
-    if found is None:
+    tail = _TIMES_AFTER.fullmatch(words) or _TIMES_BEFORE.fullmatch(words)
+    if tail is None:
         return words, 1
-    count = number(found["count"] or found["word"])
+    count = number(tail["count"] or tail["word"])
     if count != int(count) or not 1 <= count <= _MAX_TIMES:
-        raise NotUnderstoodError(found["times"], f"a whole number up to {_MAX_TIMES}")
-    return found["target"], int(count)
+        raise NotUnderstoodError(tail["times"], f"a whole number up to {_MAX_TIMES}")
+    return tail["target"], int(count)
 
 
-def _drag_by(said: Said) -> PlainStep:
-    distance = int(said["px"])
-    x, y = {"right": (1, 0), "left": (-1, 0), "down": (0, 1), "up": (0, -1)}[said["direction"].lower()]
-    return Drag(source=target(said, "source"), by_px=(x * distance, y * distance))
+def _drag_by(clause: ParsedClause) -> PlainStep:
+    distance = int(clause["px"])
+    x, y = {"right": (1, 0), "left": (-1, 0), "down": (0, 1), "up": (0, -1)}[clause["direction"].lower()]
+    return DragTarget(source=target(clause, "source"), by_px=(x * distance, y * distance))
 
 
-def _dialog(said: Said) -> PlainStep:
-    return AnswerDialog(accept=re.match(r"accept|confirm|agree|approve|ok", said["verb"], re.I) is not None)
+def _dialog(clause: ParsedClause) -> PlainStep:
+    return AnswerDialog(accept=re.match(r"accept|confirm|agree|approve|ok", clause["verb"], re.I) is not None)
 
 
 _WAY = "<direction: right|left|up|down>`(?:wards?)?`"
 _PIXELS = "<px: INT>` ?(?:px|pixels?)`"
 _DIALOG = "(dialog|dialogue|alert|pop-?up|prompt|confirmation|message|question|confirm) [box|dialog|window]"
 
-POINTING: tuple[Rule, ...] = (
+POINTING: tuple[PhraseRule, ...] = (
     rule(
         f"(close|dismiss|exit|leave|hide) [the|this] ({_DIALOG}|window|modal|panel|banner|menu|it)"
         f" {BY_CLICKING} <target>",
@@ -76,13 +84,13 @@ POINTING: tuple[Rule, ...] = (
     rule(
         "(hover [over|on|above]|mouse over"
         "|(move|point|place) [the] (mouse|pointer|cursor) [pointer] (to|over|on|onto|at)) <target>",
-        lambda said: Click(target=target(said), clicks=0),
+        lambda clause: ClickTarget(target=target(clause), clicks=0),
     ),
     rule(f"drag <source?> [to the] {_WAY} by {_PIXELS}", _drag_by),
     rule(f"drag <source?> by {_PIXELS} [to the] {_WAY}", _drag_by),
     rule(
         "drag <source?> [and drop [it]] (to|onto|on|into|over|in) <target>",
-        lambda said: Drag(source=target(said, "source"), onto=target(said)),
+        lambda clause: DragTarget(source=target(clause, "source"), onto=target(clause)),
     ),
     rule(
         "<verb: accept|confirm|dismiss|cancel|close|reject|decline|approve|agree to|ok> [the|this|that|any] [TERM]"
@@ -138,29 +146,30 @@ _NOT_KEYS = frozenset(
 """Names that pyautogui knows as keys but that usually mean buttons."""
 
 
-def _open(said: Said) -> PlainStep | None:
-    url = said.unquoted("url").strip()
+def _open(clause: ParsedClause) -> PlainStep | None:
+    url = clause.unquoted("url").strip()
     return OpenAddress(url=url.rstrip(".,")) if _URL.fullmatch(f" {url}") else None
 
 
 _URL, _ = compile_phrase("URL")
 
 
-def _press(said: Said) -> Sequence[PlainStep]:
+def _press(clause: ParsedClause) -> Sequence[PlainStep]:
     """Return keys if keyboards have them, else a click on a button; one quoted character is a button."""
-    words, times = TAIL.sub("", said["keys"]), max(1, int(number(said["times"] or "1")))
-    quoted = said.quotes.only(words)
-    keys = None if quoted is not None and len(quoted) == 1 else parse_keys(said.quotes.unmask(words, quoted=False))
+    words, times = TAIL.sub("", clause["keys"]), max(1, int(number(clause["times"] or "1")))
+    quoted = clause.quotes.only(words)
+    keys = None if quoted is not None and len(quoted) == 1 else parse_keys(clause.quotes.unmask(words, quoted=False))
     if keys is not None:
         return [PressKeys(keys=keys, times=times)]
     return [
-        Click(target=each) for each in parse_targets(f"the {words}" if said["the"] == "the" else words, said.quotes)
+        ClickTarget(target=each)
+        for each in parse_targets(f"the {words}" if clause["the"] == "the" else words, clause.quotes)
     ] * times
 
 
-def _follow(said: Said) -> Sequence[PlainStep]:
-    path = parse_path(said["target"], said.quotes)
-    return click_path(path) if path else click_all(said)
+def _follow(clause: ParsedClause) -> Sequence[PlainStep]:
+    path = parse_path(clause["target"], clause.quotes)
+    return click_path(path) if path else click_all(clause)
 
 
 def _keys(*keys: str) -> PressKeys:
@@ -170,7 +179,7 @@ def _keys(*keys: str) -> PressKeys:
 _IT = "[it|that|this]"
 _COUNT = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
 
-GOING: tuple[Rule, ...] = (
+GOING: tuple[PhraseRule, ...] = (
     rule(
         "[go|navigate|move] (back|backwards?) [(a|one) page|to the previous page]",
         _keys("alt", "left"),
@@ -198,32 +207,32 @@ GOING: tuple[Rule, ...] = (
 )
 
 _ALL_THAT, _ = compile_phrase("(it|them|this|that|these|those|everything|all|your (work|changes|input))")
-_DEED_NOUN = re.compile(
+_VERB_OBJECT = re.compile(
     r"(?!.*\b(?:first|second|third|fourth|fifth|last|other|every|each|any|both|all|and|or|of|in|on|at|to|from|with|for|by"
     r"|named|called|if|when|until|that|which|\d+)\b)(?:(?:the|your|my|this|a|an)\s+)?(?P<noun>[a-z-]+(?:\s[a-z-]+){0,2})"
 )
 """Words that may follow a button's verb, without counting or describing."""
 
 
-def _deed(said: Said) -> PlainStep | None:
+def _click_verb(clause: ParsedClause) -> PlainStep | None:
     """Return a click on the button for an action: "save the changes", "place the order"."""
-    verb, words = said["verb"].lower(), said["noun"]
+    verb, words = clause["verb"].lower(), clause["noun"]
     if not words or _ALL_THAT.fullmatch(f" {words}"):
-        return Click(target=Target(text=verb, deed=verb))
-    noun = _DEED_NOUN.fullmatch(words)
-    return Click(target=Target(text=f"{verb} {noun['noun']}", deed=verb)) if noun is not None else None
+        return ClickTarget(target=ElementTarget(text=verb, verb=verb))
+    noun = _VERB_OBJECT.fullmatch(words)
+    return ClickTarget(target=ElementTarget(text=f"{verb} {noun['noun']}", verb=verb)) if noun is not None else None
 
 
-def _add_to(said: Said) -> PlainStep:
+def _add_to(clause: ParsedClause) -> PlainStep:
     """Return a click on the button near an item that adds it to a cart."""
-    beside = Relation(kind="near", anchor=target(said, "what").text)
-    return Click(target=Target(text=f"Add to {said['where']}", role="button", relation=beside))
+    beside = AnchorRelation(kind="near", anchor=target(clause, "item").text)
+    return ClickTarget(target=ElementTarget(text=f"Add to {clause['collection']}", role="button", relation=beside))
 
 
-CLICKING: tuple[Rule, ...] = (
+CLICKING: tuple[PhraseRule, ...] = (
     rule(f"`(?!.*\ue001.*by )(?: [a-z'-]+){{2,8}}` {BY_CLICKING} <target>", click_all),
     rule(
-        "add <what> to [the|my|your] [shopping] <where: cart|basket|bag|wish~list|favou?rites|bookmarks|playlist>",
+        "add <item> to [the|my|your] [shopping] <collection: cart|basket|bag|wish~list|favou?rites|bookmarks|playlist>",
         _add_to,
     ),
     rule(
@@ -233,5 +242,5 @@ CLICKING: tuple[Rule, ...] = (
     ),
     rule("submit [the form|it]", PressKeys(keys=("enter",), is_submit=True)),
     rule("(confirm|accept) [it|this|that|the (deletion|change|choice|selection)]", AnswerDialog(accept=True)),
-    rule(f"<verb: {DEEDS}|{NOUN_DEEDS}> [<noun>]", _deed),
+    rule(f"<verb: {BUTTON_VERBS}|{AMBIGUOUS_BUTTON_VERBS}> [<noun>]", _click_verb),
 )
