@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -20,60 +21,89 @@ if TYPE_CHECKING:
     from cua.evidence import CellCheck, Verification
 
 Flag = typer.Option
+VerifyFlag = partial(typer.Option, rich_help_panel="Verification")
 
 
 def ask(
     given: typer.Context,
-    question: Annotated[str | None, typer.Argument(help="What to find out; - reads it from standard input.")] = None,
-    files: Annotated[list[Path] | None, typer.Argument(help="Images, PDFs, videos, any files.")] = None,
-    chat: Annotated[bool, Flag("--chat", help="Read further questions from standard input, one a line.")] = False,
-    resume: Annotated[
-        str | None,
-        Flag(help="Go on with this run, or ask it the question; id, unique prefix, folder, or last."),
+    question: Annotated[
+        str | None, typer.Argument(metavar="QUESTION", help="Question in words; - reads it from stdin.")
     ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE", help="Images, PDFs, videos or other files.")
+    ] = None,
+    chat: Annotated[bool, Flag("--chat", help="Read further questions from stdin, one a line.")] = False,
+    resume: Annotated[
+        str | None, Flag(metavar="RUN", help=f"Continue this run, or ask it the question: {common.RUN}")
+    ] = None,
+    tools: Annotated[
+        list[str] | None,
+        Flag("--tool", metavar="NAME", help="Your own tool: entry point of the group k25.tools; repeatable."),
+    ] = None,
+    mcp: Annotated[
+        Path | None, Flag(metavar="FILE", help="mcp.json with the MCP servers whose tools may be called.")
+    ] = None,
+    other: common.Other = None,
     model: common.Model = None,
     base_url: common.BaseUrl = None,
-    fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
-    output_format: common.StreamFormat = "text",
-    schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the answer.")] = None,
-    max_steps: Annotated[int | None, Flag(help="Stop after so many steps (30).")] = None,
+    fallback_model: common.FallbackModel = None,
+    context: Annotated[
+        str | None,
+        common.ModelFlag(
+            metavar="METHOD",
+            help="Shorten a long conversation by: none, hide-tool-result, discard-all or summary.",
+            show_default="none",
+        ),
+    ] = None,
+    max_context: Annotated[
+        int | None,
+        common.ModelFlag(
+            metavar="TOKENS", help="Length at which --context applies.", show_default="when the model refuses"
+        ),
+    ] = None,
+    max_steps: Annotated[
+        int | None, common.LimitFlag(metavar="STEPS", help="Stop after this number of steps.", show_default="30")
+    ] = None,
     max_time: common.MaxTime = None,
     max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
     sandbox: common.Sandbox = None,
-    context: Annotated[
-        str | None, Flag(help="When the conversation grows too long: none, hide-tool-result, discard-all, summary.")
-    ] = None,
-    max_context: Annotated[int | None, Flag(help="Tokens at which that happens.")] = None,
     approve: common.ApproveCalls = None,
-    yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
-    policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
-    mcp: Annotated[Path | None, Flag(help="mcp.json that names MCP servers whose tools may be called.")] = None,
-    tools: Annotated[
-        list[str] | None,
-        Flag("--tool", help="Tool of your own: an entry point of the group k25.tools; repeat for more."),
+    yolo: common.Yolo = False,
+    policy: common.Policy = None,
+    verify: Annotated[
+        bool, VerifyFlag("--verify", help="Run the code again in a fresh kernel and compare the results.")
+    ] = False,
+    run: Annotated[
+        str | None, VerifyFlag(metavar="RUN", help=f"Without a question: {common.RUN}", show_default="last")
     ] = None,
-    verify: Annotated[bool, Flag("--verify", help="Run the cells again in a fresh kernel and compare.")] = False,
     expect: Annotated[
-        str | None, Flag(help="With --verify alone: the fingerprint that the run must have, as it was printed.")
+        str | None, VerifyFlag(metavar="FINGERPRINT", help="Without a question: fingerprint that the run printed.")
     ] = None,
-    run: Annotated[str | None, Flag(help="With --verify alone: which run; id, unique prefix, folder, or last.")] = None,
     inputs: Annotated[
         list[Path] | None,
-        Flag("--input", help="With --verify alone: a large file that the run read where it lay, and may read again."),
+        VerifyFlag(
+            "--input",
+            metavar="FILE",
+            help="Without a question: large input file that the run read in place; repeatable.",
+        ),
     ] = None,
-    other: common.Other = None,
+    output_format: common.StreamFormat = "text",
+    schema: common.Schema = None,
     report: common.Report = True,
 ) -> None:
-    """Ask about images, documents or videos.
+    """Answer a question about images, documents or videos.
 
-    The model writes Python code about the files, which runs in a sandbox without network, reads the output, and answers
-    with the results that support its statements. The run folder keeps them: answer.json, notebook.ipynb and every
-    image. With --verify the code is executed again; without a question, --verify checks an earlier run.
+    The model writes Python code, which runs in a sandbox without network, reads the output, and answers with the
+    results that support its statements. The run folder keeps answer.json, notebook.ipynb and every image. With --verify
+    the code is executed again; without a question, --verify checks an earlier run.
 
-    With --chat it keeps its Python state and the conversation for further questions, until the input ends. With
-    --resume the cells of an earlier run are executed again; the run then continues after a crash, Ctrl-C or a limit, or
-    takes a further question.
+    With --chat the Python state and the conversation stay for further questions, until the input ends. --resume
+    executes the cells of an earlier run again, and continues it after a crash, Ctrl-C or a limit, or with a further
+    question.
+
+        cua ask "How many coins are there?" coins.png --model kimi-k2.5
+        cua ask --verify --run last
     """
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))

@@ -16,18 +16,29 @@ FILE = "assistant.json"
 
 def assistant(
     given: typer.Context,
-    port: Annotated[int, Flag(min=0, max=65535, help="Port to listen on; 0 for one that is free.")] = 7860,
-    host: Annotated[str, Flag(help="Address to listen on; beyond this machine it needs --token-file.")] = "127.0.0.1",
-    token_file: Annotated[Path | None, Flag(help="File with the token that lets people in.")] = None,
-    allow_host: Annotated[list[str] | None, Flag(help="Further name under which it is reached; repeat.")] = None,
+    port: Annotated[
+        int, Flag(metavar="PORT", min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = 7860,
+    host: Annotated[
+        str, Flag(metavar="ADDRESS", help="Address to listen on; other than this machine needs --token-file.")
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None, Flag(metavar="FILE", help="File with the access token.", show_default="a new random token")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, Flag(metavar="HOST", help="Further host name of this server; repeatable.")
+    ] = None,
     browser: Annotated[bool, Flag("--browser/--no-browser", help="Open the page in the browser.")] = True,
-    model: Annotated[str | None, Flag("--model", "-m", help="literal or nano (both run here), or a model id.")] = None,
-    base_url: common.BaseUrl = None,
     other: common.Other = None,
+    model: common.EmbeddedModel = None,
+    base_url: common.BaseUrl = None,
 ) -> None:
-    """Open a page on this machine: enter an instruction, watch the screen, approve, take over, review runs.
+    """Open a web page to use the agent: instruct, watch, approve.
 
-    Works at once with the embedded model on a practice page. Access needs the token in the printed address.
+    The page also takes over mouse and keyboard, and shows recorded runs. It works without a key: the embedded model
+    acts on a practice page. Access needs the token in the printed address.
+
+        cua assistant --model kimi-k2.5 --base-url http://127.0.0.1:8000/v1
     """
     import platformdirs
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-import typer.core
 
 from apps.cli import common, terminal
+from apps.cli.help_page import App
 
 _OTHER_NAMES = {"allow_domain": "allow_domains", "deny_domain": "deny_domains", "env_option": "env_options"}
 
@@ -45,25 +45,17 @@ def chosen_settings(context: typer.Context) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in chosen.items()} | more
 
 
-class DefaultGroup(typer.core.TyperGroup):
-    """Group whose command may be omitted: a first word that is not a command is an argument of `default`."""
-
-    default = "run"
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the default command if the first word is not a command."""
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = [self.default, *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(help="Show the settings and where each one comes from.", no_args_is_help=True, rich_markup_mode=None)
+app = App(help="Show the settings and their sources.")
 SECRET = ("api_key", "password")
 
 
 @app.command("show")
 def show(as_json: common.AsJson = False) -> None:
-    """Print each setting with its value and its source: flag > environment > k25.toml > user file > default."""
+    """Print each setting with its value and its source.
+
+    Sources by priority: command line, environment (K25_NAME), k25.toml in the current folder, the user's config file,
+    default.
+    """
     from cua.config import FIELDS, PROJECT_FILE, load_settings, user_config_file
 
     resolved = load_settings()

@@ -25,25 +25,31 @@ def setup(
     ] = None,
     browser: Annotated[
         bool | None,
-        typer.Option("--browser/--no-browser", help="Look after the browser.  [default: unless only office is named]"),
+        typer.Option(
+            "--browser/--no-browser", help="Install a browser.", show_default="yes, unless only office is named"
+        ),
     ] = None,
     desktop: Annotated[
         bool | None,
-        typer.Option("--desktop/--no-desktop", help="Look after the virtual display.  [default: without suites]"),
+        typer.Option("--desktop/--no-desktop", help="Install a virtual display.", show_default="yes without suites"),
     ] = None,
     sandbox: Annotated[
         bool | None,
         typer.Option(
-            "--sandbox/--no-sandbox", help="Look after what isolates code.  [default: without suites, and for office]"
+            "--sandbox/--no-sandbox",
+            help="Install an isolation for code.",
+            show_default="yes without suites, and for office",
         ),
     ] = None,
     as_json: common.AsJson = False,
 ) -> None:
-    """Find a browser, a virtual display and a sandbox, or install them by the first method that works.
+    """Install what is missing: browser, display, sandbox, suites.
 
-    With names of suites: install their parts, and the browser that they run in.
+    Nothing that works already is replaced. Each choice is printed with its reason, and so is the exact command where
+    setup may not run it. Named suites are installed with the browser that they need.
 
-    Prints each choice with its reason, and the exact command to run where it may not run it itself.
+        cua setup
+        cua setup miniwob office
     """
     from apps.setup.install import run_setup
 
@@ -56,16 +62,21 @@ def setup(
 
 
 def doctor(
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Model whose endpoint is tried.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Model whose endpoint is tested.")
+    ] = None,
     click_test: Annotated[
-        bool, typer.Option("--click-test", help="Click drawn targets and print the error in px.")
+        bool, typer.Option("--click-test", help="Also click drawn targets and print the error in pixels.")
     ] = False,
     sandbox: Annotated[
         bool, typer.Option("--sandbox", help="Only try to break out of the sandbox in force; about a minute.")
     ] = False,
     as_json: common.AsJson = False,
 ) -> None:
-    """Check everything a run needs: Python, the `cua` on PATH, browser, display, OCR, sandbox, model, disk."""
+    """Check the installation: browser, display, sandbox, model, disk.
+
+    Also checks Python, OCR and the `cua` on PATH. Exit code 1 if a check fails.
+    """
     from apps.setup.checks import run_sandbox_checks
     from apps.setup.doctor import run_doctor
 

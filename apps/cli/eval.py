@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.cli import common, terminal
-from apps.cli.config import DefaultGroup, choice, chosen_settings
+from apps.cli.config import choice, chosen_settings
 from apps.cli.doctor import examine_suite
+from apps.cli.help_page import App, DefaultGroup
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, Prepared
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
     from cua.batch import EpisodeResult
     from cua.run.control import Control
 
-HELP = """How good a model is on a suite of tasks: runs, statistics, a page.
+HELP = """Evaluate a model on a suite of tasks.
 
-\b
     cua eval miniwob --model literal --tasks 'click-*' --seeds 5
     cua eval my_suite.py --model kimi-k2.5 --parallel 4
     cua eval compare A B
 
-SUITE is a name of `cua eval list` or a Python file; `cua eval run --help` lists the options.
+`cua eval SUITE` is short for `cua eval run SUITE`; `cua eval run --help` lists the options.
 
-Exit codes: 0 every episode is over, whatever its score; 1 none of them could be scored, or a task's code ended the
+Exit codes: 0 every episode is over, whatever its score; 1 no episode could be scored, or a task's code ended the
 evaluation; 2 wrong usage; 3 a limit of the whole evaluation was reached; 130 stopped."""
 
 EXPORTS = ("inspect", "csv", "atif", "osworld", "verified")
@@ -39,74 +39,139 @@ _SUITE_FLAGS = ("provider", "guest", "sites", "parity", "judge", "judge_url")
 _TELL_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
-FolderArgument = Annotated[str, typer.Argument(help="Folder of an evaluation, unique beginning of its name, or last.")]
+TaskFlag = partial(typer.Option, rich_help_panel="Tasks and seeds")
+SuiteFlag = partial(typer.Option, rich_help_panel="Options of suites")
+FolderArgument = Annotated[
+    str, typer.Argument(metavar="FOLDER", help="Folder of an evaluation or unique beginning of its name, or last.")
+]
 
-app = typer.Typer(cls=DefaultGroup, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+app = App(cls=DefaultGroup, help=HELP)
 
 
 @app.command()
 def run(
     given: typer.Context,
-    suite: Annotated[str | None, typer.Argument(help="Name of `cua eval list`, or FILE.py[:FUNCTION].")] = None,
-    model: Annotated[
-        str | None,
-        Flag("--model", "-m", help="literal or nano (both run here), scripted:FILE, or a model id at OPENAI_BASE_URL."),
+    suite: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="Suite: a name of `cua eval list`, or FILE.py[:FUNCTION].")
     ] = None,
-    agent: Annotated[str | None, Flag(help="gui, tools or swarm; the suite's usual one when left out.")] = None,
-    tasks: Annotated[list[str] | None, Flag(help="Tasks whose id fits this glob; repeat for more.")] = None,
-    limit: Annotated[int | None, Flag(min=1, help="The first so many of them.")] = None,
-    sample: Annotated[int | None, Flag(min=1, help="So many of them, drawn with --seed.")] = None,
-    seed: Annotated[int, Flag(help="What --sample and the random baseline draw with.")] = 0,
-    seeds: Annotated[int | None, Flag(min=1, max=100_000, help="Seeds of each task.")] = None,
-    repeats: Annotated[int | None, Flag(min=1, max=100_000, help="Times that each task and seed is tried (1).")] = None,
-    parallel: Annotated[int, Flag("--parallel", "-p", min=1, max=10_000, help="Episodes at a time.")] = 1,
-    max_steps: Annotated[int | None, Flag(min=1, help="Steps of an episode; the suite's when left out.")] = None,
-    max_time: Annotated[float | None, Flag(min=0.1, help="Seconds of an episode; the suite's when left out.")] = None,
-    max_tokens: Annotated[int | None, Flag(min=1, help="Tokens of all episodes together.")] = None,
-    max_cost: Annotated[float | None, Flag(min=1e-6, help="US dollars of all episodes together.")] = None,
-    max_calls: Annotated[int | None, Flag(min=1, help="Tool calls of all episodes together.")] = None,
-    max_total_time: Annotated[float | None, Flag(min=0.1, help="Seconds of this command.")] = None,
-    out: Annotated[Path | None, Flag("--out", "-o", help="Folder of the results; a new one by default.")] = None,
-    resume: Annotated[str | None, Flag(help="Go on with what this folder has not finished, or last.")] = None,
+    out: Annotated[
+        Path | None, Flag("--out", "-o", metavar="FOLDER", help="Folder of the results.", show_default="a new folder")
+    ] = None,
+    resume: Annotated[
+        str | None, Flag(metavar="FOLDER", help="Continue the evaluation in this folder, or last.")
+    ] = None,
+    parallel: Annotated[
+        int, Flag("--parallel", "-p", metavar="NUMBER", min=1, max=10_000, help="Episodes at the same time.")
+    ] = 1,
+    executor: Annotated[str, Flag(metavar="KIND", help="Where environments run: local, process or ray.")] = "local",
+    ray_address: common.RayAddress = None,
+    doctor: Annotated[
+        bool, Flag("--doctor", help="Only check what osworld, webarena or webarena-verified need.")
+    ] = False,
+    other: common.Other = None,
+    tasks: Annotated[
+        list[str] | None, TaskFlag(metavar="GLOB", help="Tasks whose id matches, such as 'click-*'; repeatable.")
+    ] = None,
+    limit: Annotated[int | None, TaskFlag(metavar="NUMBER", min=1, help="Only the first tasks.")] = None,
+    sample: Annotated[int | None, TaskFlag(metavar="NUMBER", min=1, help="Only a random sample of tasks.")] = None,
+    seed: Annotated[int, TaskFlag(metavar="SEED", help="Seed of --sample and of the random baseline.")] = 0,
+    seeds: Annotated[
+        int | None,
+        TaskFlag(metavar="NUMBER", min=1, max=100_000, help="Seeds of each task.", show_default="that of the suite"),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        TaskFlag(metavar="NUMBER", min=1, max=100_000, help="Episodes of each task and seed.", show_default="1"),
+    ] = None,
+    skip_unavailable: Annotated[
+        bool, TaskFlag("--skip-unavailable", help="Leave out tasks that cannot be evaluated on this machine.")
+    ] = False,
+    model: common.EmbeddedModel = None,
+    base_url: common.BaseUrl = None,
+    agent: Annotated[
+        str | None, common.ModelFlag(metavar="AGENT", help="gui, tools or swarm.", show_default="that of the suite")
+    ] = None,
     baseline: Annotated[
-        str | None, Flag(help="An agent without skill: null, fail or random; video2web: null, image or text.")
+        str | None,
+        common.ModelFlag(
+            metavar="NAME", help="Baseline in place of a model: null, fail or random; video2web: null, image or text."
+        ),
     ] = None,
-    suite_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for the suite; repeat for more.")] = None,
+    preset: common.Preset = None,
+    temperature: common.Temperature = None,
+    prices: common.Prices = None,
+    max_steps: Annotated[
+        int | None,
+        common.LimitFlag(metavar="STEPS", min=1, help="Steps of an episode.", show_default="that of the suite"),
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        common.LimitFlag(metavar="SECONDS", min=0.1, help="Time of an episode.", show_default="that of the suite"),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        common.LimitFlag(metavar="TOKENS", min=1, help="Tokens of all episodes.", show_default=common.NO_LIMIT),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        common.LimitFlag(metavar="USD", min=1e-6, help="Cost of all episodes.", show_default=common.NO_LIMIT),
+    ] = None,
+    max_calls: Annotated[
+        int | None,
+        common.LimitFlag(metavar="CALLS", min=1, help="Tool calls of all episodes.", show_default=common.NO_LIMIT),
+    ] = None,
+    max_total_time: Annotated[
+        float | None,
+        common.LimitFlag(metavar="SECONDS", min=0.1, help="Time of the evaluation.", show_default=common.NO_LIMIT),
+    ] = None,
+    approve: Annotated[
+        str | None,
+        common.SafetyFlag(
+            metavar="MODE", help="ask, auto or yolo, as for `cua task`.", show_default="yolo for most suites"
+        ),
+    ] = None,
+    suite_option: Annotated[
+        list[str] | None, SuiteFlag(metavar="NAME=VALUE", help="Option of the suite; repeatable.")
+    ] = None,
+    list_name: Annotated[
+        str | None, SuiteFlag("--list", metavar="LIST", help="osworld: list of tasks, by name or file.")
+    ] = None,
     provider: Annotated[
-        str | None, Flag(help="osworld: where guests come from; address, local, docker, vmware.")
+        str | None, SuiteFlag(metavar="KIND", help="osworld: source of guests: address, local, docker or vmware.")
     ] = None,
-    guest: Annotated[str | None, Flag(help="osworld: HOST:PORT of a guest that runs already.")] = None,
-    list_name: Annotated[str | None, Flag("--list", help="osworld: list of tasks, by name or file.")] = None,
-    judge: Annotated[str | None, Flag(help="widesearch: model that compares free texts.")] = None,
-    judge_url: Annotated[str | None, Flag(help="widesearch: its endpoint, if not OPENAI_BASE_URL.")] = None,
-    sites: Annotated[str | None, Flag(help="webarena, also -verified: TOML file with the sites that you host.")] = None,
-    parity: Annotated[str | None, Flag(help="webarena: upstream: judged as published, nothing corrected.")] = None,
+    guest: Annotated[str | None, SuiteFlag(metavar="HOST:PORT", help="osworld: guest that runs already.")] = None,
+    allow_net: Annotated[bool, SuiteFlag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
+    sites: Annotated[
+        str | None, SuiteFlag(metavar="FILE", help="webarena, webarena-verified: TOML file with your sites.")
+    ] = None,
+    parity: Annotated[
+        str | None, SuiteFlag(metavar="MODE", help="webarena: upstream evaluates as published, without corrections.")
+    ] = None,
     reset_command: Annotated[
         list[str] | None,
-        Flag(help="webarena: SITE=COMMAND that puts a site back before a task when another one changed it."),
+        SuiteFlag(
+            metavar="SITE=COMMAND",
+            help="webarena: command that resets a site that an earlier task changed; repeatable.",
+        ),
     ] = None,
-    allow_net: Annotated[bool, Flag("--allow-net", help="osworld: let a local guest reach the network.")] = False,
-    skip_unavailable: Annotated[
-        bool, Flag("--skip-unavailable", help="Leave out tasks that cannot be evaluated on this machine.")
-    ] = False,
-    doctor: Annotated[
-        bool, Flag("--doctor", help="osworld, webarena, -verified: only check what a run needs.")
-    ] = False,
-    executor: Annotated[str, Flag(help="Where environments live: local, process or ray.")] = "local",
-    ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    base_url: common.BaseUrl = None,
-    preset: Annotated[str | None, Flag(help="Sampling preset, as for `cua task`.")] = None,
-    temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
-    prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
-    approve: Annotated[str | None, Flag(help="As for `cua task`; most suites: yolo, nobody is asked.")] = None,
-    other: common.Other = None,
+    judge: Annotated[str | None, SuiteFlag(metavar="MODEL", help="widesearch: model that compares free text.")] = None,
+    judge_url: Annotated[
+        str | None,
+        SuiteFlag(metavar="URL", help="widesearch: endpoint of that model.", show_default="$OPENAI_BASE_URL"),
+    ] = None,
     output_format: common.StreamFormat = "text",
-    report: Annotated[bool, Flag("--report/--no-report", help="Write the report of each run.")] = True,
+    report: Annotated[bool, common.OutputFlag("--report/--no-report", help="Write the report of each run.")] = True,
     export: Annotated[
-        str | None, Flag(help="Write it for another program, too: inspect, csv, atif, osworld or verified.")
+        str | None, common.OutputFlag(metavar="FORMAT", help="Also export as inspect, csv, atif, osworld or verified.")
     ] = None,
 ) -> None:
-    """Run a suite: `cua eval SUITE` for short."""
+    """Run a suite; `cua eval SUITE` for short.
+
+    Runs each task, evaluates the result, and writes statistics and a page into the folder of the results.
+
+        cua eval miniwob --model literal --tasks 'click-*' --seeds 5
+        cua eval --resume last
+    """
     from apps.evals.request import prepare
     from apps.evals.text import resume_command
 
@@ -134,9 +199,7 @@ def run(
 
 
 @app.command("list")
-def list_suites(
-    as_json: Annotated[bool, Flag("--json", help="Print JSON, one object a line.")] = False,
-) -> None:
+def list_suites(as_json: Annotated[bool, Flag("--json", help="Print one JSON object a line.")] = False) -> None:
     """List the available suites, including those of other packages."""
     from apps.evals.request import EXAMPLES
     from envs import EnvError
@@ -163,8 +226,8 @@ def list_suites(
 @app.command()
 def show(
     folder: FolderArgument,
-    as_json: Annotated[bool, Flag("--json", help="Print what results.json holds.")] = False,
-    report: Annotated[bool, Flag("--report/--no-report", help="Write reports that runs lack.")] = True,
+    as_json: Annotated[bool, Flag("--json", help="Print the contents of results.json.")] = False,
+    report: Annotated[bool, Flag("--report/--no-report", help="Write the reports of runs that have none.")] = True,
 ) -> None:
     """Print the table of an evaluation and rewrite its page."""
     from apps.evals.results import find_evaluation, load_evaluation
@@ -179,12 +242,15 @@ def show(
 
 @app.command()
 def compare(
-    before: Annotated[str, typer.Argument(metavar="A", help="Folder of the one evaluation.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="Folder of the other one.")],
-    html: Annotated[Path | None, Flag("--html", help="Write the comparison as a page, to this file.")] = None,
-    as_json: Annotated[bool, Flag("--json", help="Print one JSON object.")] = False,
+    before: Annotated[str, typer.Argument(metavar="A", help="Folder of the first evaluation.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Folder of the second evaluation.")],
+    html: Annotated[Path | None, Flag("--html", metavar="FILE", help="Also write the comparison as a page.")] = None,
+    as_json: common.AsJson = False,
 ) -> None:
-    """Compare two evaluations, episode by episode, and report how certain the difference is."""
+    """Compare two evaluations, with the certainty of the difference.
+
+    Episodes of the same task and seed are compared in pairs.
+    """
     from apps.evals.compare import compare as compare_results
     from apps.evals.compare import describe_comparison, write_comparison
     from apps.evals.results import find_evaluation, load_evaluation
@@ -210,10 +276,15 @@ def compare(
 @app.command("verified")
 def score_verified(
     folder: FolderArgument,
-    sites: Annotated[Path | None, Flag(help="TOML file with the sites; left out, as the runs themselves say.")] = None,
-    as_json: Annotated[bool, Flag("--json", help="Print what verified.json holds.")] = False,
+    sites: Annotated[
+        Path | None, Flag(metavar="FILE", help="TOML file with your sites.", show_default="as recorded in the runs")
+    ] = None,
+    as_json: Annotated[bool, Flag("--json", help="Print the contents of verified.json.")] = False,
 ) -> None:
-    """Score a finished evaluation of webarena-verified, or webarena, by WebArena-Verified's rules, offline."""
+    """Score recorded WebArena runs by WebArena-Verified's rules.
+
+    Works offline, for finished evaluations of webarena and webarena-verified.
+    """
     import json
 
     from apps.evals import verified
@@ -236,9 +307,15 @@ def export_evaluation(
     folder: FolderArgument,
     to: Annotated[
         str,
-        Flag(help="inspect (inspect_ai's log), csv (episodes), atif (runs), osworld or verified (trees for them)."),
+        Flag(
+            metavar="FORMAT",
+            help="inspect (log of inspect_ai), csv (episodes), atif (trajectories), osworld, verified (result trees).",
+        ),
     ] = "inspect",
-    out: Annotated[Path | None, Flag("--out", "-o", help="File or folder; in the evaluation's by default.")] = None,
+    out: Annotated[
+        Path | None,
+        Flag("--out", "-o", metavar="PATH", help="File or folder to write.", show_default="in the evaluation's folder"),
+    ] = None,
 ) -> None:
     """Export an evaluation for other programs."""
     from apps.evals.results import find_evaluation, load_evaluation

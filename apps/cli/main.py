@@ -2,29 +2,27 @@
 
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, train, video, web
 from apps.cli import eval as eval_commands
+from apps.cli.help_page import App
 
-HELP = """A computer-use and visual tool-use agent: it works a browser or a desktop, and answers questions about files.
+HELP = """Use a browser or a desktop with an agent, and ask questions about files.
 
-\b
     cua task "Click the second Delete, then click OK" --url https://example.com
-    cua ask "How many coins are there?" coins.png
+    cua ask "How many coins are there?" coins.png --model kimi-k2.5
     cua see count coins.png
 
-Progress goes to stderr, the result to stdout. Exit codes: 0 succeeded or unverified, 1 failed,
-2 wrong usage, 3 a limit was reached, 75 an error worth retrying, 130 stopped."""
+`cua COMMAND --help` describes a command. Progress goes to stderr, the result to stdout. Exit codes: 0 succeeded or
+unverified, 1 failed, 2 wrong usage, 3 a limit was reached, 75 an error worth retrying, 130 stopped."""
 
-app = typer.Typer(
+app = App(
     name="cua",
     help=HELP,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
@@ -40,32 +38,34 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
-app.command("task")(task.task)
-app.command("ask")(ask.ask)
-app.command("swarm")(swarm.swarm)
-app.command("video")(video.video)
-app.command("assistant")(assistant.assistant)
-app.command("serve", help=serve.HELP)(serve.serve)
-app.command("mcp")(serve.mcp)
-app.command("train", help=train.HELP)(train.train)
-app.command("demo")(task.demo)
-app.command("runs")(runs.runs)
-app.command("replay")(runs.replay)
-app.command("report")(runs.report)
-app.command("export")(runs.export)
-app.command("setup")(doctor.setup)
-app.command("doctor")(doctor.doctor)
-app.add_typer(eval_commands.app, name="eval")
-app.add_typer(see.app, name="see")
-app.add_typer(web.app, name="web")
-app.add_typer(office.app, name="office")
-app.add_typer(config.app, name="config")
+_COMMANDS: dict[str, dict[str, Any]] = {
+    "Run": {
+        "task": task.task,
+        "assistant": assistant.assistant,
+        "web": web.app,
+        "office": office.app,
+        "demo": task.demo,
+    },
+    "Ask": {"ask": ask.ask, "video": video.video, "swarm": swarm.swarm, "see": see.app},
+    "Train and evaluate": {"train": train.train, "eval": eval_commands.app},
+    "Serve": {"serve": serve.serve, "mcp": serve.mcp},
+    "Recorded runs": {"runs": runs.runs, "replay": runs.replay, "report": runs.report, "export": runs.export},
+    "Manage": {"setup": doctor.setup, "doctor": doctor.doctor, "config": config.app},
+}
+"""Commands and groups of commands, by their section of the help page."""
+
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, App):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def main() -> None:

@@ -1,13 +1,15 @@
 """`cua office`: create and edit documents with an agent; check and compare them without one."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from apps.cli import common, terminal
-from apps.cli.config import DefaultGroup, choice, chosen_settings
+from apps.cli.config import choice, chosen_settings
+from apps.cli.help_page import App, DefaultGroup
 
 if TYPE_CHECKING:
     from apps.office.agent import OfficeOrder, OfficeResult
@@ -15,59 +17,69 @@ if TYPE_CHECKING:
     from apps.office.diff import Comparison
 
 Flag = typer.Option
-HELP = """Make, edit, check and compare docx, xlsx, pptx and pdf files.
+LongFlag = partial(typer.Option, rich_help_panel="Long documents")
+HELP = """Create, edit, check and compare docx, xlsx, pptx and pdf files.
 
-\b
-    cua office "Make a two-page summary with a chart" --files sales.xlsx -o summary --model kimi-k2.5
+    cua office "Summarise the sales, with a chart" -f sales.xlsx --model kimi-k2.5
     cua office check report.docx --expect 'words>=10000'
     cua office diff before.docx after.docx
     cua office --demo
 
-LibreOffice draws and calculates; `cua setup office` gets it. Everything is read in the sandbox, without network."""
+`cua office make --help` lists the options. LibreOffice renders and calculates; `cua setup office` installs it. All
+files are read in a sandbox without network."""
 
 
-class _Group(DefaultGroup):
+class _OfficeGroup(DefaultGroup):
     default = "make"
 
 
-app = typer.Typer(cls=_Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+app = App(cls=_OfficeGroup, help=HELP)
 
 
 @app.command("make")
 def make_command(
     given: typer.Context,
-    instruction: Annotated[str | None, typer.Argument(help="What is to be made or changed, in words.")] = None,
-    files: Annotated[list[Path] | None, Flag("--files", "-f", help="A file to work with; repeat for more.")] = None,
-    output: Annotated[Path, Flag("--output", "-o", help="Folder for what is made.")] = Path("office"),
+    instruction: Annotated[
+        str | None, typer.Argument(metavar="INSTRUCTION", help="Documents to make, or changes to files, in words.")
+    ] = None,
+    files: Annotated[list[Path] | None, Flag("--files", "-f", metavar="FILE", help="Input file; repeatable.")] = None,
+    output: Annotated[
+        Path, Flag("--output", "-o", metavar="FOLDER", help="Folder for the documents; checks go to FOLDER/check.")
+    ] = Path("office"),
     expect: Annotated[
-        list[str] | None, Flag(help="A count that is asked for: [FILE:]words>=10000; repeat for more.")
+        list[str] | None,
+        Flag(metavar="COUNT", help="Required count, such as 'words>=10000' or FILE:COUNT; repeatable."),
     ] = None,
-    rounds: Annotated[int, Flag(min=0, help="How often the verifier's findings go back to whoever wrote it.")] = 3,
+    rounds: Annotated[
+        int, Flag(metavar="NUMBER", min=0, help="Rounds in which the agent corrects the verifier's findings.")
+    ] = 3,
+    demo: Annotated[bool, Flag("--demo", help="Make four files with a scripted agent: no key, no network.")] = False,
+    other: common.Other = None,
     long: Annotated[
-        bool, Flag("--long", help="A long document: sub-agents write its chapters; report.docx and report.pdf.")
+        bool, LongFlag("--long", help="Let sub-agents write the chapters of report.docx and report.pdf.")
     ] = False,
-    resume: Annotated[
-        str | None, Flag(help="With --long: go on with this run; id, unique prefix, folder, or last.")
-    ] = None,
+    resume: Annotated[str | None, LongFlag(metavar="RUN", help=f"Continue this run: {common.RUN}")] = None,
     restart_children: Annotated[
-        bool, Flag("--restart-children", help="With --resume: half-written chapters are begun anew.")
+        bool, LongFlag("--restart-children", help="With --resume: restart unfinished chapters from the beginning.")
     ] = False,
-    demo: Annotated[bool, Flag("--demo", help="Four files by a scripted agent: no key, no network.")] = False,
     model: common.Model = None,
     base_url: common.BaseUrl = None,
-    max_steps: Annotated[int | None, Flag(help="Steps of the agent in a round.")] = None,
+    max_steps: common.RoundSteps = None,
     max_time: common.MaxTime = None,
     max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
     sandbox: common.Sandbox = None,
     approve: common.ApproveCalls = None,
-    other: common.Other = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Create or edit documents: `cua office "..."` for short. Every file is verified, and findings are fixed.
+    """Create or edit documents; `cua office TEXT` for short.
 
-    The results are in the folder of -o; the verifier's images and findings are in its subfolder check/. Exit codes: 0
-    all files are clean, 1 a file has findings, 2 wrong usage.
+    Every file is verified, and the agent corrects the findings. The output folder has the documents; its subfolder
+    check/ has images of the pages and the findings. Exit codes: 0 all files are clean, 1 a file has findings, 2 wrong
+    usage.
+
+        cua office "Summarise the sales, with a chart" -f sales.xlsx -o summary
+        cua office "Write a report on ..." --long --expect 'words>=10000'
     """
     import asyncio
 
@@ -151,20 +163,24 @@ def _print_made(made: "OfficeResult", order: "OfficeOrder", form: str) -> None:
 @app.command("check")
 def check_command(
     given: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="docx, xlsx, pptx or pdf files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="docx, xlsx, pptx or pdf files.")],
     expect: Annotated[
-        list[str] | None, Flag(help="A count that was asked for, such as 'words>=10000'; repeat for more.")
+        list[str] | None, Flag(metavar="COUNT", help="Required count, such as 'words>=10000'; repeatable.")
     ] = None,
     images: Annotated[
-        Path | None, Flag("--images", "-i", help="Folder for images of the pages; beside each file by default.")
+        Path | None,
+        Flag("--images", "-i", metavar="FOLDER", help="Folder for images of the pages.", show_default="FILE-pages"),
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
     sandbox: common.Sandbox = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Open files with a second library, render and recalculate them, and report findings, with images.
+    """Check files for errors of content and layout, without a model.
 
-    Exit codes: 0 clean, 1 findings, 2 a file cannot be read.
+    Opens the files with a second library, renders and recalculates them, and reports findings with images. Exit codes:
+    0 clean, 1 findings, 2 a file cannot be read.
+
+        cua office check report.docx --expect 'words>=10000'
     """
     from apps.cli.running import run_cancelled_by_signals
 
@@ -198,18 +214,25 @@ async def _check(places: dict[Path, Path | None], expect: list[str], settings: d
 @app.command("diff")
 def diff_command(
     given: typer.Context,
-    before: Annotated[Path, typer.Argument(help="The earlier file.")],
-    after: Annotated[Path, typer.Argument(help="The later file, of the same kind.")],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Earlier file.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Later file, of the same kind.")],
     images: Annotated[
-        Path | None, Flag("--images", "-i", help="Folder for images of the pages that differ; a new one by default.")
+        Path | None,
+        Flag(
+            "--images",
+            "-i",
+            metavar="FOLDER",
+            help="Folder for images of the pages that differ.",
+            show_default="BEFORE-AFTER-diff",
+        ),
     ] = None,
     no_images: Annotated[bool, Flag("--no-images", help="Write no images.")] = False,
     sandbox: common.Sandbox = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Report the changes between two files, and show the pages that differ side by side.
+    """Compare two files, and show pages that differ side by side.
 
-    Exit codes: 0 no difference, 1 they differ, 2 a file cannot be read.
+    Exit codes: 0 no difference, 1 the files differ, 2 a file cannot be read.
     """
     from apps.cli.running import run_cancelled_by_signals
 

@@ -6,15 +6,16 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import terminal
+from apps.cli import common, terminal
 from apps.cli.config import choice
 
-RunArgument = Annotated[str, typer.Argument(help="Id, unique beginning of it, folder, or last.")]
+Flag = typer.Option
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=common.RUN.capitalize())]
 
 
 def runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    limit: Annotated[int, Flag("--limit", "-n", metavar="NUMBER", help="Largest number of runs to list.")] = 20,
+    as_json: Annotated[bool, Flag("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """List recorded runs, newest first."""
     from cua.trajectory.describe import describe_time
@@ -38,12 +39,12 @@ def runs(
 def replay(
     run: RunArgument,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Carry the recorded actions out again and compare.")
+        bool, Flag("--execute", help="Execute the recorded actions in a new environment and compare.")
     ] = False,
 ) -> None:
-    """Show a run step by step, or execute it again.
+    """Print a recorded run step by step, or execute it again.
 
-    With --execute the actions are repeated blindly in a fresh environment: no guard, no model.
+    With --execute the actions are repeated without a model and without approval.
     """
     from cua.trajectory import load_run
     from cua.trajectory.replay import show
@@ -63,10 +64,13 @@ def replay(
 
 def report(
     run: RunArgument,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it (run folder).")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Keep the screenshots as PNG: larger, to the pixel.")] = False,
+    out: Annotated[
+        Path | None,
+        Flag("--out", "-o", metavar="FILE", help="File to write.", show_default="report.html in the run folder"),
+    ] = None,
+    full: Annotated[bool, Flag("--full", help="Embed the screenshots as PNG: exact pixels, larger file.")] = False,
 ) -> None:
-    """Write the report of a run: one self-contained HTML file."""
+    """Write the report of a run as one HTML file."""
     from cua.swarm.report import is_swarm, write_swarm_report
     from cua.trajectory import load_run
     from cua.trajectory.report import write_report
@@ -81,15 +85,20 @@ def report(
 
 def export(
     run: RunArgument,
-    result_dir: Annotated[Path, typer.Argument(help="Root of the tree of results.")],
-    domain: Annotated[str, typer.Option(help="Folder of the domain, for a run of `cua task`.")] = "custom",
-    task_id: Annotated[str | None, typer.Option(help="Folder of the task; the run's id when left out.")] = None,
-    to: Annotated[str | None, typer.Option(help="atif: one trajectory.json with its images, for either.")] = None,
+    result_dir: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to export to.")],
+    to: Annotated[
+        str | None,
+        Flag(metavar="FORMAT", help="atif: Agent Trajectory Interchange Format.", show_default="by kind of run"),
+    ] = None,
+    domain: Annotated[str, Flag(metavar="NAME", help="Subfolder of the domain, for a run of `cua task`.")] = "custom",
+    task_id: Annotated[
+        str | None, Flag(metavar="NAME", help="Subfolder of the task.", show_default="id of the run")
+    ] = None,
 ) -> None:
     """Export a run for other programs.
 
     A run of `cua task` is exported in OSWorld's result layout, a run of `cua ask` as a conversation in OpenAI's format
-    with its notebook; with --to atif, either is exported in the Agent Trajectory Interchange Format.
+    with its notebook. --to atif exports either as trajectory.json with its images.
     """
     import asyncio
 

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,55 +18,78 @@ if TYPE_CHECKING:
     from model_runtime.config import K25Config
     from model_runtime.launch.options import NativeOptions, VllmOptions
 
-HELP = """Serve Kimi K2.5 behind an OpenAI-compatible endpoint.
-
-\b
-    cua serve --model DIR                                  this project's own engine
-    cua serve --model nano                                 the small model that runs anywhere
-    cua serve --engine vllm --model DIR --tp 8             vLLM, set up for K2.5
-    cua serve --plan --gpu H100 --nodes 2                  what fits, and how fast at best
-    cua serve --self-test http://127.0.0.1:8000/v1         what works at an endpoint, and what to do
-
-Everything that has no flag is set with --set; --dry-run shows the values in force."""
-
 Flag = typer.Option
+VllmFlag = partial(typer.Option, rich_help_panel="With --engine vllm")
+PlanFlag = partial(typer.Option, rich_help_panel="Plan GPUs")
+TestFlag = partial(typer.Option, rich_help_panel="Test an endpoint")
 
 
 def serve(
     extra: Annotated[
-        list[str] | None, typer.Argument(metavar="VLLM_ARGUMENTS", help="After --, for vLLM, as is.")
+        list[str] | None, typer.Argument(metavar="VLLM_ARGUMENTS", help="After --: arguments for vLLM, unchanged.")
     ] = None,
-    engine: Annotated[str, Flag(help="native (this project's own) or vllm.")] = "native",
-    model: Annotated[str | None, Flag("--model", "-m", help="Folder of the model; with --self-test its name.")] = None,
-    host: Annotated[str, Flag(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Flag(help="Port to listen on.")] = 8000,
-    served_name: Annotated[str | None, Flag(help="Name that requests give the model.")] = None,
-    api_key_env: Annotated[str | None, Flag(help="Variable that holds the API key.")] = None,
-    max_model_len: Annotated[int | None, Flag(help="Tokens of a prompt with its answer.")] = None,
-    kernels: Annotated[str, Flag(help="native: triton or torch; auto takes triton on a GPU.")] = "auto",
-    tp: Annotated[int | None, Flag(help="GPUs that share each layer (vllm: 8, native: 1).")] = None,
-    pp: Annotated[int, Flag(help="vllm: pipeline stages.")] = 1,
-    dp: Annotated[int, Flag(help="vllm: data-parallel replicas of attention.")] = 1,
-    ep: Annotated[bool, Flag("--ep", help="vllm: whole experts on each GPU.")] = False,
-    ray: Annotated[bool, Flag("--ray", help="vllm: over the nodes of a running Ray cluster.")] = False,
-    draft_model: Annotated[str | None, Flag(help="vllm: EAGLE-3 draft model.")] = None,
-    vllm: Annotated[str, Flag(help="vllm: the program, or its virtual environment.")] = "vllm",
-    other: Annotated[list[str] | None, Flag("--set", help="Any other setting, NAME=VALUE; repeat for more.")] = None,
+    engine: Annotated[str, Flag(metavar="ENGINE", help="native (the engine of this project) or vllm.")] = "native",
+    model: Annotated[
+        str | None,
+        Flag("--model", "-m", metavar="FOLDER", help="Folder of the model, or nano; with --self-test its name."),
+    ] = None,
+    host: Annotated[str, Flag(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Flag(metavar="PORT", help="Port to listen on.")] = 8000,
+    served_name: Annotated[
+        str | None, Flag(metavar="NAME", help="Model name in requests.", show_default="name of the folder")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, Flag(metavar="VARIABLE", help="Environment variable that holds the API key.")
+    ] = None,
+    max_model_len: Annotated[
+        int | None, Flag(metavar="TOKENS", help="Longest prompt with its answer.", show_default="limit of the model")
+    ] = None,
+    tp: Annotated[
+        int | None, Flag(metavar="GPUS", help="Tensor-parallel size.", show_default="8 for vllm, 1 for native")
+    ] = None,
+    kernels: Annotated[str, Flag(metavar="KIND", help="native: triton or torch; auto takes triton on a GPU.")] = "auto",
     timeout: Annotated[
-        float | None, Flag(help="Seconds to wait: vllm until it serves, --self-test per answer.")
+        float | None, Flag(metavar="SECONDS", help="vllm: time until it serves; --self-test: time per answer.")
     ] = None,
-    dry_run: Annotated[bool, Flag("--dry-run", help="Print what would be started, and end.")] = False,
-    plan: Annotated[bool, Flag("--plan", help="Print what fits on these GPUs, and end.")] = False,
-    gpu: Annotated[str, Flag(help="--plan: kind of GPU.")] = "H200",
-    gpus: Annotated[int, Flag(help="--plan: GPUs of a node.")] = 8,
-    nodes: Annotated[int, Flag(help="--plan: nodes.")] = 1,
-    gpu_memory: Annotated[float | None, Flag(help="--plan: GiB of a GPU.")] = None,
-    bandwidth: Annotated[float | None, Flag(help="--plan: TB/s of a GPU's memory, by the data sheet.")] = None,
-    self_test: Annotated[str | None, Flag(metavar="URL", help="Test the endpoint at this address, and end.")] = None,
-    only: Annotated[str | None, Flag(help="--self-test: names of probes, with commas.")] = None,
-    as_json: Annotated[bool, Flag("--json", help="--plan and --self-test: print JSON.")] = False,
+    dry_run: Annotated[bool, Flag("--dry-run", help="Print the values in force and exit.")] = False,
+    other: Annotated[
+        list[str] | None, Flag("--set", metavar="NAME=VALUE", help="Any other engine setting; repeatable.")
+    ] = None,
+    pp: Annotated[int, VllmFlag(metavar="STAGES", help="Pipeline-parallel size.")] = 1,
+    dp: Annotated[int, VllmFlag(metavar="REPLICAS", help="Data-parallel size of attention.")] = 1,
+    ep: Annotated[bool, VllmFlag("--ep", help="Expert parallelism: whole experts on each GPU.")] = False,
+    ray: Annotated[bool, VllmFlag("--ray", help="Use the nodes of a running Ray cluster.")] = False,
+    draft_model: Annotated[str | None, VllmFlag(metavar="FOLDER", help="EAGLE-3 draft model.")] = None,
+    vllm: Annotated[str, VllmFlag(metavar="PATH", help="vLLM program, or its virtual environment.")] = "vllm",
+    plan: Annotated[bool, PlanFlag("--plan", help="Print what fits on the given GPUs and exit; needs no GPU.")] = False,
+    gpu: Annotated[str, PlanFlag(metavar="NAME", help="Kind of GPU.")] = "H200",
+    gpus: Annotated[int, PlanFlag(metavar="GPUS", help="GPUs per node.")] = 8,
+    nodes: Annotated[int, PlanFlag(metavar="NODES", help="Number of nodes.")] = 1,
+    gpu_memory: Annotated[
+        float | None, PlanFlag(metavar="GIB", help="Memory of a GPU.", show_default="that of --gpu")
+    ] = None,
+    bandwidth: Annotated[
+        float | None,
+        PlanFlag(metavar="TB/S", help="Memory bandwidth of a GPU, by its data sheet.", show_default="that of --gpu"),
+    ] = None,
+    self_test: Annotated[
+        str | None, TestFlag(metavar="URL", help="Test the features of the endpoint at this address and exit.")
+    ] = None,
+    only: Annotated[
+        str | None, TestFlag(metavar="NAMES", help="Comma-separated names of tests.", show_default="all tests")
+    ] = None,
+    as_json: Annotated[bool, common.OutputFlag("--json", help="With --plan or --self-test: print JSON.")] = False,
 ) -> None:
-    """Serve a model, plan GPUs, or test an endpoint: see `HELP`."""
+    """Serve Kimi K2.5 at an OpenAI-compatible endpoint.
+
+    Settings without an option are given with --set; --dry-run prints all values.
+
+        cua serve --model DIR                            the engine of this project
+        cua serve --model nano                           the bundled small model
+        cua serve --engine vllm --model DIR --tp 8       vLLM, configured for K2.5
+        cua serve --plan --gpu H100 --nodes 2            what fits, and its speed
+        cua serve --self-test http://127.0.0.1:8000/v1   features of an endpoint
+    """
     shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
     if extra and not extra[0].startswith("-"):
         raise typer.BadParameter(f"{extra[0]!r} stands alone; did you mean --model {extra[0]}?")
@@ -231,20 +255,33 @@ def _key(api_key_env: str | None) -> str | None:
 
 def mcp(
     given: typer.Context,
-    model: Annotated[str | None, Flag("--model", "-m", help="literal, scripted:FILE, or a model id.")] = None,
-    base_url: common.BaseUrl = None,
-    folder: Annotated[Path, Flag(help="The only folder whose files may be named.")] = Path(),
-    max_time: Annotated[float | None, Flag(help="Stop each call after so many seconds.")] = None,
-    max_cost: Annotated[float | None, Flag(help="Stop each call after so many US dollars.")] = None,
-    allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
-    policy: Annotated[Path | None, Flag(help="TOML file of rules.")] = None,
-    approve: Annotated[str | None, Flag(help="auto (what is risky is refused) or yolo (nothing is).")] = None,
+    folder: Annotated[
+        Path,
+        Flag(metavar="FOLDER", help="The only folder whose files clients may name.", show_default="current folder"),
+    ] = Path(),
     other: common.Other = None,
+    model: common.EmbeddedModel = None,
+    base_url: common.BaseUrl = None,
+    max_time: Annotated[
+        float | None,
+        common.LimitFlag(metavar="SECONDS", help="Stop each call after this time.", show_default=common.NO_LIMIT),
+    ] = None,
+    max_cost: Annotated[
+        float | None, common.LimitFlag(metavar="USD", help="Stop each call at this cost.", show_default=common.NO_LIMIT)
+    ] = None,
+    approve: Annotated[
+        str | None,
+        common.SafetyFlag(metavar="MODE", help="auto (refuse risky actions) or yolo (allow all).", show_default="auto"),
+    ] = None,
+    policy: common.Policy = None,
+    allow_domain: common.AllowDomain = None,
 ) -> None:
-    """Serve task, ask, swarm and see as tools of an MCP server, over standard input and output.
+    """Offer task, ask, swarm and see as tools of an MCP server.
 
-    Register it in the mcp.json of another agent: {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}. Actions
-    that need approval are refused unless a rule allows them. Cancelling a call stops its run in an orderly way.
+    The server uses standard input and output. Actions that need approval are refused unless a rule allows them.
+    Cancelling a call stops its run and keeps its record. Register the server in the mcp.json of another agent:
+
+        {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}
     """
     from apps.cli.mcp import Serving
     from apps.cli.running import run_cancelled_by_signals

@@ -37,46 +37,63 @@ _MARKS = {
 
 def swarm(
     given: typer.Context,
-    question: Annotated[str | None, typer.Argument(help="What to find out or do; - reads it from stdin.")] = None,
-    files: Annotated[list[Path] | None, typer.Argument(help="Files for the orchestrator's folder.")] = None,
-    resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
-    model: common.Model = None,
-    base_url: common.BaseUrl = None,
-    output_format: common.StreamFormat = "text",
-    limits_of: Annotated[
-        str, Flag("--preset", help="Limits: standard, browsecomp, widesearch or in-house.")
-    ] = "standard",
-    max_children: Annotated[int, Flag(min=1, help="Sub-agents in the run.")] = 100,
-    max_parallel: Annotated[int, Flag(min=1, help="Sub-agents at work at the same time.")] = 100,
-    max_depth: Annotated[int, Flag(min=1, help="2: sub-agents may have sub-agents; 3: those too; and so on.")] = 1,
-    max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
-    steps_of_all: Annotated[
-        int | None, Flag("--max-steps", min=1, help="Stop after so many steps of all agents.")
+    question: Annotated[
+        str | None, typer.Argument(metavar="QUESTION", help="Question or instruction; - reads it from stdin.")
     ] = None,
-    max_time: common.MaxTime = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
-    max_cost: common.MaxCost = None,
-    restart_children: Annotated[
-        bool, Flag("--restart-children", help="With --resume: half-done sub-agents start anew.")
-    ] = False,
-    extended: Annotated[
-        bool, Flag("--extended", help="Tell the model of kinds, models and files of sub-agents (not published).")
-    ] = False,
-    executor: Annotated[str, Flag(help="Where sub-agents work: local, or ray for actors of a cluster.")] = "local",
-    ray_address: Annotated[str | None, Flag(help="Ray cluster; left out, one is started here.")] = None,
-    sandbox: common.Sandbox = None,
-    approve: common.ApproveCalls = None,
-    other: common.Other = None,
-    report: common.Report = True,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Files for the orchestrator.")] = None,
     demo: Annotated[
-        bool, Flag("--demo", help="Let 30 sub-agents of the embedded model collect a table: no key, no network.")
+        bool, Flag("--demo", help="Collect a table with 30 sub-agents of the embedded model: no key, no network.")
     ] = False,
     demo_task: Annotated[str, Flag(hidden=True)] = "bridges-ostland",
+    resume: common.Resume = None,
+    restart_children: Annotated[
+        bool, Flag("--restart-children", help="With --resume: restart unfinished sub-agents from the beginning.")
+    ] = False,
+    executor: Annotated[str, Flag(metavar="KIND", help="Where sub-agents run: local or ray.")] = "local",
+    ray_address: common.RayAddress = None,
+    other: common.Other = None,
+    model: common.Model = None,
+    base_url: common.BaseUrl = None,
+    extended: Annotated[
+        bool,
+        common.ModelFlag("--extended", help="Let the model choose kind, model and files of sub-agents (unpublished)."),
+    ] = False,
+    limits_of: Annotated[
+        str, common.LimitFlag("--preset", metavar="NAME", help="Limits: standard, browsecomp, widesearch or in-house.")
+    ] = "standard",
+    max_children: Annotated[int, common.LimitFlag(metavar="AGENTS", min=1, help="Sub-agents of the run.")] = 100,
+    max_parallel: Annotated[
+        int, common.LimitFlag(metavar="AGENTS", min=1, help="Sub-agents that run at the same time.")
+    ] = 100,
+    max_depth: Annotated[
+        int, common.LimitFlag(metavar="LEVELS", min=1, help="Levels of sub-agents; 2 lets sub-agents have sub-agents.")
+    ] = 1,
+    max_calls: common.MaxCalls = None,
+    steps_of_all: Annotated[
+        int | None,
+        common.LimitFlag(
+            "--max-steps",
+            metavar="STEPS",
+            min=1,
+            help="Stop after this number of steps, of all agents.",
+            show_default=common.NO_LIMIT,
+        ),
+    ] = None,
+    max_time: common.MaxTime = None,
+    max_tokens: common.MaxTokens = None,
+    max_cost: common.MaxCost = None,
+    sandbox: common.Sandbox = None,
+    approve: common.ApproveCalls = None,
+    output_format: common.StreamFormat = "text",
+    report: common.Report = True,
 ) -> None:
-    """Have an orchestrator and up to 100 sub-agents answer a question.
+    """Answer a question with an orchestrator and many sub-agents.
 
-    The model creates sub-agents and assigns tasks to them, which run in parallel; each returns one message. All share
-    one budget. An interrupted run continues with --resume, without running finished sub-agents again.
+    The model creates up to 100 sub-agents and assigns tasks to them, which run in parallel; each returns one message.
+    All share one budget. --resume continues an interrupted run without running finished sub-agents again.
+
+        cua swarm "Compare the prices of these ten phones: ..." --model kimi-k2.5
+        cua swarm --demo
     """
     chosen = chosen_settings(given)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
@@ -179,12 +196,7 @@ class _View:
             # sys.stderr makes control codes visible, and the grid consists of them
             console = Console(file=sys.__stderr__)
             self._num_rows = max(5, console.size.height - 3)
-            live = Live(
-                console=console,
-                get_renderable=self._grid,
-                refresh_per_second=1 / _REFRESH_S,
-                transient=True,
-            )
+            live = Live(console=console, get_renderable=self._grid, refresh_per_second=1 / _REFRESH_S, transient=True)
             self._stack.enter_context(live)
         return self
 

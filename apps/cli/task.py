@@ -20,49 +20,103 @@ Flag = typer.Option
 
 def task(
     given: typer.Context,
-    instruction: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
-    env: Annotated[str | None, Flag(help="browser, desktop, or the environment of another package.")] = None,
-    env_option: Annotated[list[str] | None, Flag(help="NAME=VALUE for such an environment; repeat for more.")] = None,
-    url: Annotated[str | None, Flag(help="Page to start at.")] = None,
-    app: Annotated[str | None, Flag(help="Program to start on the desktop, with its arguments.")] = None,
-    display: Annotated[str | None, Flag(help="X display to work on, such as :0; a private one when left out.")] = None,
-    model: Annotated[
-        str | None,
-        Flag("--model", "-m", help="literal or nano (both run here), scripted:FILE, or a model id at OPENAI_BASE_URL."),
+    instruction: Annotated[
+        str | None, typer.Argument(metavar="INSTRUCTION", help="Instruction in words; - reads it from stdin.")
     ] = None,
+    env: Annotated[
+        str | None,
+        Flag(metavar="ENV", help="browser, desktop, or an environment of another package.", show_default="browser"),
+    ] = None,
+    env_option: Annotated[
+        list[str] | None, Flag(metavar="NAME=VALUE", help="Option of an environment of another package; repeatable.")
+    ] = None,
+    url: Annotated[str | None, Flag(metavar="URL", help="Web page to start at.")] = None,
+    app: Annotated[str | None, Flag(metavar="COMMAND", help="Program to start on the desktop.")] = None,
+    resume: common.Resume = None,
+    other: common.Other = None,
+    model: common.EmbeddedModel = None,
     base_url: common.BaseUrl = None,
-    fallback_model: Annotated[str | None, Flag(help="Model to ask when the first one is down.")] = None,
-    preset: Annotated[str | None, Flag(help="Sampling: kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none.")] = None,
-    temperature: Annotated[str | None, Flag(help="Sampling temperature, or omit.")] = None,
-    thinking: Annotated[bool | None, Flag("--thinking/--no-thinking", help="Which prompt variant.")] = None,
-    coordinates: Annotated[str | None, Flag(help="relative, absolute or qwen25.")] = None,
-    image_format: Annotated[str | None, Flag(help="png, webp:QUALITY or jpeg:QUALITY.")] = None,
-    max_steps: Annotated[int | None, Flag(help="Stop after so many steps (100).")] = None,
+    fallback_model: common.FallbackModel = None,
+    preset: common.Preset = None,
+    temperature: common.Temperature = None,
+    thinking: Annotated[
+        bool | None,
+        common.ModelFlag(
+            "--thinking/--no-thinking", help="Use the system prompt with thinking.", show_default="thinking"
+        ),
+    ] = None,
+    coordinates: Annotated[
+        str | None,
+        common.ModelFlag(
+            metavar="FRAME",
+            help="Coordinates that the model writes: relative (0 to 1), absolute (pixels) or qwen25.",
+            show_default="relative",
+        ),
+    ] = None,
+    image_format: Annotated[
+        str | None,
+        common.ModelFlag(
+            metavar="FORMAT", help="Screenshots as png, webp:QUALITY or jpeg:QUALITY.", show_default="png"
+        ),
+    ] = None,
+    prices: common.Prices = None,
+    display: Annotated[
+        str | None,
+        common.ScreenFlag(metavar="DISPLAY", help="X display to use, such as :0.", show_default="a private display"),
+    ] = None,
+    screen: Annotated[
+        str | None,
+        common.ScreenFlag(
+            metavar="WIDTHxHEIGHT", help="Size of the private display in pixels.", show_default="1920x1080"
+        ),
+    ] = None,
+    monitor: Annotated[
+        int | None, common.ScreenFlag(metavar="NUMBER", help="Monitor to use, from 0.", show_default="the whole screen")
+    ] = None,
+    headed: Annotated[bool | None, common.ScreenFlag("--headed", help="Show the browser window.")] = None,
+    viewport: Annotated[
+        str | None,
+        common.ScreenFlag(metavar="WIDTHxHEIGHT", help="Size of the web page in CSS pixels.", show_default="1280x720"),
+    ] = None,
+    storage_state: Annotated[
+        Path | None, common.ScreenFlag(metavar="FILE", help="File that keeps cookies and logins between runs.")
+    ] = None,
+    max_steps: Annotated[
+        int | None, common.LimitFlag(metavar="STEPS", help="Stop after this number of steps.", show_default="100")
+    ] = None,
     max_time: common.MaxTime = None,
     max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
-    prices: Annotated[Path | None, Flag(help="Price table (JSON) for costs.")] = None,
+    approve: Annotated[
+        str | None,
+        common.SafetyFlag(
+            metavar="MODE",
+            help="Ask before actions: ask (each step), auto (risky steps) or yolo (never).",
+            show_default="auto",
+        ),
+    ] = None,
+    yolo: common.Yolo = False,
+    policy: common.Policy = None,
+    allow_domain: common.AllowDomain = None,
+    deny_domain: Annotated[
+        list[str] | None, common.SafetyFlag(metavar="DOMAIN", help="Domain that the browser may not open; repeatable.")
+    ] = None,
+    secrets: Annotated[
+        Path | None,
+        common.SafetyFlag(metavar="FILE", help="TOML file of secrets; the model types {{name}} and never sees them."),
+    ] = None,
     output_format: common.StreamFormat = "text",
-    allow_domain: Annotated[list[str] | None, Flag(help="Domain the browser may reach; repeat for more.")] = None,
-    deny_domain: Annotated[list[str] | None, Flag(help="Domain the browser may not reach; repeat for more.")] = None,
-    secrets: Annotated[Path | None, Flag(help="TOML file of secrets, written as {{name}} by the model.")] = None,
-    policy: Annotated[Path | None, Flag(help="TOML file of action rules.")] = None,
-    approve: Annotated[str | None, Flag(help="ask (every step), auto (risky steps) or yolo (never).")] = None,
-    yolo: Annotated[bool, Flag("--yolo", "-y", help="Same as --approve yolo.")] = False,
-    headed: Annotated[bool | None, Flag("--headed", help="Show the browser window.")] = None,
-    viewport: Annotated[str | None, Flag(help="Size of the page, WIDTHxHEIGHT.")] = None,
-    screen: Annotated[str | None, Flag(help="Size of the private display, WIDTHxHEIGHT.")] = None,
-    monitor: Annotated[int | None, Flag(help="Monitor to work on, from 0.")] = None,
-    storage_state: Annotated[Path | None, Flag(help="File that keeps logins between runs.")] = None,
-    other: common.Other = None,
-    schema: Annotated[str | None, Flag(help="JSON schema file, or file.py:Model, for the final answer.")] = None,
-    resume: Annotated[str | None, Flag(help="Go on with this run: id, unique prefix, folder, or last.")] = None,
+    schema: common.Schema = None,
     report: common.Report = True,
 ) -> None:
-    """Run an instruction in a browser or on a desktop.
+    """Carry out an instruction in a browser or on a desktop.
 
-    The embedded literal model needs no key and no GPU and follows plain steps literally. For a language model, set
-    OPENAI_BASE_URL and OPENAI_API_KEY and name it with --model.
+    The embedded model literal needs no key and no GPU and follows plain steps word by word. For a language model, set
+    OPENAI_BASE_URL and OPENAI_API_KEY, and name the model with --model.
+
+        cua task "Click Save, then click OK" --url https://example.com
+        cua task "Compute 12 times 7" --app galculator --model kimi-k2.5
+        cua task --resume last
     """
     from apps.cli.running import run_and_exit
     from cua import resume_task, run_task
@@ -136,13 +190,14 @@ def _instruction(given: str | None, resume: str | None) -> str | None:
 
 
 def demo(
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Which model does it (literal).")] = None,
+    model: common.EmbeddedModel = None,
     headed: Annotated[bool | None, typer.Option("--headed", help="Show the browser window.")] = None,
     output_format: common.StreamFormat = "text",
 ) -> None:
-    """Work in a small expense tracker: fill in a form, delete an old entry, read a total.
+    """Run a sample task in a bundled expense tracker, without a key.
 
-    The app runs on this machine only. Its saved state is read back at the end to verify the work.
+    The agent fills in a form, deletes an old entry and reads a total. The app runs on this machine only; its saved data
+    is read at the end to verify the work.
     """
     from apps.cli.running import run_and_exit
     from apps.demo.task import ExpenseTask

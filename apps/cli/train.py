@@ -8,30 +8,36 @@ import typer
 
 from apps.cli import terminal
 
-HELP = """Train nano-K2.5: screens that are drawn here, on the processors of this machine, from nothing to a folder
-in the release's layout. Interrupted, the same command goes on where it was.
-
-\b
-    cua train nano                    the whole course: about two hours on two cores
-    cua train smoke --smoke           three minutes: does it begin to read?
-    cua train large --size large --device cuda    a larger one, on screens up to 1280 x 720, on a GPU
-    K25_NANO=nano/model cua task "Click the button OK" --url ... --model nano"""
-
 Flag = typer.Option
 
 
 def train(
-    folder: Annotated[Path, typer.Argument(help="For logs, saved states, and the model in FOLDER/model.")],
-    scale: Annotated[float, Flag(min=0.0, help="Of the number of steps; 1 is the whole course.")] = 1.0,
-    seed: Annotated[int, Flag(help="Of weights and screens.")] = 0,
-    processes: Annotated[int, Flag(min=0, help="That learn together; 0 takes one for each processor.")] = 0,
-    size: Annotated[Literal["small", "large"], Flag(help="Of the model: 3.4 or 15.4 million parameters.")] = "small",
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder for logs and checkpoints; the model is in FOLDER/model.")
+    ],
+    scale: Annotated[float, Flag(metavar="FACTOR", min=0.0, help="Factor on the number of training steps.")] = 1.0,
+    seed: Annotated[int, Flag(metavar="SEED", help="Seed of weights and screens.")] = 0,
+    processes: Annotated[
+        int, Flag(metavar="NUMBER", min=0, help="Training processes; 0 starts one for each CPU core.")
+    ] = 0,
+    size: Annotated[Literal["small", "large"], Flag(help="Model size: 3.4 or 15.4 million parameters.")] = "small",
     device: Annotated[
-        str, Flag(help="cpu, or a GPU as torch names it, such as cuda: there one process learns.")
+        str, Flag(metavar="DEVICE", help="cpu, or a torch device such as cuda; a GPU uses one process.")
     ] = "cpu",
-    smoke: Annotated[bool, Flag("--smoke", help="A short course; fails when its losses do not come down.")] = False,
+    smoke: Annotated[
+        bool, Flag("--smoke", help="Run a short training; exit with 1 if its losses stay too high.")
+    ] = False,
 ) -> None:
-    """Train, or resume training: see `HELP`."""
+    """Train nano-K2.5, a small model with the K2.5 architecture.
+
+    Training starts from random weights, on screens that are drawn on this machine, and writes a model folder in the
+    layout of the K2.5 release. The same command resumes an interrupted training.
+
+        cua train nano             complete training: two hours on two cores
+        cua train smoke --smoke    three minutes: do the losses fall?
+        cua train large --size large --device cuda
+        K25_NANO=nano/model cua task "Click the button OK" --url ... --model nano
+    """
     from envs.errors import require
 
     torch = require("torch", "train")

@@ -29,45 +29,52 @@ _DEMO_QUESTION = "Make a showcase of the scenes, scores, banners, flashes, beeps
 def video(
     given: typer.Context,
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="FILES... QUESTION", help="Videos, then a question or wish.")
+        list[str] | None,
+        typer.Argument(metavar="FILES... QUESTION", help="Videos, then the question; - reads it from stdin."),
     ] = None,
     output: Annotated[
-        Path | None, Flag("--output", "-o", help="Write a showcase into this folder: a page with clips.")
+        Path | None,
+        Flag("--output", "-o", metavar="FOLDER", help="Also write a showcase, a page with clips, into this folder."),
     ] = None,
-    resume: Annotated[str | None, Flag(help="Go on with this run; id, unique prefix, folder, or last.")] = None,
-    model: Annotated[
-        str | None, Flag("--model", "-m", help="literal (detectors, no key), scripted:FILE, or a model id.")
-    ] = None,
-    base_url: common.BaseUrl = None,
+    demo: Annotated[bool, Flag("--demo", help="Write a showcase of two bundled videos: no key, no network.")] = False,
+    resume: common.Resume = None,
     detectors: Annotated[
         list[str] | None,
         Flag(
-            "--detect", help="scene, text, motion, flash, template or sound, in place of what the words name; repeat."
+            "--detect",
+            metavar="DETECTOR",
+            help="scene, text, motion, flash, template or sound; repeatable.",
+            show_default="by the question",
         ),
     ] = None,
-    template: Annotated[Path | None, Flag(help="Image to look for, cut from a frame.")] = None,
-    span: Annotated[float | None, Flag(min=5, help="Longest stretch that one sub-agent watches, in seconds.")] = None,
-    jobs: Annotated[
-        int | None, Flag("--jobs", "-j", min=1, help="Processes that watch; one for each processor.")
+    template: Annotated[Path | None, Flag(metavar="FILE", help="Image to search for, cut from a frame.")] = None,
+    span: Annotated[
+        float | None,
+        Flag(metavar="SECONDS", min=5, help="Longest span for one sub-agent.", show_default="by length and cores"),
     ] = None,
-    max_size: Annotated[int, Flag(min=1, help="Size of the showcase, in MB.")] = 200,
-    max_clips: Annotated[int, Flag(min=0, help="Clips of the showcase.")] = 120,
-    output_format: common.StreamFormat = "text",
-    max_calls: Annotated[int | None, Flag(help="Tool calls of all agents together (1500).")] = None,
+    jobs: Annotated[
+        int | None,
+        Flag("--jobs", "-j", metavar="NUMBER", min=1, help="Parallel processes.", show_default="one per CPU core"),
+    ] = None,
+    other: common.Other = None,
+    model: common.RulesModel = None,
+    base_url: common.BaseUrl = None,
+    max_calls: common.MaxCalls = None,
     max_time: common.MaxTime = None,
-    max_tokens: Annotated[int | None, Flag(help="Stop after so many tokens of all agents.")] = None,
+    max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
     sandbox: common.Sandbox = None,
-    other: common.Other = None,
-    demo: Annotated[
-        bool, Flag("--demo", help="Watch two short videos that come along and make a showcase: no key, no network.")
-    ] = False,
+    max_size: Annotated[int, common.OutputFlag(metavar="MB", min=1, help="Largest size of the showcase.")] = 200,
+    max_clips: Annotated[int, common.OutputFlag(metavar="NUMBER", min=0, help="Most clips of the showcase.")] = 120,
+    output_format: common.StreamFormat = "text",
 ) -> None:
-    """Answer a question about videos of any length, with FILE@HH:MM:SS for each statement.
+    """Answer a question about long videos, with timestamps.
 
-    The videos are split by file and time, sub-agents watch one span each, and their notes are merged. Files are not
-    copied, and frames are read as a stream. An interrupted run continues with --resume, without watching finished spans
-    again.
+    The videos are split by file and time, sub-agents watch one span each, and their notes are merged. Each statement of
+    the answer cites FILE@HH:MM:SS. --resume continues an interrupted run without watching finished spans again.
+
+        cua video match-1.mp4 match-2.mkv "When are goals scored?" -o goals
+        cua video --demo
     """
     import asyncio
 

@@ -9,6 +9,7 @@ import typer
 
 from apps.cli import common, terminal
 from apps.cli.config import choice, chosen_settings
+from apps.cli.help_page import App
 
 if TYPE_CHECKING:
     from apps.video2web.build import Build
@@ -22,43 +23,48 @@ Flag = typer.Option
 _MAX_LOSS = 0.01
 """Largest score loss of a Vue build against the plain site that gives no warning."""
 
-app = typer.Typer(
-    help="Build sites from images of pages, and measure how well they match.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = App(help="Build web pages from images or recordings, and score them.")
 
 
 @app.command("build")
 def build_command(
     given: typer.Context,
     inputs: Annotated[
-        list[str] | None, typer.Argument(help="Images or http(s) addresses of the pages, or a screen recording.")
+        list[str] | None,
+        typer.Argument(metavar="INPUT", help="Images or http(s) addresses of the pages, or a screen recording."),
     ] = None,
-    output: Annotated[Path, Flag("--output", "-o", help="Folder of the site; the rounds go beside it.")] = Path("site"),
-    wish: Annotated[str, Flag(help="What a model shall heed besides, in words.")] = "",
-    model: Annotated[
-        str | None, Flag("--model", "-m", help="literal (rules, no key), scripted:FILE, or a model id.")
+    output: Annotated[
+        Path, Flag("--output", "-o", metavar="FOLDER", help="Folder of the site; rounds go to FOLDER-build.")
+    ] = Path("site"),
+    wish: Annotated[str, Flag(metavar="TEXT", help="Further requirements for a model, in words.")] = "",
+    rounds: Annotated[int, Flag(metavar="NUMBER", min=0, max=99, help="Rounds after the draft.")] = 8,
+    goal: Annotated[float, Flag(metavar="SCORE", min=0, max=1, help="Stop at this score.")] = 0.98,
+    viewport: Annotated[
+        str | None,
+        Flag(metavar="WIDTHxHEIGHT", help="Size of the window in CSS pixels.", show_default="size of the first image"),
     ] = None,
+    framework: Annotated[
+        str, Flag(metavar="NAME", help="plain, or vue: also a Vue project in FOLDER-vue, built by npm.")
+    ] = "plain",
+    resume: Annotated[bool, Flag("--resume", help="Continue the interrupted build of this folder.")] = False,
+    other: common.Other = None,
+    model: common.RulesModel = None,
     base_url: common.BaseUrl = None,
-    rounds: Annotated[int, Flag(min=0, max=99, help="Rounds after the draft.")] = 8,
-    goal: Annotated[float, Flag(min=0, max=1, help="Score that is enough.")] = 0.98,
-    viewport: Annotated[str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the first image.")] = None,
-    resume: Annotated[bool, Flag("--resume", help="Go on with the build of this folder after a crash.")] = False,
-    max_steps: Annotated[int | None, Flag(help="Steps of the model in a round.")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
+    max_steps: common.RoundSteps = None,
+    max_time: common.MaxModelTime = None,
     max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
     sandbox: common.Sandbox = None,
-    framework: Annotated[str, Flag(help="plain, or vue: a Vue project in FOLDER-vue, too, built by npm.")] = "plain",
     output_format: common.TextOrJson = "text",
-    other: common.Other = None,
 ) -> None:
-    """Build a site that looks and behaves like pages given as images, addresses or a recording.
+    """Build a site from images, addresses or a screen recording.
 
-    Rules write a draft; then it is rendered, compared and improved in rounds, by rules or by a model, until the goal is
-    reached, two rounds bring no improvement, or the rounds are used up. The site is that of the best round. Next to it,
-    FOLDER-build contains every round, and report.html shows them.
+    Rules write a draft, which is rendered, compared with the input and improved in rounds, by rules or by a model,
+    until the goal is reached, two rounds bring no improvement, or all rounds are done. The site is that of the best
+    round; FOLDER-build/report.html shows every round.
+
+        cua web build page.png -o site
+        cua web build demo.mp4 -o site --model kimi-k2.5
     """
     import asyncio
 
@@ -154,22 +160,24 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
 @app.command("edit")
 def edit_command(
     given: typer.Context,
-    site: Annotated[Path, typer.Argument(help="The site's folder.")],
-    wish: Annotated[str, typer.Argument(help="What is to be changed, in words.")],
+    site: Annotated[Path, typer.Argument(metavar="SITE", help="Folder of the site.")],
+    wish: Annotated[str, typer.Argument(metavar="CHANGE", help="Change in words.")],
+    viewport: Annotated[str, Flag(metavar="WIDTHxHEIGHT", help="Size of the window in CSS pixels.")] = "1280x720",
+    other: common.Other = None,
     model: common.Model = None,
     base_url: common.BaseUrl = None,
-    viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT.")] = "1280x720",
-    max_steps: Annotated[int | None, Flag(help="Steps of the model in a try.")] = None,
-    max_time: Annotated[float | None, Flag(help="Stop after so many seconds of the model.")] = None,
+    max_steps: common.RoundSteps = None,
+    max_time: common.MaxModelTime = None,
     max_tokens: common.MaxTokens = None,
     max_cost: common.MaxCost = None,
     sandbox: common.Sandbox = None,
-    other: common.Other = None,
 ) -> None:
-    """Have a model change a site as described in a sentence, such as: make the header sticky.
+    """Change a site with a model, as described in a sentence.
 
     A change that breaks a page (it cannot be shown, scripts fail, it becomes wider than its window) is reverted and
-    tried once more. The previous site and the change are kept next to the site, with a report.
+    tried once more. SITE-edits keeps the previous site, the change and a report.
+
+        cua web edit site "make the header sticky" --model kimi-k2.5
     """
     import asyncio
 
@@ -219,14 +227,19 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
 
 @app.command("export")
 def export_command(
-    site: Annotated[Path, typer.Argument(help="The site's folder.")],
-    output: Annotated[Path | None, Flag("--output", "-o", help="Folder of the project; SITE-vue.")] = None,
-    framework: Annotated[str, Flag(help="vue.")] = "vue",
-    viewport: Annotated[str, Flag(help="Size of the window, WIDTHxHEIGHT, to compare in.")] = "1280x720",
+    site: Annotated[Path, typer.Argument(metavar="SITE", help="Folder of the site.")],
+    output: Annotated[
+        Path | None, Flag("--output", "-o", metavar="FOLDER", help="Folder of the project.", show_default="SITE-vue")
+    ] = None,
+    framework: Annotated[str, Flag(metavar="NAME", help="vue.")] = "vue",
+    viewport: Annotated[
+        str, Flag(metavar="WIDTHxHEIGHT", help="Size of the window for the comparison, in CSS pixels.")
+    ] = "1280x720",
 ) -> None:
-    """Export a site as a Vue project and build it: components and data, and pages in dist/ that open from disk.
+    """Export a site as a Vue project and build it.
 
-    Packages come from npm. The built pages are compared with the site's pages; the score is their similarity.
+    The project has components and data; the built pages in dist/ open from disk. Packages come from npm. The built
+    pages are compared with the site; the printed score is their similarity.
     """
     from apps.cli.running import run_cancelled_by_signals
     from apps.video2web.inputs import parse_viewport
@@ -312,9 +325,12 @@ def _tell_exported(exported: "Exported", plain: float, what: str) -> None:
 
 @app.command("demo")
 def demo_command(
-    output: Annotated[Path, Flag("--output", "-o", help="Folder for the demo.")] = Path("web-demo"),
+    output: Annotated[Path, Flag("--output", "-o", metavar="FOLDER", help="Folder for the demo.")] = Path("web-demo"),
 ) -> None:
-    """Build a site from a screen recording by rules, without key or network, and print the paths of site and report."""
+    """Build a site from a bundled screen recording, without a key.
+
+    Uses rules and no network, and prints the paths of site and report.
+    """
     import asyncio
 
     from apps.cli.running import StopSwitch
@@ -337,15 +353,27 @@ async def _demo(output: Path, switch: Any) -> "Build":
 
 @app.command("score")
 def score_command(
-    reference: Annotated[Path, typer.Argument(help="As it should be: an image, an HTML file, or a site's folder.")],
-    site: Annotated[Path, typer.Argument(help="The site's folder, or an HTML file.")],
+    reference: Annotated[
+        Path, typer.Argument(metavar="REFERENCE", help="Reference: an image, an HTML file, or the folder of a site.")
+    ],
+    site: Annotated[Path, typer.Argument(metavar="SITE", help="Folder of the site, or an HTML file.")],
     viewport: Annotated[
-        str | None, Flag(help="Size of the window, WIDTHxHEIGHT; that of the image, else 1280x720.")
+        str | None,
+        Flag(
+            metavar="WIDTHxHEIGHT",
+            help="Size of the window in CSS pixels.",
+            show_default="that of the image, else 1280x720",
+        ),
     ] = None,
-    clip: Annotated[Path | None, Flag(help="Folder of a CLIP model: gives `clip` and Design2Code's own score.")] = None,
+    clip: Annotated[
+        Path | None, Flag(metavar="FOLDER", help="CLIP model: adds its similarity and the score of Design2Code.")
+    ] = None,
     output_format: common.TextOrJson = "text",
 ) -> None:
-    """Measure how well a page matches a reference: one score, its parts, and the differences."""
+    """Measure how well a page matches a reference.
+
+    Prints one score, its parts, and the differences.
+    """
     from apps.cli.running import run_cancelled_by_signals
 
     form = choice("--output-format", output_format, ("text", "json"))
@@ -403,10 +431,13 @@ def _clip_parts(page: "Reference", ours: "Rendering", score: "PageScore", folder
 
 @app.command("preview")
 def preview_command(
-    site: Annotated[Path, typer.Argument(help="The site's folder.")] = Path("site"),
-    port: Annotated[int, Flag(min=0, max=65535, help="Port; 0 for a free one.")] = 0,
+    site: Annotated[Path, typer.Argument(metavar="SITE", help="Folder of the site.")] = Path("site"),
+    port: Annotated[int, Flag(metavar="PORT", min=0, max=65535, help="Port; 0 chooses a free one.")] = 0,
 ) -> None:
-    """Serve a site on this machine only, with a policy that blocks all other addresses; Ctrl-C stops it."""
+    """Serve a site on this machine only; Ctrl-C stops it.
+
+    A content security policy blocks all other addresses.
+    """
     from apps.video2web.preview import PreviewServer
 
     with PreviewServer(site, port) as server:

@@ -2,46 +2,48 @@
 
 from collections.abc import Callable
 
-import typer
-
+from apps.cli.help_page import App
 from apps.cli.see import images, video
 
-HELP = """Look at images and videos without a model.
+HELP = """Analyse images and videos without a model.
 
-\b
     cua see count coins.png
     cua see diff before.png after.png --json
 
-The finding goes to stdout, or with --json one object for each file; where the image went goes to stderr. Images
-are written to the current folder as NAME-OPERATION.png, or where --output says. A file that is already there is
-replaced when an earlier `cua see` wrote it, else only with --force; a file that was given is never written to.
+The result goes to stdout, with --json as one object for each file; the path of the image that shows it goes to stderr.
+Images are written to the current folder as NAME-OPERATION.png, or to --output. An existing file is replaced only if an
+earlier `cua see` wrote it, or with --force; input files are never overwritten.
 
-Exit codes: 0 found, 1 not found (no way, no match), 2 wrong usage or a file that cannot be read."""
+Exit codes: 0 found, 1 not found (no path, no match), 2 wrong usage or a file that cannot be read."""
 
-app = typer.Typer(name="see", help=HELP, no_args_is_help=True, rich_markup_mode=None)
-
-OPERATIONS: dict[str, Callable[..., None]] = {
-    "maze": images.maze,
-    "share": images.share,
-    "axes": images.axes,
-    "diff": images.diff,
-    "template": images.template,
-    "count": images.count,
-    "measure": images.measure,
-    "polygons": images.polygons,
-    "edges": images.edges,
-    "ocr": images.ocr,
-    "codes": images.codes,
-    "crop": images.crop,
-    "zoom": images.zoom,
-    "rotate": images.rotate,
-    "grid": images.grid,
-    "probe": video.probe,
-    "sheet": video.sheet,
-    "frames": video.frames,
-    "scenes": video.scenes,
-    "clip": video.clip,
+OPERATIONS: dict[str, dict[str, Callable[..., None]]] = {
+    "Objects and shapes": {
+        "count": images.count,
+        "measure": images.measure,
+        "polygons": images.polygons,
+        "template": images.template,
+        "edges": images.edges,
+    },
+    "Text, charts, mazes": {
+        "ocr": images.ocr,
+        "codes": images.codes,
+        "axes": images.axes,
+        "share": images.share,
+        "maze": images.maze,
+        "diff": images.diff,
+    },
+    "Views": {"crop": images.crop, "zoom": images.zoom, "rotate": images.rotate, "grid": images.grid},
+    "Videos": {
+        "probe": video.probe,
+        "sheet": video.sheet,
+        "frames": video.frames,
+        "scenes": video.scenes,
+        "clip": video.clip,
+    },
 }
+"""Operations by their section of the help page."""
 
-for _name, _command in OPERATIONS.items():
-    app.command(_name)(_command)
+app = App(name="see", help=HELP)
+for _panel, _operations in OPERATIONS.items():
+    for _name, _operation in _operations.items():
+        app.command(_name, rich_help_panel=_panel)(_operation)

@@ -27,29 +27,40 @@ if TYPE_CHECKING:
     from visual_tools.paths import PathCheck
     from visual_tools.regions import Measurements, ScaleBar
 
-_BOX = "LEFT,TOP,RIGHT,BOTTOM in pixels."
-_PLACE = "X,Y, LEFT,TOP,RIGHT,BOTTOM, or a colour; found by itself when left out."
+_BOX = "LEFT,TOP,RIGHT,BOTTOM"
+_PLACE = "X,Y or LEFT,TOP,RIGHT,BOTTOM in pixels, or a colour."
 _METHODS = ("auto", "otsu", "adaptive", "fixed", "color")
 
-Split = Annotated[bool, typer.Option("--split/--no-split", help="Cut touching objects apart.")]
-MinArea = Annotated[int | None, typer.Option(help="Smaller ones, in pixels, are specks.")]
+Split = Annotated[bool, typer.Option("--split/--no-split", help="Separate touching objects.")]
+MinArea = Annotated[
+    int | None, typer.Option(metavar="PIXELS", help="Ignore objects with a smaller area.", show_default="by the image")
+]
 
 
 def count(
     files: FilesArgument,
-    color: Annotated[str | None, typer.Option(help="Only things of this colour: a name or #rrggbb.")] = None,
-    foreground: Annotated[str, typer.Option(help="Things are auto, dark or light.")] = "auto",
-    method: Annotated[
-        str, typer.Option(help="How things are told from the background: " + ", ".join(_METHODS))
+    color: Annotated[
+        str | None, typer.Option(metavar="COLOUR", help="Count only this colour: a name or #rrggbb.")
+    ] = None,
+    foreground: Annotated[
+        str, typer.Option(metavar="TONE", help="Objects are dark or light; auto detects it.")
     ] = "auto",
-    threshold: Annotated[float | None, typer.Option(help="For --method fixed: a grey level, 0 to 255.")] = None,
+    method: Annotated[
+        str, typer.Option(metavar="METHOD", help="Separation from the background: " + ", ".join(_METHODS) + ".")
+    ] = "auto",
+    threshold: Annotated[
+        float | None, typer.Option(metavar="LEVEL", help="For --method fixed: grey level, 0 to 255.")
+    ] = None,
     min_area: MinArea = None,
     split: Split = True,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Count the objects on a background that is detected automatically, even under uneven light."""
+    """Count objects on a background.
+
+    The background is detected automatically, even under uneven light.
+    """
     import visual_tools as vt
 
     way: Any = choice("--method", method, _METHODS)
@@ -69,10 +80,11 @@ def count(
 
 def measure(
     files: FilesArgument,
-    mm_per_px: Annotated[float | None, typer.Option(help="How long one pixel is.")] = None,
-    dpi: Annotated[float | None, typer.Option(help="Pixels per inch of a scan.")] = None,
+    mm_per_px: Annotated[float | None, typer.Option(metavar="MM", help="Length of one pixel.")] = None,
+    dpi: Annotated[float | None, typer.Option(metavar="DPI", help="Pixels per inch of a scan.")] = None,
     scale_bar: Annotated[
-        str | None, typer.Option(help="LENGTH_PX,VALUE,UNIT such as 240,50,mm; or find, to find and read the bar.")
+        str | None,
+        typer.Option(metavar="BAR", help="LENGTH_PX,VALUE,UNIT such as 240,50,mm; find reads it from the image."),
     ] = None,
     min_area: MinArea = None,
     split: Split = True,
@@ -80,7 +92,7 @@ def measure(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Measure every object, in pixels or, with a scale, in units of length."""
+    """Measure every object, in pixels or units of length."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -100,13 +112,18 @@ def measure(
 
 def polygons(
     files: FilesArgument,
-    color: Annotated[str | None, typer.Option(help="Only shapes of this colour: a name or #rrggbb.")] = None,
-    min_area: Annotated[float, typer.Option(help="Smaller ones, in pixels, are left out.")] = 60,
+    color: Annotated[
+        str | None, typer.Option(metavar="COLOUR", help="Find only this colour: a name or #rrggbb.")
+    ] = None,
+    min_area: Annotated[float, typer.Option(metavar="PIXELS", help="Ignore shapes with a smaller area.")] = 60,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Classify drawn shapes: triangles, squares, rectangles, circles, ellipses, polygons with their corners."""
+    """Classify drawn shapes, with their corners.
+
+    Triangles, squares, rectangles, circles, ellipses and other polygons.
+    """
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -128,14 +145,28 @@ def polygons(
 
 def edges(
     files: FilesArgument,
-    low: Annotated[float | None, typer.Option(help="Grey levels a pixel where an edge may go on.")] = None,
-    high: Annotated[float | None, typer.Option(help="Grey levels a pixel where an edge may start.")] = None,
-    blur: Annotated[float, typer.Option(help="Smoothing before, in pixels.")] = 1.0,
+    low: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVELS",
+            help="Gradient at which an edge continues, in grey levels per pixel.",
+            show_default="by the image",
+        ),
+    ] = None,
+    high: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVELS",
+            help="Gradient at which an edge starts, in grey levels per pixel.",
+            show_default="by the image",
+        ),
+    ] = None,
+    blur: Annotated[float, typer.Option(metavar="PIXELS", help="Standard deviation of the smoothing.")] = 1.0,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find edges: thin white lines on black."""
+    """Find edges, drawn as thin white lines on black."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -176,8 +207,8 @@ def _table(found: "Measurements") -> list[str]:
 
 def ocr(
     files: FilesArgument,
-    find: Annotated[str | None, typer.Option(help="Only places where this text stands.")] = None,
-    match: Annotated[str, typer.Option(help="With --find: exact, ignore_case or fuzzy.")] = "fuzzy",
+    find: Annotated[str | None, typer.Option(metavar="TEXT", help="Print only the positions of this text.")] = None,
+    match: Annotated[str, typer.Option(metavar="MODE", help="With --find: exact, ignore_case or fuzzy.")] = "fuzzy",
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -191,12 +222,7 @@ def ocr(
     Sink(operation="ocr", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def codes(
-    files: FilesArgument,
-    output: Output = None,
-    as_json: AsJson = False,
-    force: Force = False,
-) -> None:
+def codes(files: FilesArgument, output: Output = None, as_json: AsJson = False, force: Force = False) -> None:
     """Read barcodes and QR codes."""
     import visual_tools as vt
 
@@ -238,10 +264,16 @@ def _find(file: Path, wanted: str, match: Any) -> Finding:
 
 def share(
     files: FilesArgument,
-    colors: Annotated[int | None, typer.Option(help="At most so many colours.")] = None,
-    kind: Annotated[str, typer.Option(help="What it is: auto, pie, bars or area.")] = "auto",
-    box: Annotated[str | None, typer.Option(help="Only this part: LEFT,TOP,RIGHT,BOTTOM.")] = None,
-    background: Annotated[str | None, typer.Option(help="Colour to leave out, found when left out.")] = None,
+    colors: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Largest number of colours.", show_default="by the image")
+    ] = None,
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of image: auto, pie, bars or area.")] = "auto",
+    box: Annotated[
+        str | None, typer.Option(metavar=_BOX, help="Part to measure, in pixels.", show_default="whole image")
+    ] = None,
+    background: Annotated[
+        str | None, typer.Option(metavar="COLOUR", help="Colour to ignore.", show_default="detected")
+    ] = None,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Read legend and labels.")] = True,
     output: Output = None,
     as_json: AsJson = False,
@@ -264,7 +296,7 @@ def share(
 
 def axes(
     files: FilesArgument,
-    at: Annotated[str | None, typer.Option(help="Also the values at this pixel: X,Y.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="X,Y", help="Also print the values at this pixel.")] = None,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -324,17 +356,22 @@ def _label(label: str | None) -> str:
 
 def maze(
     files: FilesArgument,
-    start: Annotated[str | None, typer.Option(help=_PLACE)] = None,
-    goal: Annotated[str | None, typer.Option(help=_PLACE)] = None,
-    diagonal: Annotated[bool, typer.Option("--diagonal", help="Steps to diagonal neighbours too.")] = False,
-    clearance: Annotated[float, typer.Option(help="Pixels to keep away from walls.")] = 0.0,
-    method: Annotated[str, typer.Option(help="bfs, astar or centered.")] = "bfs",
-    road: Annotated[str, typer.Option(help="Tones that are road: auto, light or dark.")] = "auto",
+    start: Annotated[str | None, typer.Option(metavar="PLACE", help=_PLACE, show_default="detected")] = None,
+    goal: Annotated[str | None, typer.Option(metavar="PLACE", help=_PLACE, show_default="detected")] = None,
+    diagonal: Annotated[bool, typer.Option("--diagonal", help="Allow diagonal steps.")] = False,
+    clearance: Annotated[float, typer.Option(metavar="PIXELS", help="Distance to keep from walls.")] = 0.0,
+    method: Annotated[str, typer.Option(metavar="METHOD", help="Path search: bfs, astar or centered.")] = "bfs",
+    road: Annotated[str, typer.Option(metavar="TONE", help="Paths are light or dark; auto detects it.")] = "auto",
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find the shortest path through a maze, verify it step by step, and draw it."""
+    """Find, verify and draw the shortest path through a maze.
+
+    Start and goal are detected unless they are given.
+
+        cua see maze maze.png --start red --goal green
+    """
     import visual_tools as vt
 
     chosen: Any = choice("--method", method, ("bfs", "astar", "centered"))
@@ -356,11 +393,7 @@ def maze(
         if not found.found:
             return Finding(result=found, lines=[f"no way: {found.reason}"], is_found=False)
         check = vt.check_path(
-            found.mask,
-            found.points_px,
-            start=found.start_px,
-            goal=found.goal_px,
-            connectivity=found.connectivity,
+            found.mask, found.points_px, start=found.start_px, goal=found.goal_px, connectivity=found.connectivity
         )
         lines = [
             f"a way of {found.num_points} pixels from {_point(found.start_px)} to {_point(found.goal_px)}, "
@@ -384,7 +417,7 @@ def _point(point: tuple[int, int]) -> str:
 
 def crop(
     files: FilesArgument,
-    box: Annotated[str, typer.Option(help=_BOX)],
+    box: Annotated[str, typer.Option(metavar=_BOX, help="Part in pixels.")],
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -402,9 +435,11 @@ def crop(
 
 def zoom(
     files: FilesArgument,
-    box: Annotated[str | None, typer.Option(help=_BOX + " All of it when left out.")] = None,
-    scale: Annotated[float | None, typer.Option(help="How many times larger.")] = None,
-    max_side: Annotated[int, typer.Option(help="Longest side of the result, in pixels.")] = 1536,
+    box: Annotated[str | None, typer.Option(metavar=_BOX, help="Part in pixels.", show_default="whole image")] = None,
+    scale: Annotated[
+        float | None, typer.Option(metavar="FACTOR", help="Enlargement.", show_default="up to --max-side")
+    ] = None,
+    max_side: Annotated[int, typer.Option(metavar="PIXELS", help="Longest side of the result.")] = 1536,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -425,8 +460,10 @@ def zoom(
 
 def rotate(
     files: FilesArgument,
-    by: Annotated[float, typer.Option(help="Degrees, counterclockwise.")],
-    expand: Annotated[bool, typer.Option("--expand/--no-expand", help="Make room for all of it.")] = True,
+    by: Annotated[float, typer.Option(metavar="DEGREES", help="Angle, counterclockwise.")],
+    expand: Annotated[
+        bool, typer.Option("--expand/--no-expand", help="Enlarge the canvas to the whole result.")
+    ] = True,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -442,7 +479,9 @@ def rotate(
 
 def grid(
     files: FilesArgument,
-    step: Annotated[int | None, typer.Option(help="Pixels between lines; a round number when left out.")] = None,
+    step: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="Distance of the lines.", show_default="a round number")
+    ] = None,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
@@ -463,18 +502,28 @@ def _view(image: Any, asked: dict[str, Any]) -> Finding:
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="An image, or one that holds both.")],
-    second: Annotated[Path | None, typer.Argument(metavar="SECOND", help="The image to compare with.")] = None,
-    sensitivity: Annotated[float, typer.Option(help="2 finds differences of half the contrast.")] = 1.0,
-    min_area: Annotated[int | None, typer.Option(help="Fewest differing pixels of a difference.")] = None,
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="First image, or one image of both halves.")],
+    second: Annotated[Path | None, typer.Argument(metavar="SECOND", help="Second image.")] = None,
+    sensitivity: Annotated[
+        float, typer.Option(metavar="FACTOR", help="Sensitivity; 2 finds differences of half the contrast.")
+    ] = 1.0,
+    min_area: Annotated[
+        int | None,
+        typer.Option(metavar="PIXELS", help="Ignore differences with a smaller area.", show_default="by the image"),
+    ] = None,
     register: Annotated[
-        bool, typer.Option("--register/--no-register", help="Allow for shift, scale and a small turn.")
+        bool, typer.Option("--register/--no-register", help="Align the images: shift, scale, small rotation.")
     ] = True,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find the differences between two images, or between the two halves of one, as a person would list them."""
+    """Find the differences between two images or two halves.
+
+    Lists the regions that were added, removed, moved, recoloured or changed.
+
+        cua see diff before.png after.png
+    """
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -496,9 +545,9 @@ def diff(
 
 def template(
     image: FileArgument,
-    wanted: Annotated[Path, typer.Argument(metavar="TEMPLATE", help="The smaller image to look for.")],
-    min_score: Annotated[float, typer.Option(help="How like it a place must be, 0 to 1.")] = 0.8,
-    max_matches: Annotated[int, typer.Option(help="At most so many places.")] = 50,
+    wanted: Annotated[Path, typer.Argument(metavar="TEMPLATE", help="Smaller image to search for.")],
+    min_score: Annotated[float, typer.Option(metavar="SCORE", help="Least similarity, 0 to 1.")] = 0.8,
+    max_matches: Annotated[int, typer.Option(metavar="NUMBER", help="Largest number of matches.")] = 50,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,

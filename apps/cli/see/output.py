@@ -13,17 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from apps.cli import terminal
+from apps.cli.common import OutputFlag
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, VisualError
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="An image.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Image.")]
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Images.")]
-VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="A video.")]
+VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="Video.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Where to write (NAME-OPERATION.png in the current folder).")
+    Path | None, OutputFlag("--output", "-o", metavar="FILE", help="File to write.", show_default="NAME-OPERATION.png")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+AsJson = Annotated[bool, OutputFlag("--json", help="Print the result as JSON.")]
+Force = Annotated[bool, OutputFlag("--force", help="Replace an existing file.")]
 
 _MARK = "cua see"
 _MARK_KEY = "Software"

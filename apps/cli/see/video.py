@@ -21,12 +21,12 @@ from apps.cli.see.output import (
 
 _MAX_SHEET_FRAMES = 48
 
-Start = Annotated[float, typer.Option(help="Where to begin, in seconds.")]
-End = Annotated[float | None, typer.Option(help="Where to end, in seconds; the end when left out.")]
+Start = Annotated[float, typer.Option(metavar="SECONDS", help="Start time.")]
+End = Annotated[float | None, typer.Option(metavar="SECONDS", help="End time.", show_default="end of the video")]
 
 
 def probe(video: VideoArgument, as_json: AsJson = False) -> None:
-    """Print the properties of a video."""
+    """Print size, length, frame rate and codec of a video."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -44,16 +44,20 @@ def probe(video: VideoArgument, as_json: AsJson = False) -> None:
 
 def sheet(
     video: VideoArgument,
-    columns: Annotated[int | None, typer.Option(help="Frames of a row.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows.")] = None,
-    tile: Annotated[int, typer.Option(help="Longest side of each frame, in pixels.")] = 320,
+    columns: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Frames per row.", show_default="by the number of frames")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Number of rows.", show_default="by the number of frames")
+    ] = None,
+    tile: Annotated[int, typer.Option(metavar="PIXELS", help="Longest side of each frame.")] = 320,
     start: Start = 0.0,
     end: End = None,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Show an overview of a video: frames on one image, each with its time."""
+    """Show frames of a video on one image, each with its time."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -67,16 +71,24 @@ def sheet(
 
 def frames(
     video: VideoArgument,
-    n: Annotated[int | None, typer.Option("--number", "-n", help="So many, spread evenly (8).")] = None,
-    fps: Annotated[float | None, typer.Option(help="So many a second instead.")] = None,
-    at: Annotated[str | None, typer.Option(help="At these seconds instead, with commas between.")] = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--number", "-n", metavar="NUMBER", help="Number of frames, evenly spaced.", show_default="8"),
+    ] = None,
+    fps: Annotated[float | None, typer.Option(metavar="FPS", help="Frames per second, instead of --number.")] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Comma-separated times, instead of --number.")
+    ] = None,
     start: Start = 0.0,
     end: End = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder (NAME-frames).")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the frames.", show_default="NAME-frames"),
+    ] = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Write single frames of a video as images, exact to the frame."""
+    """Write frames of a video as images, exact to the frame."""
     import visual_tools as vt
 
     folder = output if output is not None else Path(f"{video.stem}-frames")
@@ -99,13 +111,15 @@ def frames(
 
 def scenes(
     video: VideoArgument,
-    sensitivity: Annotated[float, typer.Option(help="2 finds changes of half the strength.")] = 1.0,
-    min_length: Annotated[float, typer.Option(help="Shortest scene, in seconds.")] = 0.5,
+    sensitivity: Annotated[
+        float, typer.Option(metavar="FACTOR", help="Sensitivity; 2 finds changes of half the strength.")
+    ] = 1.0,
+    min_length: Annotated[float, typer.Option(metavar="SECONDS", help="Shortest scene.")] = 0.5,
     output: Output = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Find where the scenes of a video begin; the image shows the middle of each."""
+    """Find the scenes of a video; the image shows a frame of each."""
     import visual_tools as vt
 
     def work(file: Path) -> Finding:
@@ -123,16 +137,21 @@ def scenes(
 
 def clip(
     video: VideoArgument,
-    start: Annotated[float, typer.Option(help="Where to begin, in seconds.")],
-    end: Annotated[float, typer.Option(help="Where to end, in seconds.")],
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Encode anew, exact to the frame; else from a keyframe.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file (NAME-clip).")] = None,
+    start: Annotated[float, typer.Option(metavar="SECONDS", help="Start time.")],
+    end: Annotated[float, typer.Option(metavar="SECONDS", help="End time.")],
+    exact: Annotated[bool, typer.Option("--exact", help="Encode again, to start at the exact frame.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.", show_default="NAME-clip")
+    ] = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Cut a clip out of a video, with its sound."""
+    """Cut a clip out of a video, with its sound.
+
+    The clip starts at a keyframe unless --exact is given.
+
+        cua see clip match.mp4 --start 61.5 --end 75
+    """
     import visual_tools as vt
 
     sink = Sink(operation="clip", inputs=[video], output=output, as_json=as_json, force=force)
