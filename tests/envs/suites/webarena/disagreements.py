@@ -32,7 +32,7 @@ is no verdict: the judge is asked again, then the result is an error.
 
 @dataclass(slots=True, kw_only=True)
 class Disagreement:
-    """What one fix changes."""
+    """Verdicts that one fix changes."""
 
     num_verdicts: int = 0
     task_ids: list[int] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Disagreement:
 
 
 def find_disagreements() -> dict[str, Disagreement]:
-    """By fix, over all canned episodes."""
+    """Return the changed verdicts of each fix, over all canned episodes."""
     data = TaskData()
     found = {name: Disagreement() for name in FIXES}
 
@@ -83,7 +83,7 @@ def _note(one: Disagreement, config: TaskConfig, episode: CannedEpisode, told: s
 
 
 def render() -> str:
-    """The page."""
+    """Return the text of the page."""
     lines = ["| fix | rule | verdicts | tasks | first example |", "|---|---|---|---|---|"]
     for name, one in find_disagreements().items():
         ids = f"{len(one.task_ids)}: {_ranges(one.task_ids)}"
