@@ -42,7 +42,7 @@ from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_record import MAIN
-from envs import Question
+from envs import QuestionTask
 from envs.env import EnvSpec
 from envs.pool import EnvPool
 from visual_tools.sandbox import KernelMaker, Limits
@@ -112,7 +112,7 @@ OnSwarm = Callable[[Swarm], None]
 
 
 async def run_swarm(
-    question: str | Question,
+    question: str | QuestionTask,
     files: Sequence[Path | str] = (),
     *,
     options: SwarmOptions | None = None,

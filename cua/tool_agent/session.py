@@ -43,7 +43,7 @@ from cua.tools.service import Service
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.record_file import reserve_run
-from envs import Question, Task
+from envs import QuestionTask, Task
 from visual_tools.sandbox import KernelMaker, Limits
 
 INPUTS = "inputs"
@@ -51,7 +51,7 @@ INPUTS = "inputs"
 
 
 async def ask(
-    question: str | Question,
+    question: str | QuestionTask,
     files: Sequence[Path | str] = (),
     *,
     schema: str | AnswerSchema | None = None,
