@@ -45,7 +45,7 @@ from cua.trajectory.run_record import MAIN
 from envs import QuestionTask
 from envs.env import EnvSpec
 from envs.pool import EnvPool
-from visual_tools.sandbox import KernelMaker, Limits
+from visual_tools.sandbox import KernelLimits, KernelMaker
 
 INPUTS, RESULT = "inputs", "swarm.json"
 
@@ -283,7 +283,7 @@ class _Session:
             if self._given.model is None:
                 stack.push_async_callback(parts.model.close)
             stack.push_async_callback(self._sandboxes.close)
-            limits = Limits(wall_s=parts.settings.cell_timeout)
+            limits = KernelLimits(wall_s=parts.settings.cell_timeout)
             self._served = await open_mcp_tools(parts.servers, stack, limits=limits, redact=parts.secrets.redact)
             scope, swarm, agent = await self._assemble(record, await self._player())
             for note in self._served.notes:

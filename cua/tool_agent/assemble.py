@@ -36,7 +36,7 @@ from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.run_record import TOOLS_ENV
 from envs import QuestionTask, Task
 from envs.env import check_task
-from visual_tools.sandbox import KernelMaker, Limits
+from visual_tools.sandbox import KernelLimits, KernelMaker
 
 PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel matplotlib pandas".split()
 
@@ -124,7 +124,7 @@ async def start_sandbox(settings: Settings) -> KernelMaker:
     """Start the sandbox that the settings name."""
     from visual_tools.sandbox import Sandbox
 
-    return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))
+    return await Sandbox.start(settings.sandbox, limits=KernelLimits(wall_s=settings.cell_timeout))
 
 
 def visual_settings(resolved: Resolved) -> Settings:
